@@ -116,7 +116,7 @@ class Gateway:
         self._configure_cache(runtime)
         self.guard_counts = GuardCounts()
         self.log.metrics.registry.register(GuardCollector(self.guard_counts))
-        self.keepalive = SseKeepAlive(server.sse_keepalive_s)
+        self.keepalive = SseKeepAlive(server.sse_keepalive_s, server.commit_after_s)
         self.cors = CorsHeaders(server.cors.allow_origins)
         self.random = random.Random(seed)
         self.wrong_keys = WrongKeyThrottle()
@@ -139,8 +139,7 @@ class Gateway:
         self.peers: Peers = NoPeers()
         self._reports = EngineReports()
         self.sessions = self.admin_sessions()
-        self.worker = 0
-        self.started_at = int(time.time())
+        self.worker, self.started_at = 0, int(time.time())
         self.config_rejected, self.import_problem = False, ""
         self.differing_replicas = 0
 
@@ -158,7 +157,7 @@ class Gateway:
         server = runtime.config.server
         self.log.flush()
         self.runtime = runtime
-        self.keepalive.silence_s = server.sse_keepalive_s
+        self.keepalive.configure(server.sse_keepalive_s, server.commit_after_s)
         self.cors = CorsHeaders(server.cors.allow_origins)
         self.use_rules()
         self._configure_tracing(runtime)

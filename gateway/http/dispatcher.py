@@ -10,6 +10,7 @@ from gateway.http.cross_site_refusal import refuse
 from gateway.http.endpoint import Endpoint
 from gateway.state import Gateway
 from gateway.surfaces.hot_route import TemplatedPaths
+from gateway.surfaces.path_aliases import own_path
 from schemas.errors import Forbidden
 
 _ALL_METHODS = b"GET, HEAD, POST, OPTIONS"
@@ -46,9 +47,11 @@ class Dispatcher:
         return self._rest
 
     def find_hot(self, path: str) -> Endpoint | None:
-        """Return the endpoint of a hot path; `None` if it is Litestar's."""
-        endpoint = self.hot.get(path)
-        return endpoint if endpoint is not None else self.hot.get(self._paths.find(path)[0])
+        """Return the endpoint of a hot path, or of an alias; `None` if it is Litestar's."""
+        endpoint = self.hot.get(path) or self.hot.get(self._paths.find(path)[0])
+        if endpoint is None and (own := own_path(path)):
+            return self.hot.get(own) or self.hot.get(self._paths.find(own)[0])
+        return endpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -66,5 +69,7 @@ class Dispatcher:
             if scope["path"] == "*" and scope["method"] == "OPTIONS":
                 await AsgiExchange(scope, receive, send).whole(204, [(b"allow", _ALL_METHODS)], b"")
                 return
+            if own := own_path(scope["path"]):
+                scope = {**scope, "path": own, "raw_path": own.encode()}
             receive = with_body_errors(scope, receive)
         await (self._rest or self.complete())(scope, receive, send)

@@ -22,6 +22,13 @@ from gateway.asgi.exchange import AsgiExchange, HotExchange
 from gateway.asgi.request_body import arrived_body, check_type, encoding_of, read_body
 from gateway.asgi.response import ResponseWriter
 from gateway.clock import now
+from gateway.http.continuing.response_storage import (
+    continued,
+    is_kept,
+    kept_body,
+    seal_items,
+    storing,
+)
 from gateway.http.cross_site_refusal import refuse
 from gateway.http.embedding_usage import with_usage
 from gateway.http.error_fields import name_field
@@ -31,10 +38,8 @@ from gateway.http.other_methods import answer_other_method
 from gateway.http.parsed_body import parsed
 from gateway.http.passage import Passage, examined, whole_answer
 from gateway.http.request_plan import plan_of
-from gateway.http.response_storage import continued, is_kept, kept_body, seal_items, storing
 from gateway.http.stream_output import StreamOutput
-from gateway.http.stream_source import stream_source
-from gateway.http.stream_start import first_batch
+from gateway.http.stream_source import first_batch, stream_source
 from gateway.http.token_count import count_tokens
 from gateway.http.wrong_key_delay import delay_wrong_key
 from gateway.limits.estimate import tokens_used
@@ -48,6 +53,7 @@ from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.surfaces.base import Inbound, Renderer, plain
 from gateway.surfaces.hot_route import HotRoute, TemplatedPaths
+from gateway.surfaces.path_aliases import own_path
 from gateway.surfaces.sse import frame
 from gateway.surfaces.stored_items import EarlierItemsNeeded
 from schemas.answers import Embeddings, Fold
@@ -327,7 +333,7 @@ class Endpoint:
         A key that may not use the default does not learn its name.
         """
         if self._paths is not None:
-            return self._paths.find(path)[1]
+            return self._paths.find(path)[1] or self._paths.find(own_path(path))[1]
         name = runtime.default_model if self._default_model else ""
         may = name and caller.may_use(name, runtime.table.aliases.get(name, name))
         return name if may else ""
@@ -346,13 +352,13 @@ class Endpoint:
     ) -> None:
         """Send frames as events arrive. Raises before the first byte; later errors are frames."""
         output = StreamOutput(renderer, response, comments=self._surface.comments)
+        gateway.keepalive.add(response, self._surface.keep_alive, self._surface.commit_after_s)
         source = stream_source(planned, request, record, output, copied, passage)
         try:
             async with aclosing(source):
-                held = await first_batch(source, response, gateway, self._surface.keep_alive)
+                held = await first_batch(source, response)
                 if not response.started:
                     await response.start(renderer.headers(record.backend))
-                    gateway.keepalive.add(response, self._surface.keep_alive)
                 with suppress(StopAsyncIteration):
                     while True:
                         await output.write(held)

@@ -13,7 +13,8 @@ from gateway.surfaces.databricks.errors import error_body as databricks_error
 from gateway.surfaces.kserve import bodies as kserve_bodies
 from gateway.surfaces.mindie import surface as mindie
 from gateway.surfaces.mindie.errors import MindIEError
-from gateway.surfaces.openai.bodies import OpenAIError
+from gateway.surfaces.openai.bodies import OpenAIError, openai_error
+from gateway.surfaces.openai.stream_chunks import encode
 from gateway.surfaces.openai.surface import error_body
 from schemas.errors import GatewayError
 
@@ -25,13 +26,42 @@ _INFER_TOKEN: Final = "/infer_token"
 
 Envelope = Callable[[GatewayError], bytes]
 
+
+class BedrockError(OpenAIError, frozen=True, kw_only=True):
+    """As AWS's clients read it, next to OpenAI's envelope.
+
+    https://docs.aws.amazon.com/bedrock/latest/APIReference/CommonErrors.html
+    """
+
+    message: str
+
+
+class OllamaError(Struct, frozen=True, kw_only=True):
+    """https://github.com/ollama/ollama/blob/main/docs/api.md: its clients show the text."""
+
+    error: str
+
+
+def bedrock_error(exc: GatewayError) -> bytes:
+    error = openai_error(exc)
+    return encode(BedrockError(error=error, message=error.message))
+
+
+def ollama_error(exc: GatewayError) -> bytes:
+    return encode(OllamaError(error=openai_error(exc).message))
+
+
 ENVELOPES: Final[tuple[tuple[str, Envelope], ...]] = (
     ("/v1/messages", messages_error),
     (_INFER_TOKEN, mindie.error_body),
+    ("/serving-endpoints/responses", error_body),
     ("/serving-endpoints", databricks_error),
+    ("/endpoints/", databricks_error),
     ("/api/2.0/", databricks_error),
     ("/.well-known/databricks-config", databricks_error),
     ("/v2", kserve_bodies.error_body),
+    ("/model/", bedrock_error),
+    ("/api/", ollama_error),
     ("/", error_body),
 )
 """Start of a path -> the function that writes errors there; the first match wins."""
@@ -43,6 +73,8 @@ STRUCTS: Final[Mapping[Envelope, type[Struct]]] = {
     databricks_error: DatabricksError,
     kserve_bodies.error_body: kserve_bodies.KServeError,
     error_body: OpenAIError,
+    bedrock_error: BedrockError,
+    ollama_error: OllamaError,
 }
 """The struct that each function writes."""
 

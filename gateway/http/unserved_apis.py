@@ -64,11 +64,16 @@ MISSING: Final[tuple[Missing, ...]] = (
         f"POST {CHAT} or {EMBEDDINGS} with an OpenAI client, also for Gemini's models",
     ),
     _row(
-        r"/openai/(deployments/.*|v1/.*)",
+        r"/openai/deployments/.*",
         "Azure's path for OpenAI's API",
         f"POST {CHAT} with the plain OpenAI client and {_BASE_URL}",
     ),
     _row(r"/model/[^/]+/(converse|invoke).*", "Amazon Bedrock's API", f"POST {CHAT}"),
+    _row(
+        r"/api/v0/(models|chat|completions|embeddings).*",
+        "LM Studio's own API",
+        f"{MODELS}, POST {CHAT}",
+    ),
     _row(r"/api/chat", "Ollama's API", f"POST {CHAT}"),
     _row(r"/api/generate", "Ollama's API", f"POST {COMPLETIONS}"),
     _row(r"/api/(embed|embeddings)", "Ollama's API", f"POST {EMBEDDINGS}"),
@@ -85,6 +90,11 @@ MISSING: Final[tuple[Missing, ...]] = (
         r"(/v[12])?/rerank|(/v1)?/score",
         "reranking",
         f"POST {EMBEDDINGS}, and compare the vectors",
+    ),
+    _row(
+        r"/v1/ocr",
+        "Mistral's OCR",
+        f"POST {CHAT} with the document as `file` content, and a model that reads it",
     ),
     _row(
         r"/v1/images/.*",

@@ -16,6 +16,11 @@ REFUSED = "the changed configuration file was rejected (see the log); the previo
 
 
 def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
+    # Claude Code sends HEAD / when it starts.
+    @get("/", include_in_schema=False)
+    async def root() -> dict[str, str]:
+        return {"status": "alive", "models": "/v1/models", "api": "/openapi.json"}
+
     @get("/healthz", summary="The process is alive")
     async def healthz() -> dict[str, str | int]:
         return {"status": "alive", "worker": gateway.worker, "pid": os.getpid()}
@@ -53,4 +58,4 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
         await gateway.runtime.metrics_access.check(request.scope)
         return await gateway.metrics_text()
 
-    return [healthz, readyz, metrics]
+    return [root, healthz, readyz, metrics]

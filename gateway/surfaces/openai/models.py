@@ -3,6 +3,7 @@
 OpenAI's own objects have `id`, `created`, `object`, `owned_by` and `shutdown_date`. The others are
 those of OpenRouter's list (https://openrouter.ai/docs/api-reference/list-available-models) and
 vLLM's `max_model_len`, because OpenAI has none, and clients read these. Unknown facts are absent.
+Mistral's clients need `type` and `capabilities` in each object.
 """
 
 from collections.abc import Iterable
@@ -59,12 +60,13 @@ class OpenAIModel(Struct, frozen=True, kw_only=True):
     created: int
     object: str = "model"
     owned_by: str = "strowger"
+    type: str = "base"
     name: str
     context_length: int | UnsetType = UNSET
     max_model_len: int | UnsetType = UNSET
     max_completion_tokens: int | UnsetType = UNSET
     architecture: Architecture | UnsetType = UNSET
-    capabilities: Capabilities | UnsetType = UNSET
+    capabilities: Capabilities = Capabilities()
     pricing: Pricing | UnsetType = UNSET
     supported_parameters: tuple[str, ...] | UnsetType = UNSET
     top_provider: TopProvider | UnsetType = UNSET
@@ -91,7 +93,6 @@ def model_body(card: ModelCard, created: float) -> bytes:
 def _model(card: ModelCard, created: float) -> OpenAIModel:
     context, most = _or_unset(card.context), _or_unset(card.max_output)
     limited = context is not UNSET or most is not UNSET
-    flags = (card.tools, card.reasoning, card.structured_output)
     return OpenAIModel(
         id=card.name,
         created=int(created),
@@ -100,9 +101,7 @@ def _model(card: ModelCard, created: float) -> OpenAIModel:
         max_model_len=context,
         max_completion_tokens=most,
         architecture=_architecture(card),
-        capabilities=UNSET
-        if flags == (None, None, None)
-        else Capabilities(
+        capabilities=Capabilities(
             tools=_flag(card.tools),
             reasoning=_flag(card.reasoning),
             structured_output=_flag(card.structured_output),

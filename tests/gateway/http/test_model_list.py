@@ -60,6 +60,7 @@ async def test_a_model_is_described_by_what_its_backends_can_do_together(tmp_pat
         "id": "chat",
         "object": "model",
         "owned_by": "strowger",
+        "type": "base",
         "name": "chat",
         "context_length": 200_000,
         "max_model_len": 200_000,
@@ -85,8 +86,9 @@ async def test_what_is_unknown_is_absent_and_not_zero(tmp_path: Path) -> None:
         async with httpx.AsyncClient(base_url=gateway.url, headers=ALL) as client:
             plain = (await client.get("/v1/models/plain")).json()
 
-    shown = {"id", "object", "created", "owned_by", "name", "supported_parameters"}
-    assert set(plain) == shown
+    shown = {"id", "object", "created", "owned_by", "type", "name", "supported_parameters"}
+    assert set(plain) == {*shown, "capabilities"}
+    assert plain["capabilities"] == {}
 
 
 async def test_a_parameter_that_no_backend_honours_is_not_listed(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ USE = {
     "POST /v1/responses/input_tokens": "POST /v1/responses with the whole",
     "POST /responses": "did you mean /v1/responses?",
     "POST /v1/messages/batches": "POST /v1/messages",
-    "POST /v1/v1/messages": "without /v1",
     "POST /messages": "without /v1",
     "POST /v1/images/generations": CHAT,
     "POST /v1/audio/transcriptions": "input_audio",
@@ -48,7 +47,9 @@ USE = {
     "POST /model/amazon.nova-pro-v1:0/converse": CHAT,
     "POST /v2/chat": CHAT,
     "POST /chat/completions": "did you mean /v1/chat/completions?",
-    "POST /v1/v1/embeddings": "did you mean /v1/embeddings?",
+    "GET /api/v0/models": "GET /v1/models",
+    "POST /v1/ocr": CHAT,
+    "POST /openai/deployments/gpt/embeddings": "ends in /v1",
 }
 
 

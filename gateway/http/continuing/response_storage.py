@@ -9,7 +9,7 @@ from gateway.asgi.body_complexity import measure
 from gateway.asgi.disconnect import DisconnectGuard
 from gateway.asgi.exchange import HotExchange
 from gateway.asgi.response import ResponseWriter
-from gateway.http.sealed_items import earlier_items
+from gateway.http.continuing.sealed_items import earlier_items
 from gateway.routing.request_record import RequestRecord
 from gateway.state import Gateway
 from gateway.store.response_rows import StoredResponse

@@ -1,0 +1,93 @@
+"""Paths that clients build for themselves lead where they mean."""
+
+from collections.abc import AsyncGenerator
+
+import httpx
+import pytest
+from mistralai.client import Mistral
+
+from gateway.surfaces.path_aliases import own_path
+from tests.gateway.serving import one_model, serving
+from tests.stand_ins.provider import answers, provider
+
+pytestmark = pytest.mark.anyio
+
+CHAT = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
+
+
+@pytest.fixture(scope="module")
+async def web(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[httpx.AsyncClient]:
+    async with (
+        provider(answers) as remote,
+        serving(one_model(remote.base_url), tmp_path_factory.mktemp("run")) as gateway,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/openai/v1/chat/completions",  # groq's SDKs, and Azure's v1
+        "/v1/v1/chat/completions",  # together's
+        "/endpoints/chat/invocations",  # mlflow's deployments client of a gateway
+    ],
+)
+async def test_a_chat_is_answered_at_a_clients_own_path(web: httpx.AsyncClient, path: str) -> None:
+    body = {"messages": CHAT["messages"]} if "endpoints" in path else CHAT
+    for stream in (False, True):
+        answer = await web.post(path, json={**body, "stream": stream})
+
+        assert answer.status_code == 200, answer.text
+        assert "hel" in answer.text
+
+
+async def test_databricks_clients_reach_the_responses_api(web: httpx.AsyncClient) -> None:
+    answer = await web.post("/serving-endpoints/responses", json={"model": "chat", "input": "hi"})
+    wrong = await web.post("/serving-endpoints/responses", json={"model": "none", "input": "hi"})
+    stored = await web.get("/serving-endpoints/responses/resp_1")
+
+    assert answer.json()["object"] == "response"
+    assert wrong.json()["error"]["code"] == "model_not_found"
+    assert stored.status_code == 404
+    assert "does not store" in stored.text
+
+
+@pytest.mark.parametrize("path", ["/openai/v1/models", "/v1/v1/models", "/openai/v1/models/chat"])
+async def test_models_are_listed_there_too(web: httpx.AsyncClient, path: str) -> None:
+    answer = await web.get(path)
+
+    assert answer.status_code == 200
+    assert '"id":"chat"' in answer.text
+
+
+async def test_the_address_itself_answers(web: httpx.AsyncClient) -> None:
+    head, got = await web.head("/"), await web.get("/")
+
+    assert (head.status_code, got.status_code) == (200, 200)
+    assert got.json()["models"] == "/v1/models"
+
+
+async def test_errors_for_other_vendors_clients_are_where_they_look(
+    web: httpx.AsyncClient,
+) -> None:
+    converse = await web.post("/model/chat/converse", json={})
+    ollama = await web.post("/api/chat", json={})
+
+    assert converse.json()["message"] == converse.json()["error"]["message"]
+    assert "POST /v1/chat/completions" in converse.json()["message"]
+    assert isinstance(ollama.json()["error"], str)
+    assert "POST /v1/chat/completions" in ollama.json()["error"]
+
+
+async def test_mistrals_client_lists_the_models(web: httpx.AsyncClient) -> None:
+    address = str(web.base_url).rstrip("/")
+    async with Mistral(api_key="k", server_url=address) as client:
+        found = await client.models.list_async()
+
+    assert [one.id for one in found.data or [] if one.type == "base"] == ["chat"]
+
+
+def test_other_paths_have_no_alias() -> None:
+    for path in ("/v1/chat/completions", "/openai/deployments/m/x", "/openai/v1", "/endpoints/m"):
+        assert own_path(path) == ""
