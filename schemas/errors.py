@@ -29,6 +29,7 @@ GatewayError                      500  a bug of ours
    ├─ UpstreamUnreachable         502  nothing was sent
    │  └─ UpstreamStarting         503  a local engine that is loading or restarting
    ├─ UpstreamTimeout             504  something may have been sent
+   │  └─ UpstreamSilent           504  a limit of ours has passed since
    ├─ UpstreamBusy                429  carries retry_after, seconds
    ├─ UpstreamRefused             424  our key, quota or deployment name
    ├─ UpstreamFailed              502  a 5xx, or a vendor's marker for a failed generation
@@ -65,8 +66,7 @@ class GatewayError(Exception):
     retry_after: seconds that the client, or our next attempt, should wait; `None` if unknown.
     request_id:  of the request that failed, "" until the error is sent.
     kind:        the entry in `retry.on` that allows another attempt; `None` is never retried.
-    retry_helps: the client's own retry may succeed; false only if nothing but a person's change to
-                 the gateway or its accounts helps.
+    retry_helps: the client's own retry may succeed; false if only the operator can change anything.
     logged:      the message for the gateway's log and for `str`; it may contain addresses, which
                  the client's message does not.
     """
@@ -243,10 +243,7 @@ class PriceUnknown(Forbidden):
 
 
 class UpstreamRejected(CallerError):
-    """A backend's 4xx about the request itself. `status` and `body` are the backend's own.
-
-    type: the vendor's error type, if it gave one.
-    """
+    """A backend's 4xx about the request itself, with its status. type: its error type, if any."""
 
     code = "upstream_rejected"
 
@@ -338,6 +335,10 @@ class UpstreamTimeout(UpstreamError):
     kind = "timeout"
 
 
+class UpstreamSilent(UpstreamTimeout):
+    """One of our own limits of time has passed since; the backend is asked once more at most."""
+
+
 class UpstreamBusy(UpstreamError):
     status = 429
     code = "rate_limit_exceeded"
@@ -347,8 +348,7 @@ class UpstreamBusy(UpstreamError):
 class UpstreamRefused(UpstreamError):
     """The operator's key, quota or deployment name; another backend may still answer.
 
-    Its status is one that clients neither repeat, as they do a 5xx, nor take for a refusal of their
-    own key, as they do a 401 or 403.
+    Clients neither repeat its status, as a 5xx, nor blame their own key for it, as for a 401.
 
     about: what is refused. The circuit breaker never counts `unclear` and `request`.
     """

@@ -1,5 +1,6 @@
 """Send an answer: whole or as a stream, or the error in its place."""
 
+import asyncio
 import math
 from collections.abc import Iterable
 from functools import lru_cache
@@ -9,6 +10,7 @@ from urllib.parse import quote
 from gateway.asgi.cors import Headers
 from gateway.asgi.exchange import HotExchange
 from gateway.clock import now
+from gateway.eventloop.inline_task import in_task
 from gateway.routing.request_record import RequestRecord
 from schemas.errors import (
     BodyTooLarge,
@@ -29,6 +31,8 @@ _STREAM: Headers = [
 ]
 _FIELD_NAME = "!#$&'()*+/:;<=>?@[]^`{|}"
 _MOST_NAMES = 100
+SETTLED = 1 / 3
+"""The part of the time before an early head for which the running attempt must have run."""
 _LONGEST = 200
 """Maximum characters of one name: clients and proxies accept 8 KiB of headers, some less."""
 
@@ -50,6 +54,7 @@ class ResponseWriter:
         "_expose",
         "_names",
         "_record",
+        "beginning",
         "busy",
         "exchange",
         "last_sent",
@@ -71,6 +76,7 @@ class ResponseWriter:
         self._names = names
         self.started = False
         self.busy = False
+        self.beginning: asyncio.Task[None] | None = None
         self.last_sent = 0.0
         self.exchange = exchange
         self._record = record
@@ -127,6 +133,30 @@ class ResponseWriter:
         """Send the head of a stream, of events unless `extra` has another content-type."""
         own = _STREAM[1:] if extra and _names_type(extra) else _STREAM
         await self._start(200, own + self._headers() + (extra or []))
+
+    def may_begin(self, at: float, after_s: float) -> bool:
+        """Whether the head of a stream may be sent without content. after_s: since the request.
+
+        Not between two attempts, nor while one is so young that it may still fail at once: the
+        status would be lost, by which clients know whether to retry.
+        """
+        record = self._record
+        if at - record.started < after_s:
+            return False
+        if not record.attempts:
+            return True
+        return record.attempt_running and at - record.upstream_since >= after_s * SETTLED
+
+    async def begin(self, sign: bytes) -> None:
+        """Send the head of a stream, and a frame that clients ignore."""
+        await self.start()
+        await self.frame(sign)
+
+    async def begun(self) -> None:
+        """Wait until a head that is being sent early has gone."""
+        if self.beginning is not None:
+            await in_task()
+            await asyncio.wait({self.beginning})
 
     async def frame(self, data: bytes) -> None:
         await self._put(data, more=True)

@@ -1,7 +1,9 @@
 """The events of a streamed answer, as the plan wants them: recovered, copied, or just passed on."""
 
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, cast
 
+from gateway.asgi.response import ResponseWriter
 from gateway.http.stream_output import StreamOutput
 from gateway.routing.execution import pipeline
 from gateway.routing.execution.stream_recovery import recovered_stream
@@ -9,6 +11,7 @@ from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import RequestRecord
 from schemas.answers import Fold, folded
 from schemas.event_source import EventSource
+from schemas.events import Event
 from schemas.requests import GenerateRequest
 
 if TYPE_CHECKING:
@@ -36,3 +39,14 @@ def stream_source(
         # It knows no sinks, so every event passes through it.
         source = cast("EventSource", folded(source, copied))
     return source
+
+
+async def first_batch(
+    source: AsyncGenerator[list[Event], None], response: ResponseWriter
+) -> list[Event]:
+    """Return the first batch, or raise its failure, once a head that is being sent has gone."""
+    try:
+        return await anext(source)
+    finally:
+        if response.beginning is not None:
+            await response.begun()

@@ -95,6 +95,7 @@ class Surface(Protocol):
     task:        the surface's only task, `None` if the body determines it.
     accepts:     content types of bodies besides JSON.
     keep_alive:  a frame that clients ignore, for silent streams.
+    commit_after_s: seconds without content after which the head of a stream is sent.
     comments:    clients of its streams ignore comments.
     media_type, stream_media_type: of whole bodies (errors included), and of streams.
     error_event: the line before the data of an error in a stream; b"" for none.
@@ -112,6 +113,8 @@ class Surface(Protocol):
     def accepts(self) -> tuple[bytes, ...]: ...
     @property
     def keep_alive(self) -> bytes: ...
+    @property
+    def commit_after_s(self) -> float: ...
     @property
     def comments(self) -> bool: ...
     @property

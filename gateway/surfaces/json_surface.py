@@ -1,7 +1,7 @@
 """What most surfaces have in common: bodies of JSON, streams of events, statuses as they are."""
 
 from gateway.surfaces.base import EVENT_STREAM, JSON, Inbound, PlainRenderer
-from gateway.surfaces.sse import KEEP_ALIVE
+from gateway.surfaces.sse import COMMIT_S, KEEP_ALIVE
 from schemas.errors import GatewayError
 
 
@@ -10,6 +10,7 @@ class JsonSurface:
 
     accepts: tuple[bytes, ...] = ()
     keep_alive = KEEP_ALIVE
+    commit_after_s = COMMIT_S
     comments = True
     media_type = JSON
     stream_media_type = EVENT_STREAM

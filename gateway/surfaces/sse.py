@@ -13,6 +13,12 @@ DONE: Final = b"data: [DONE]\n\n"
 KEEP_ALIVE: Final = b": keep-alive\n\n"
 """A comment, which clients ignore."""
 
+COMMIT_S: Final = 45.0
+"""Seconds without content after which a stream's head is sent: most proxies wait 60 s."""
+
+AGENTS_COMMIT_S: Final = 15.0
+"""The same on APIs whose clients know events without content, and errors in streams."""
+
 
 def frame(data: bytes) -> bytes:
     """data: JSON without line breaks, as all our encoders write it."""

@@ -27,6 +27,7 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
                 upstreams that count the tokens exactly.
     trace:      the attempt's span, if requests are traced.
     drawn:      collects the tokens of a local engine; `None` if no attempt resumes the answer.
+    reasons:    the model reasons, so that it may be silent for longer.
     pool:       header lines for the backend's endpoint picker, each with CRLF; b"" without one.
     """
 
@@ -39,6 +40,7 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     longest_prompt: int | None = None
     trace: AttemptTrace | None = None
     drawn: DrawnTokens | None = None
+    reasons: bool = False
     pool: bytes = b""
 
 

@@ -7,7 +7,8 @@ from adapters.base import Decoder, EndMarked
 from adapters.framing import Frame, FrameParser
 from adapters.text_place import UNREADABLE, TextPlace, read_text
 from gateway.clock import now
-from schemas.errors import UpstreamError, UpstreamTimeout
+from gateway.upstream.patience import Patience
+from schemas.errors import UpstreamError, UpstreamSilent
 from schemas.event_source import EventSink, TextSink, text_sink
 from schemas.events import CONTENT, Event, TextDelta
 
@@ -18,7 +19,8 @@ _SEARCHES: Final = 8
 class EventReader:
     """Reads one body: `read` returns a piece's events, `push` gives them to a sink.
 
-    by: loop time by which the next piece has to arrive; content moves it.
+    by: loop time by which the next piece has to arrive: any moves it, but only content moves the
+    time by which the next content has to arrive.
     content: some has arrived. partial: the events before the frame at which `read` failed.
     sink_is_full: the sink cannot take more now.
     """
@@ -26,7 +28,7 @@ class EventReader:
     __slots__ = (
         "_after",
         "_before",
-        "_between_s",
+        "_content_at",
         "_decode",
         "_decoder",
         "_end",
@@ -36,8 +38,10 @@ class EventReader:
         "_over",
         "_parse",
         "_parser",
+        "_patience",
         "_searches",
         "_sink",
+        "_step_s",
         "_take_text",
         "_to",
         "_upstream",
@@ -54,17 +58,23 @@ class EventReader:
         end: EndMarked | None,
         upstream: str,
         *,
-        first_by: float,
-        between_s: float,
+        started: float,
+        patience: Patience,
         over: float,
     ) -> None:
-        """end: the decoder, if its dialect has an end mark. over: loop time of the last event."""
+        """end: the decoder, if its dialect has an end mark.
+
+        started: loop time of the request. over: loop time of the last event.
+        """
         self._parser = parser
         self._decoder = decoder
         self._parse, self._decode = parser.feed, decoder.feed
         self._end = end
         self._upstream = upstream
-        self._between_s = between_s
+        self._patience = patience
+        # Content moves both limits at once, so that the shorter one is enough for it.
+        self._step_s = min(patience.between_s, patience.later_silence_s)
+        self._content_at = started
         self._over = over
         self._sink: EventSink = _nowhere
         self._take_text: TextSink = text_sink(_nowhere)
@@ -75,7 +85,7 @@ class EventReader:
         self._find_text = cast(
             "Callable[[bytes, int], TextPlace | None] | None", getattr(decoder, "text_place", None)
         )
-        self.by = first_by
+        self.by = min(now() + patience.silence_s, started + patience.first_s, over)
         self.content = self.sink_is_full = False
         self.partial: Sequence[Event] = ()
 
@@ -89,7 +99,10 @@ class EventReader:
         events = self._decode_all(self._parse(piece))
         if events and (self.content or any(isinstance(event, CONTENT) for event in events)):
             self.content = True
-            self.by = min(now() + self._between_s, self._over)
+            self._content_at = at = now()
+            self.by = min(at + self._step_s, self._over)
+        else:
+            self._on_life()
         return events
 
     def _decode_all(self, frames: list[Frame]) -> Sequence[Event]:
@@ -100,10 +113,34 @@ class EventReader:
         self.partial = ()
         return events
 
-    def check_time(self) -> None:
-        """Raise UpstreamTimeout if bytes arrive (SSE comments, for example), but no content."""
-        if now() >= self.by:
-            raise UpstreamTimeout("sent no content in time", upstream=self._upstream)
+    def _on_life(self) -> None:
+        """Bytes have arrived, but no content: SSE comments, pings, the start of an answer.
+
+        Raises UpstreamSilent if they have kept the answer waiting for too long.
+        """
+        at, patience = now(), self._patience
+        if self.content:
+            silence_s, content_s = patience.later_silence_s, patience.between_s
+        else:
+            silence_s, content_s = patience.silence_s, patience.first_s
+        last = min(self._content_at + content_s, self._over)
+        if at >= last:
+            self.by = last
+            raise UpstreamSilent("sent no content in time", upstream=self._upstream)
+        self.by = min(at + silence_s, last)
+
+    def explain(self, error: UpstreamSilent) -> None:
+        """Add to the error of a body that ended at `by` which setting that is."""
+        patience, content = self._patience, self.content
+        content_s = patience.between_s if content else patience.first_s
+        if self.by >= self._over:
+            limit = "total_s"
+        elif self.by < self._content_at + content_s:
+            limit = "silence_s"
+        else:
+            limit = "between_tokens_s" if content else "first_token_s"
+        error.message = error.logged = f"{error.message} (timeouts.{limit})"
+        error.args = (error.logged,)
 
     def use(self, sink: EventSink) -> None:
         """Set the sink that `push` gives events to."""
@@ -125,7 +162,8 @@ class EventReader:
                     pass  # several frames, for example
                 else:
                     self._searches = 0
-                    by = now() + self._between_s
+                    self._content_at = by = now()
+                    by += self._step_s
                     if by > self._over:
                         by = self._over
                     self.by = by
@@ -142,7 +180,8 @@ class EventReader:
                 self._sink(self.partial)
             raise
         if events:
-            by = now() + self._between_s
+            self._content_at = by = now()
+            by += self._step_s
             if by > self._over:
                 by = self._over
             self.by = by
@@ -152,7 +191,7 @@ class EventReader:
                 self.sink_is_full = True
                 return None
         else:
-            self.check_time()
+            self._on_life()
         end = self._end
         return None if end is not None and end.ended else self.by
 

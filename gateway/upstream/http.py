@@ -31,9 +31,10 @@ from gateway.upstream.embedding_batches import join_answers, side_by_side, split
 from gateway.upstream.error_body import error_body, hide_addresses, with_date
 from gateway.upstream.event_reader import EventReader
 from gateway.upstream.lora_scope import scope_lora_ids
+from gateway.upstream.patience import REASONING, USUAL, Patience, patience_of
 from gateway.upstream.transport import Reply, Transport
 from schemas.answers import Embeddings
-from schemas.errors import GatewayError, Uncountable, UpstreamBroken, UpstreamError
+from schemas.errors import GatewayError, Uncountable, UpstreamBroken, UpstreamError, UpstreamSilent
 from schemas.event_source import EventSource
 from schemas.events import Event
 from schemas.plain_answer import PlainAnswer
@@ -43,6 +44,7 @@ ANSWER_BYTES = 256 * 1024 * 1024
 _OPEN = ClientFields()
 AFTER_END_S = 0.1
 """Seconds to wait for the end of the body after an end mark, to reuse the connection."""
+
 
 _NO_ROUTE: Final = frozenset({404, 405, 501})
 """Statuses of a server that has conversations, and no route that counts them: that it refuses the
@@ -77,6 +79,7 @@ class HttpUpstream:
             transport if credentials is None else AuthorizedTransport(transport, credentials)
         )
         self._timeouts = timeouts
+        self._patience = patience_of(timeouts, USUAL), patience_of(timeouts, REASONING)
         self._head_reader = adapter if isinstance(adapter, HeadReader) else None
         plain = adapter.read_plain if isinstance(adapter, PlainReader) else None
         self._read_plain = plain if self._head_reader is None else None
@@ -96,10 +99,12 @@ class HttpUpstream:
         started = now()
         begun = started if call.begun is None else call.begun
         over = min(begun + self._timeouts.total_s, call.deadline)
-        first_by = min(started + self._timeouts.first_token_s, over) if outbound.stream else over
-        reply = await self._exchange(outbound, started, first_by, call)
+        patience = self._patience[call.reasons]
+        head_by = min(started + patience.begin_s, over) if outbound.stream else over
+        reply = await self._exchange(outbound, started, head_by, call)
+        reader = None
         try:
-            kind = await self._check(reply, first_by)
+            kind = await self._check(reply, head_by)
             if not outbound.stream or kind.startswith("application/json"):
                 if request.stream:
                     request = replace(request, stream=False)
@@ -107,7 +112,7 @@ class HttpUpstream:
                 body = await reply.body(over, ANSWER_BYTES)
                 yield [*decoder.feed("", body), *decoder.close()]
                 return
-            reader = self._reader(request, reply, first_by, over)
+            reader = self._reader(request, reply, started, patience, over)
             while piece := await reply.chunk(reader.by):
                 try:
                     events = reader.read(piece)
@@ -117,8 +122,6 @@ class HttpUpstream:
                         yield [*reader.partial]
                     raise
                 sink = (yield [*events]) if events else None
-                if not (events and reader.content):
-                    reader.check_time()
                 while sink is not None and not reader.ended:
                     reader.use(sink)
                     await reply.relay(reader.push, reader.by)
@@ -127,6 +130,10 @@ class HttpUpstream:
                     await _read_out(reply, min(now() + AFTER_END_S, over))
                     return
             yield reader.close()
+        except UpstreamSilent as exc:
+            if reader is not None:
+                reader.explain(exc)
+            raise
         except GatewayError as exc:
             hide_addresses(exc, self._addresses)
             raise
@@ -234,7 +241,12 @@ class HttpUpstream:
         return self.adapter.decoder(request)
 
     def _reader(
-        self, request: GenerateRequest, reply: Reply, first_by: float, over: float
+        self,
+        request: GenerateRequest,
+        reply: Reply,
+        started: float,
+        patience: Patience,
+        over: float,
     ) -> EventReader:
         decoder = self._decoder(request, reply)
         return EventReader(
@@ -242,8 +254,8 @@ class HttpUpstream:
             decoder,
             self._end_marked(decoder),
             self.name,
-            first_by=first_by,
-            between_s=self._timeouts.between_tokens_s,
+            started=started,
+            patience=patience,
             over=over,
         )
 

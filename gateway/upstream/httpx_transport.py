@@ -28,6 +28,7 @@ from schemas.errors import (
     InvalidConfig,
     UpstreamBroken,
     UpstreamError,
+    UpstreamSilent,
     UpstreamTimeout,
     UpstreamUnreachable,
 )
@@ -150,8 +151,8 @@ class HttpxTransport:
 
     def _late(self, progress: "_Progress") -> UpstreamError:
         if progress.sent:
-            problem = "the answer did not begin in time"
-        elif progress.dialled:
+            return UpstreamSilent("the answer did not begin in time", upstream=self._name)
+        if progress.dialled:
             problem = "no connection in time (DNS, TCP and TLS together)"
         else:
             problem = f"no connection in time: the pool is full (max_connections: {self._maximum})"
@@ -191,7 +192,7 @@ class HttpxReply:
                 return await anext(self._parts, b"")
         except (httpx.HTTPError, OSError) as exc:
             if isinstance(exc, TimeoutError):
-                self._error = UpstreamTimeout("the answer stalled", upstream=self._upstream)
+                self._error = UpstreamSilent("the answer stalled", upstream=self._upstream)
             else:
                 self._error = UpstreamBroken(FAILED, upstream=self._upstream, detail=_reason(exc))
             await self._stream.aclose()

@@ -16,6 +16,7 @@ from gateway.upstream.engine_link import EngineLink
 from gateway.upstream.local_capabilities import LOCAL_SUPPORTS
 from gateway.upstream.local_count import CountsByReading
 from gateway.upstream.local_embeddings import to_embeddings
+from gateway.upstream.patience import REASONING, USUAL, patience_of
 from local_engine.protocol.frames import Batch, StatsReply, Vectors
 from local_engine.protocol.stats import Stats
 from local_engine.requests.request_limits import refuse_excess, refuse_unfit
@@ -23,6 +24,7 @@ from local_engine.text.text_length import Reach
 from schemas.answers import Embeddings
 from schemas.errors import (
     UpstreamBroken,
+    UpstreamSilent,
     UpstreamStarting,
     UpstreamTimeout,
 )
@@ -57,6 +59,7 @@ class LocalUpstream(CountsByReading):
         reported: weights that engines of the provider report, if the gateway does not know them.
         """
         self.name, self.timeouts = name, timeouts
+        self._patience = patience_of(timeouts, USUAL), patience_of(timeouts, REASONING)
         self.place = place
         self._status, self._state, self._ready_in = status, state, ready_in
         self._weights = weights
@@ -88,7 +91,9 @@ class LocalUpstream(CountsByReading):
         if drawn is not None:
             request = drawn.begin(request, self.weights_of(call.model))
         pending = link.submit(request, call)
-        by, begun = min(started + limits.first_token_s, over), False
+        patience = self._patience[call.reasons]
+        by, begun = min(started + patience.begin_s, over), False
+        between_s = min(patience.between_s, patience.later_silence_s)
         try:
             while True:
                 batches = await pending.take(by)
@@ -107,7 +112,7 @@ class LocalUpstream(CountsByReading):
                             )
                         return
                 if begun:
-                    by = min(now() + limits.between_tokens_s, over)
+                    by = min(now() + between_s, over)
         finally:
             link.forget(pending)
 
@@ -217,10 +222,10 @@ class LocalUpstream(CountsByReading):
         if not early:
             problem = "the engine's answer was not complete in time (timeouts.total_s)"
         elif begun:
-            problem = "the engine's answer stalled (timeouts.between_tokens_s)"
+            problem = "the engine's answer stalled (timeouts.between_tokens_s, silence_s)"
         else:
-            problem = "the engine's first token is late (timeouts.first_token_s)"
-        return UpstreamTimeout(problem, upstream=self.name)
+            problem = "the engine's first token is late (timeouts.first_token_s, silence_s)"
+        return UpstreamSilent(problem, upstream=self.name)
 
     def _starting(self) -> UpstreamStarting:
         message, state, status = "the engine does not respond", self._state(), self._status()

@@ -100,7 +100,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     client_timeout_s:   for a complete head, and for progress of a body or a response.
     max_in_flight:      requests of the whole gateway. max_choices: prompts x n of one request.
     max_share_per_key:  of max_in_flight and max_buffered_bytes, if there are several keys.
-    commit_after_s:     send 200 and keep-alive comments after this long without content.
+    commit_after_s:     send 200 and comments after this long without content. auto: by the API.
     sse_keepalive_s:    send a comment on a started stream after this long without data.
     drain_delay_s:      serve this long after SIGTERM; drain_timeout_s: then wait for streams.
     trusted_proxies:    networks whose x-forwarded-for and forwarded the access log trusts.
@@ -122,7 +122,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_in_flight: Count = 4096
     max_choices: Count = 256
     max_share_per_key: Share = 0.5
-    commit_after_s: Seconds | None = None
+    commit_after_s: Seconds | Literal["auto"] | None = "auto"
     sse_keepalive_s: Seconds = 15.0
     drain_delay_s: SecondsOrZero = 5.0
     drain_timeout_s: SecondsOrZero = 30.0

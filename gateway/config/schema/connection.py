@@ -9,11 +9,15 @@ from schemas.secret import Secret
 
 
 class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """first_token_s and between_tokens_s apply if the provider streams to the gateway."""
+    """The three in the middle apply if the provider streams to the gateway.
+
+    silence_s: without any byte. `None`, as for the two below: by the model, as patience.py has it.
+    """
 
     connect_s: Seconds = 5.0
-    first_token_s: Seconds = 60.0
-    between_tokens_s: Seconds = 30.0
+    silence_s: Seconds | None = None
+    first_token_s: Seconds | None = None
+    between_tokens_s: Seconds | None = None
     total_s: Seconds = 600.0
 
 

@@ -29,6 +29,7 @@ from schemas.errors import (
     UpstreamBusy,
     UpstreamError,
     UpstreamRefused,
+    UpstreamSilent,
     UpstreamTimeout,
 )
 from schemas.requests import Request
@@ -59,6 +60,7 @@ class AttemptSequence:
         "_reported",
         "_request",
         "_rule",
+        "_silent",
         "_tenant",
         "_used_fallbacks",
         "deadline",
@@ -80,6 +82,7 @@ class AttemptSequence:
         self._attempts_left = plan.retry.attempts
         self._hedged = False
         self._refusing: tuple[Breaker, ...] = ()
+        self._silent: tuple[Breaker, ...] = ()
         self._reported: tuple[Candidate, GatewayError] | None = None
         if plan.hedging is not None:
             plan.hedging.budget.firsts.add(record.started)
@@ -175,12 +178,18 @@ class AttemptSequence:
 
         No retry after a 429 or a timeout while another backend can be asked immediately, nor if
         the backend stays unavailable for longer than the pause. The last attempt is reserved for
-        an unhealthy backend that has not been asked, if there is one.
+        an unhealthy backend that has not been asked, if there is one. A backend that used up a
+        limit of time twice is not asked a third time: each costs minutes, and all of its tokens.
         """
         at, others = now(), len(self._queue) - 1
         candidate = failed.current.candidate
         backend, breaker = candidate.backend, candidate.breaker
         retryable = may_retry(error, self._rule)
+        if isinstance(error, UpstreamSilent):
+            if candidate.breaker in self._silent:
+                retryable = False
+                self._last_resort.give_up(candidate)
+            self._silent += (candidate.breaker,)
         alone = not others and not self._last_resort.untried
         wait = pause(error, self._rule, self._repeats, random.random(), alone=alone)
         if retryable:
@@ -253,6 +262,7 @@ class AttemptSequence:
             tenant=self._tenant,
             large=self.record.large,
             longest_prompt=candidate.longest_prompt,
+            reasons=candidate.reasons,
             trace=None if self.record.trace is None else self.record.trace.start_attempt(at),
             drawn=self.record.drawn,
             pool=b""
@@ -364,6 +374,7 @@ def first_attempt(
         tenant=tenant,
         large=record.large,
         longest_prompt=candidate.longest_prompt,
+        reasons=candidate.reasons,
         trace=None if record.trace is None else record.trace.start_attempt(at),
         drawn=record.drawn,
         pool=b""

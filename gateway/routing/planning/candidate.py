@@ -22,6 +22,7 @@ class Candidate(Struct, frozen=True, kw_only=True, eq=False, gc=False):
              answer may lack because of that. undo: maps names in the answer back to the client's.
     pending: rules that are yet to run, because the match is shared by many requests.
     longest_prompt: a prompt of more tokens exceeds the model's context; `None` if unknown.
+    reasons: the model is known to reason.
     """
 
     backend: Backend
@@ -38,6 +39,7 @@ class Candidate(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     undo: Undo | None = None
     pending: tuple[Repair, ...] = ()
     longest_prompt: int | None = None
+    reasons: bool = False
 
     @property
     def complete(self) -> bool:

@@ -134,6 +134,7 @@ def _candidate(
     """The backend with the repaired request. hints: the fields that were omitted from it."""
     name = display_name(backend, request)
     wild = backend.model == "*"
+    facts = backend.models.of(name)
     return Candidate(
         backend=backend,
         breaker=backend.breakers.of(request.model) if wild else backend.breaker,
@@ -145,7 +146,8 @@ def _candidate(
         repaired=done.made,
         loss=done.loss,
         undo=done.undo,
-        longest_prompt=backend.models.of(name).longest_prompt,
+        longest_prompt=facts.longest_prompt,
+        reasons=facts.reasoning is True,
     )
 
 

@@ -76,6 +76,10 @@ class LastResort:
         times = 1 if before is None else before.times + 1
         self._tried.append(FailedBackend(candidate, not_before, busy, times))
 
+    def give_up(self, candidate: Candidate) -> None:
+        """Never try the candidate again."""
+        self._tried = [one for one in self._tried if one.candidate is not candidate]
+
     def any_in_time(self, at: float, deadline: float) -> bool:
         """Whether an untried backend can be tried in time. at, deadline: the clock's seconds."""
         until = min(deadline, at + self._rule.max_backoff_s)

@@ -307,6 +307,7 @@ def _match(
                 dropped=dropped,
                 pending=rules,
                 longest_prompt=backend.models.of(backend.name).longest_prompt,
+                reasons=backend.models.of(backend.name).reasoning is True,
             )
             for backend, weight, rules in zip(backends, weights, pending, strict=True)
         ),

@@ -9,6 +9,7 @@ from gateway.surfaces.base import EmbeddingsRenderer, Inbound, Renderer
 from gateway.surfaces.hot_route import HotRoute
 from gateway.surfaces.json_surface import JsonSurface
 from gateway.surfaces.late_module import LateModule
+from gateway.surfaces.sse import AGENTS_COMMIT_S
 from schemas.errors import GatewayError
 from schemas.fields import Task
 from schemas.plain_answer import PlainAnswer
@@ -32,6 +33,7 @@ class MessagesSurface(JsonSurface):
     name = "anthropic"
     task: Task = "chat"
     keep_alive = PING
+    commit_after_s = AGENTS_COMMIT_S
     error_event = ERROR
     request_id_header = b"request-id"
     field_names = NAMES

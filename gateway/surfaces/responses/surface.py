@@ -16,6 +16,7 @@ from gateway.surfaces.openai.bodies import error_body
 from gateway.surfaces.openai.surface import created_at
 from gateway.surfaces.responses.field_names import NAMES
 from gateway.surfaces.responses.frames import ERROR
+from gateway.surfaces.sse import AGENTS_COMMIT_S
 from schemas.errors import GatewayError, UpstreamRefused
 from schemas.fields import Task
 from schemas.plain_answer import PlainAnswer
@@ -42,6 +43,7 @@ class ResponsesSurface(JsonSurface):
     name = "responses"
     task: Task = "chat"
     error_event = ERROR
+    commit_after_s = AGENTS_COMMIT_S
     field_names = NAMES
     late = True
 

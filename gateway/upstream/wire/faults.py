@@ -1,6 +1,12 @@
 """What ends an exchange early, as errors that name the provider."""
 
-from schemas.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
+from schemas.errors import (
+    UpstreamBroken,
+    UpstreamError,
+    UpstreamSilent,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
 
 
 class StaleConnection(Exception):
@@ -19,7 +25,7 @@ class StaleConnection(Exception):
 def late(upstream: str, *, begun: bool) -> UpstreamError:
     """begun: the head of the answer has arrived."""
     problem = "the answer stalled" if begun else "the answer did not begin in time"
-    return UpstreamTimeout(problem, upstream=upstream)
+    return UpstreamSilent(problem, upstream=upstream)
 
 
 def unsent(upstream: str, *, late: bool) -> UpstreamError:

@@ -254,7 +254,7 @@ async def test_snowflakes_calls_may_have_an_empty_reason(tmp_path: Path) -> None
             400,
             "Unavailable model",
         ),
-        ("volcengine", 401, {"error": {"code": "AuthenticationError", "message": "x"}}, 502, ""),
+        ("volcengine", 401, {"error": {"code": "AuthenticationError", "message": "x"}}, 424, ""),
     ],
 )
 async def test_a_vendors_error_is_told(

@@ -260,7 +260,7 @@ async def test_a_workspace_that_does_not_know_us_is_named_and_the_secret_is_not(
     with pytest.raises(openai.APIStatusError) as caught:
         await setting.client.chat.completions.create(model="chat", messages=[HELLO])
 
-    assert caught.value.status_code == 502
+    assert caught.value.status_code == 424
     assert "dbx: no access token: the token endpoint answered 401: invalid_client" in str(
         caught.value
     )

@@ -118,18 +118,21 @@ async def test_what_only_another_backend_can_fix_goes_to_another_backend(
 
 
 @of_all
-@pytest.mark.parametrize("status", [401, 500])
-async def test_an_operators_error_is_a_502_without_the_key(
-    setting: Setting, vendor: Vendor, status: int
+@pytest.mark.parametrize(("status", "seen"), [(401, 424), (500, 502)])
+async def test_an_operators_error_has_its_own_status_and_never_the_key(
+    setting: Setting, vendor: Vendor, status: int, seen: int
 ) -> None:
     setting.plays(refusing(vendor, status, f"{FAULT}: {KEY}"))
 
     answer = await setting.post(vendor, stream=False)
 
-    assert answer.status_code == 502
-    assert answer.json()["error"]["message"].startswith(f"{vendor.name}: {FAULT}")
+    line = setting.gateway.access_lines()[-1]
+    assert answer.status_code == seen
+    assert line.message.startswith(f"{vendor.name}: {FAULT}")
+    assert answer.json()["error"]["message"].startswith(f"{vendor.name}: ")
+    assert (FAULT in answer.text) is (status == 500)
     assert KEY not in answer.text
-    assert KEY not in str(setting.gateway.access_lines()[-1])
+    assert KEY not in str(line)
 
 
 @of_all

@@ -36,7 +36,7 @@ def test_the_smallest_configuration_has_every_documented_default() -> None:
         max_choices=256,
         max_share_per_key=0.5,
         allowed_hosts=(),
-        commit_after_s=None,
+        commit_after_s="auto",
         sse_keepalive_s=15,
         drain_delay_s=5,
         drain_timeout_s=30,
@@ -56,7 +56,7 @@ def test_a_provider_has_every_documented_default() -> None:
     provider = read(GOOD).providers[0]
 
     assert provider.timeouts == Timeouts(
-        connect_s=5, first_token_s=60, between_tokens_s=30, total_s=600
+        connect_s=5, silence_s=None, first_token_s=None, between_tokens_s=None, total_s=600
     )
     assert provider.tls == Tls(verify=True, ca_file=None, client_cert=None, client_key=None)
     assert provider.max_connections == 512

@@ -16,7 +16,13 @@ from tests.stand_ins.provider import Answer, Behaviour, Received, provider
 
 pytestmark = pytest.mark.anyio
 
-FAR = {"connect_s": 20.0, "first_token_s": 20.0, "between_tokens_s": 20.0, "total_s": 20.0}
+FAR = {
+    "connect_s": 20.0,
+    "silence_s": 20.0,
+    "first_token_s": 20.0,
+    "between_tokens_s": 20.0,
+    "total_s": 20.0,
+}
 SOON_S = 15.0
 """On a machine that is busy; far below the other timeouts."""
 
@@ -52,12 +58,21 @@ async def comments_later(request: Received, answer: Answer) -> None:
         await asyncio.sleep(0)
 
 
+async def mute(request: Received, answer: Answer) -> None:
+    """It begins to answer, and that was it."""
+    await dialect_of(request).before(answer)
+    await answer.gone.wait()
+
+
 CASES: Mapping[str, tuple[Behaviour, str, float]] = {
     "connect": (slow_first_token, "connect_s", 0.2),
     "first": (slow_first_token, "first_token_s", 0.2),
+    "unanswered": (slow_first_token, "silence_s", 0.2),
+    "mute": (mute, "silence_s", 0.2),
     "flood": (comments, "first_token_s", 0.2),
     "flooded": (comments_later, "between_tokens_s", 0.2),
     "between": (stalls, "between_tokens_s", 0.2),
+    "silent": (stalls, "silence_s", 0.2),
     "total": (endless, "total_s", 1.5),
     "thinks": (thinks, "between_tokens_s", 1.0),
 }
@@ -103,7 +118,7 @@ async def ask(gateway: Serving, case: str, stream: str) -> httpx.Response:
 
 
 @pytest.mark.parametrize("stream", STREAMS)
-@pytest.mark.parametrize("case", ["connect", "first", "flood"])
+@pytest.mark.parametrize("case", ["connect", "first", "unanswered", "mute", "flood"])
 async def test_what_is_slow_before_the_first_token_is_cut_by_its_own_timeout(
     gateway: Serving, case: str, stream: str
 ) -> None:
@@ -114,7 +129,7 @@ async def test_what_is_slow_before_the_first_token_is_cut_by_its_own_timeout(
 
 
 @pytest.mark.parametrize("stream", STREAMS)
-@pytest.mark.parametrize("case", ["between", "total"])
+@pytest.mark.parametrize("case", ["between", "silent", "total"])
 async def test_a_stream_that_stalls_or_never_ends_is_cut_by_the_timeout_for_that(
     gateway: Serving, case: str, stream: str
 ) -> None:

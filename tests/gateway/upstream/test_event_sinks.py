@@ -11,11 +11,13 @@ from adapters.base import Endpoint
 from adapters.framing import Frame, SSEParser
 from adapters.openai.decode import OpenAIDecoder
 from gateway.upstream.event_reader import EventReader
+from gateway.upstream.patience import Patience
 from schemas.errors import UpstreamError
 from schemas.events import Event, TextDelta
 
 ENDPOINT = Endpoint(name="up", base_url="http://up.test/v1")
 NEVER = float("inf")
+AGES = Patience(silence_s=1e9, first_s=1e9, between_s=1e9, later_silence_s=1e9)
 
 
 def chunk(delta: dict[str, object], **more: object) -> bytes:
@@ -82,7 +84,7 @@ FRAMES = st.sampled_from(
 def reader(parser: SSEParser | None = None) -> EventReader:
     decoder = OpenAIDecoder(ENDPOINT, stream=True)
     return EventReader(
-        parser or SSEParser("up"), decoder, decoder, "up", first_by=NEVER, between_s=1e9, over=NEVER
+        parser or SSEParser("up"), decoder, decoder, "up", started=0, patience=AGES, over=NEVER
     )
 
 

@@ -223,7 +223,7 @@ def test_defaults_are_those_of_the_code() -> None:
     found = {path: schema.get("default") for path, schema in described(config_schema(), "")}
 
     assert found["server.port"] == 8080
-    assert found["server.commit_after_s"] is None
+    assert found["server.commit_after_s"] == "auto"
     assert found["store.url"] == "sqlite:///strowger.db"
     assert found["models.policy"] == "weighted"
     assert found["auth.jwt.algorithms"] == ["RS256", "PS256", "ES256", "EdDSA"]
