@@ -38,7 +38,7 @@ fsGroupChangePolicy: OnRootMismatch
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
-{{/* Readiness follows a drain and a full disk within two seconds. Liveness asks only whether the process responds. */}}
+{{/* Readiness follows a drain and a full disk within four seconds, and a busy one or two do not matter. Liveness asks only whether the process responds. */}}
 {{- define "strowger.container" -}}
 ports:
   - {name: http, containerPort: {{ .port }}}
@@ -48,9 +48,9 @@ startupProbe:
   failureThreshold: {{ .startup.failures }}
 readinessProbe:
   httpGet: {path: /readyz, port: http}
-  periodSeconds: 2
-  failureThreshold: 1
-  timeoutSeconds: 2
+  periodSeconds: 1
+  failureThreshold: 3
+  timeoutSeconds: 3
 livenessProbe:
   httpGet: {path: /healthz, port: http}
   periodSeconds: 10
