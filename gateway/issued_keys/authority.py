@@ -42,7 +42,8 @@ class KeyFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The fields of a key that can be set and changed; those that are not given stay.
 
     expires, not_before: RFC 3339 with a time zone; null means unlimited. team: "" means no team.
-    limits, budgets: of this key alone, as in the configuration without `who`; all of them.
+    limits, budgets: of this key alone, as in the configuration without `who`; all of them. null
+    means none.
     """
 
     team: _Text | UnsetType = UNSET
@@ -54,8 +55,8 @@ class KeyFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     not_before: _Instant | None | UnsetType = UNSET
     allowed_networks: _Items | UnsetType = UNSET
     disabled: bool | UnsetType = UNSET
-    limits: OwnLimits | UnsetType = UNSET
-    budgets: OwnBudgets | UnsetType = UNSET
+    limits: OwnLimits | None | UnsetType = UNSET
+    budgets: OwnBudgets | None | UnsetType = UNSET
 
 
 class KeyEvent(Struct, frozen=True, kw_only=True):
@@ -243,8 +244,8 @@ class KeyAuthority:
             if isinstance(fields.allowed_networks, UnsetType)
             else _networks(fields.allowed_networks),
             disabled=_or(fields.disabled, key.disabled),
-            limits=_or(fields.limits, key.limits),
-            budgets=_or(fields.budgets, key.budgets),
+            limits=() if fields.limits is None else _or(fields.limits, key.limits),
+            budgets=() if fields.budgets is None else _or(fields.budgets, key.budgets),
         )
         if fields.models is not UNSET:
             self._check_models(changed.models)

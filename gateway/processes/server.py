@@ -91,10 +91,11 @@ class Server:
         )
         self.gateway.log.metrics.registry.register(ResponseCollector(self._archive))
         self.gateway.seals = Seals(self._responses, self._store.sealing_keys)
-        self.gateway.keys = KeyDesk(
+        self._desk = self.gateway.keys = KeyDesk(
             self._store.issued_keys,
             lambda: self.gateway.runtime.config,
             lambda: self.on_keys(KeysChanged()),
+            follows=True,
         )
         self.gateway.sessions = self.gateway.admin_sessions(self._store.admin_sessions)
         self.gateway.audit_rows, self.gateway.payload_rows = self._store.audit, self._store.payloads
@@ -225,6 +226,7 @@ class Server:
         """Put a list of issued keys into effect."""
         self._issued.push(found)
         self.gateway.use_rules()
+        self._desk.in_effect(found.version)
         self.on_keys(KeysApplied(version=found.version))
 
     def use_replicas(self, found: Discovered) -> None:

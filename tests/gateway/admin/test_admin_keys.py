@@ -1,5 +1,6 @@
 """`/admin/keys` on the wire."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -45,6 +46,47 @@ async def operated(folder: Path) -> AsyncGenerator[tuple[Serving, httpx.AsyncCli
         assert gateway.state.keys is not None
         gateway.state.keys.close()
     store.close()
+
+
+async def test_a_new_key_works_once_its_answer_has_arrived(tmp_path: Path) -> None:
+    """The leader reads the list a little later, and sends it to the process."""
+    store = open_store(Secret(f"sqlite:///{tmp_path / 'keys.db'}"))
+
+    def equip(gateway: Gateway) -> None:
+        def push() -> None:
+            found = store.issued_keys.current()
+            gateway.runtime.issued.push(found)
+            desk.in_effect(found.version)
+
+        def changed() -> None:
+            asyncio.get_running_loop().call_later(0.1, push)
+
+        desk = gateway.keys = KeyDesk(
+            store.issued_keys, lambda: gateway.runtime.config, changed, follows=True
+        )
+
+    headers = {"authorization": "Bearer key-of-the-operator"}
+    async with (
+        serving(one_model(UNUSED, CONFIG), tmp_path, equip=equip) as gateway,
+        httpx.AsyncClient(base_url=f"{gateway.url}/admin", headers=headers) as client,
+    ):
+        made = await client.post("/keys", json={"name": "ci"})
+        assert await opens(gateway, made.json()["secret"])
+        assert gateway.state.keys is not None
+        gateway.state.keys.close()
+    store.close()
+
+
+async def test_null_takes_limits_and_budgets_away(tmp_path: Path) -> None:
+    limits = [{"requests": 5, "per": "minute"}]
+    async with operated(tmp_path) as (_, client):
+        await client.post("/keys", json={"name": "ci", "limits": limits})
+        had = (await client.get("/keys/ci")).json()
+        changed = await client.patch("/keys/ci", json={"budgets": None, "limits": None})
+        has = (await client.get("/keys/ci")).json()
+
+    assert changed.status_code == 200, changed.text
+    assert [len(one["key"]["budgets"]) + len(one["key"]["limits"]) for one in (had, has)] == [1, 0]
 
 
 async def opens(gateway: Serving, secret: object) -> bool:
