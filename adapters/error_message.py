@@ -27,6 +27,17 @@ _MESSAGE = (
 _CODE = ("code", "error_code", "status")
 _STATUS = ("status_code", "http_status", "http_status_code", "code", "status")
 _TYPE = ("type", "error_type", "reason")
+_BASE_RESP = {
+    "1001": 504,
+    "1002": 429,
+    "1004": 401,
+    "1008": 402,
+    "1039": 429,
+    "2013": 400,
+    "2049": 401,
+}
+"""MiniMax's codes, which are inside a 200: https://platform.minimax.io/docs/api-reference/errorcode"""
+
 _DEPTH = 6
 _DIGITS = 3
 """Digits of a status."""
@@ -117,6 +128,8 @@ def _word(fields: dict[str, object], names: tuple[str, ...]) -> str | None:
 
 
 def _status(fields: dict[str, object]) -> int:
+    if "status_msg" in fields:
+        return _BASE_RESP.get(_step(fields.get("status_code")), 0)
     for name in _STATUS:
         text = _step(fields.get(name))
         if len(text) == _DIGITS and text.isascii() and text.isdigit() and 400 <= int(text) < 600:

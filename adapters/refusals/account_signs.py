@@ -200,13 +200,6 @@ ABOUT_THE_ACCOUNT: Final = (
         ),
     ),
     RefusalSign(
-        vendor="MiniMax: an error inside a 200 has a code, without a status",
-        about="account",
-        words=frozenset({"1004", "2049"}),
-        text=r"login fail|invalid api key",
-        sources=("https://platform.minimax.io/docs/api-reference/errorcode",),
-    ),
-    RefusalSign(
         vendor="Snowflake: accounts on trial",
         about="account",
         statuses=frozenset({403}),

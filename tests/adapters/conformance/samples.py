@@ -103,7 +103,7 @@ def coverage(name: str) -> dict[Form, Evidence]:
     cells = dict[Form, Evidence]()
     for form in expected(name):
         kinds = {one.evidence for one in found if form in one.forms}
-        best = [kind for kind in KINDS.values() if kind in kinds]
+        best: list[Evidence] = [kind for kind in KINDS.values() if kind in kinds]
         evidence: Evidence = best[0] if best else "none"
         cells[form] = evidence
     return cells
