@@ -34,6 +34,9 @@ FAMILIES ?=
 # Where `make test-device` runs the engine.
 DEVICE ?= cuda
 
+# Tests that `make nightly-npu` runs on a stand-in for an NPU, for example NPU_TESTS=tests/local_engine/ops.
+NPU_TESTS ?= tests/local_engine
+
 # Interpreters of `make nightly-wheel`; those that are not installed are left out.
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 
@@ -126,10 +129,12 @@ nightly-ray: setup-dev
 nightly-image: setup-dev
 	$(BIN)/python -m pytest -s -m nightly tests/deploy/image
 
-# Reads torch-npu's wheel (44 MB), which is never installed; then the engine's tests on the stand-in's device.
+# Reads torch-npu's wheel (44 MB), which is never installed; then the engine's tests on the stand-in's device: twelve
+# minutes of CPU time, and at most forty minutes.
 nightly-npu: setup-dev
 	$(BIN)/python -m pytest -s -m nightly tests/local_engine/ops/test_npu_wheel.py
-	STROWGER_TEST_DEVICE=npu PYTHONPATH=tests/local_engine/stand_ins/installed $(BIN)/python -m pytest -n 2 --dist loadfile tests/local_engine
+	STROWGER_TEST_DEVICE=npu PYTHONPATH=$(CURDIR)/tests/local_engine/stand_ins/installed timeout 2400 \
+		$(BIN)/python -m pytest -n 2 --dist loadfile $(NPU_TESTS)
 
 # Each Python that this machine has, with the newest dependencies; wheels of the lock for all; the tools of a release.
 nightly-wheel: setup-dev
