@@ -26,7 +26,7 @@ from schemas.requests import Request
 _JSON = (b"content-type", b"application/json")
 _STREAM: Headers = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache"),
+    (b"cache-control", b"no-cache, no-transform"),  # Caddy's gzip holds a stream without the latter
     (b"x-accel-buffering", b"no"),
 ]
 _FIELD_NAME = "!#$&'()*+/:;<=>?@[]^`{|}"

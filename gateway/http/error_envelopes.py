@@ -18,8 +18,8 @@ from gateway.surfaces.openai.stream_chunks import encode
 from gateway.surfaces.openai.surface import error_body
 from schemas.errors import GatewayError
 
-_MODELS: Final = "/v1/models"
-"""A list for clients of OpenAI and Anthropic, who differ in a header."""
+_SHARED: Final = ("/v1/models", "/v1/files")
+"""Paths of clients of OpenAI and Anthropic, which differ in a header."""
 
 _INFER_TOKEN: Final = "/infer_token"
 """Also the end of OpenAI's path of a model."""
@@ -86,7 +86,7 @@ def error_struct(path: str) -> type[Struct]:
 
 def envelope(path: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> Envelope:
     path = "/" + path.lstrip("/")
-    if path.startswith(_MODELS) and any(name == VERSION for name, _ in headers):
+    if path.startswith(_SHARED) and any(name == VERSION for name, _ in headers):
         return messages_error
     if path.endswith(_INFER_TOKEN):
         return mindie.error_body

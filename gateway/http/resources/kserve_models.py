@@ -41,7 +41,7 @@ class _Index(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class _ModelPath(Struct, frozen=True, kw_only=True):
-    """what: `ready`, `config`, or "" for the model itself."""
+    """what: `ready`, `config`, `stats`, or "" for the model itself."""
 
     model: str
     what: str = ""
@@ -66,6 +66,8 @@ def kserve_models(gateway: Gateway) -> list[ControllerRouterHandler]:
     async def model(request: _Request, path: FromPath[str]) -> bytes:
         caller = await gateway.runtime.keyring.caller(request.scope)
         wanted = _split_path(path.removeprefix("/"))
+        if wanted.what == "stats":
+            raise RouteNotFound("statistics of models are not served here; GET /metrics has them")
         route = gateway.runtime.table.find(wanted.model, caller.may_use)
         if wanted.what == "config":
             return config_body(wanted.model)
@@ -93,7 +95,9 @@ def kserve_models(gateway: Gateway) -> list[ControllerRouterHandler]:
 def _split_path(path: str) -> _ModelPath:
     """Split the path. Raises RouteNotFound for an unknown version."""
     model, _, what = path.rpartition("/")
-    if what not in ("ready", "config") or not model:
+    if path == "stats":
+        return _ModelPath(model="", what=path)  # of all models
+    if what not in ("ready", "config", "stats") or not model:
         model, what = path, ""
     model, versions, given = model.rpartition("/versions/")
     if not versions:

@@ -80,6 +80,27 @@ async def test_errors_for_other_vendors_clients_are_where_they_look(
     assert "POST /v1/chat/completions" in ollama.json()["error"]
 
 
+async def test_files_are_refused_in_the_words_of_the_client_that_asks(
+    web: httpx.AsyncClient,
+) -> None:
+    openais = await web.get("/v1/files")
+    anthropics = await web.get("/v1/files", headers={"anthropic-version": "2023-06-01"})
+
+    assert openais.json()["error"]["code"] == "unknown_url"
+    assert anthropics.json()["type"] == "error"
+    assert anthropics.json()["error"]["type"] == "not_found_error"
+
+
+@pytest.mark.parametrize("path", ["/v2/models/stats", "/v2/models/chat/stats"])
+async def test_tritons_statistics_are_said_to_be_elsewhere(
+    web: httpx.AsyncClient, path: str
+) -> None:
+    answer = await web.get(path)
+
+    assert answer.status_code == 404
+    assert "GET /metrics" in answer.json()["error"]
+
+
 async def test_mistrals_client_lists_the_models(web: httpx.AsyncClient) -> None:
     address = str(web.base_url).rstrip("/")
     async with Mistral(api_key="k", server_url=address) as client:

@@ -49,7 +49,7 @@ async def test_each_chunk_leaves_before_the_next_arrives(tmp_path: Path) -> None
             read.release()
 
     assert stream.headers["x-accel-buffering"] == "no"
-    assert stream.headers["cache-control"] == "no-cache"
+    assert stream.headers["cache-control"] == "no-cache, no-transform"
     assert stream.headers["content-type"].startswith("text/event-stream")
 
 
