@@ -13,9 +13,11 @@ class JsonBody(Struct, frozen=True, kw_only=True):
     """A call is a JSON object with a name and arguments; several follow each other or are listed.
 
     listed: the model writes a JSON array. name, arguments: the keys that the model was trained on.
+    keyed: the name is the only key instead, and the arguments its value.
     """
 
     listed: bool = False
+    keyed: bool = False
     name: str = "name"
     arguments: str = "arguments"
 

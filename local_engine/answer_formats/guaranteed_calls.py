@@ -30,7 +30,7 @@ class GuaranteedCalls:
     def of(cls, format: ToolFormat) -> "GuaranteedCalls | None":
         """Return the reader for a format; `None` if its calls are read as a whole."""
         match format.bodies:
-            case (JsonBody() as body, *_):
+            case (JsonBody() as body, *_) if not body.keyed:
                 name, arguments = re.escape(body.name), re.escape(body.arguments)
                 head = rf'\{{"{name}": ("(?:[^"\\]|\\.)*"), "{arguments}": '
                 end = "]" if body.listed else format.close

@@ -54,7 +54,7 @@ GRANITE = ToolFormat(
     without=("<|/tool_call|>",),
     opens=("<|tool_call|>", "<tool_call>"),
     section=True,
-    closes=("</tool_call>",),
+    inner=("</tool_call>",),
     bodies=(JsonBody(listed=True),),
     between=", ",
 )
@@ -143,7 +143,7 @@ APERTUS = ToolFormat(
     opens=("<|tools_prefix|>",),
     section=True,
     closes=("<|tools_suffix|>",),
-    bodies=(JsonBody(listed=True),),
+    bodies=(JsonBody(listed=True, keyed=True),),
     between=", ",
 )
 

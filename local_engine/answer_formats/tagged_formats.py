@@ -158,5 +158,8 @@ STEP3 = ToolFormat(
             after="",
         ),
     ),
+    between="\n",
+    lead="\n",
+    tail="\n",
     wrap=("<｜tool_call_begin｜>function<｜tool_sep｜>", "<｜tool_call_end｜>"),
 )

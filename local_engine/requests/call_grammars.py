@@ -119,6 +119,7 @@ class CallGrammar:
             case JsonBody() as body:
                 quoted = _encode(function.name).decode()
                 head = f'{{"{body.name}": {quoted}, "{body.arguments}": '
+                head = f"{{{quoted}: " if body.keyed else head
                 return f'{quote(head)} {self._arguments(rule, function)} "}}"'
             case NamedBody() as body:
                 named = f"{quote(f'functions.{function.name}:')} /[0-9]{{1,3}}/"

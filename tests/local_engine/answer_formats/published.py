@@ -18,8 +18,8 @@ class Published(Struct, frozen=True, kw_only=True):
     """template: what the chat template of such a model contains, shortened.
 
     begin, end: marks around the calls, which can get lost. text: before the calls.
-    calls: name and arguments. bare: the calls have no mark, so their names must be known.
-    one: the format has one call per answer.
+    bare: the calls have no mark, so their names must be known.
+    guided: the calls as a grammar writes them; "" if these are the answer's.
     """
 
     template: str
@@ -27,7 +27,7 @@ class Published(Struct, frozen=True, kw_only=True):
     text: str = "I look."
     reasoning: str = ""
     end: str = ""
-    one: bool = False
+    guided: str = ""
     bare: bool = False
 
 
@@ -37,6 +37,7 @@ def _json(name: str, arguments: str, key: str = "arguments") -> str:
 
 _LIST = f"[{_json('weather', JSON)}, {_json('now', '{}')}]"
 _PYTHON = "weather(city='Zürich, \"Alt\"', days=3)"
+_GUIDED = 'weather(city="Zürich, \\"Alt\\"", days=3)'
 _CALL = "<｜tool▁call▁begin｜>"
 
 PUBLISHED = {
@@ -123,22 +124,26 @@ PUBLISHED = {
         "<|python_tag|>",
         answer=f"<|python_tag|>{_json('weather', JSON, 'parameters')}; "
         f"{_json('now', '{}', 'parameters')}",
+        guided=f"{_json('weather', JSON, 'parameters')}; {_json('now', '{}', 'parameters')}",
         text="",
     ),
     "pythonic": Published(
         template="[func_name1(params_name1=params_value1, params_name2=params_value2...), ...]",
         answer=f"[{_PYTHON}, now()]",
+        guided=f"[{_GUIDED}, now()]",
         text="",
         bare=True,
     ),
     "lfm2": Published(
         template="List of tools: <|tool_list_start|>[",
         answer=f"I look.<|tool_call_start|>[{_PYTHON}, now()]<|tool_call_end|>",
+        guided=f"<|tool_call_start|>[{_GUIDED}, now()]<|tool_call_end|>",
         end="<|tool_call_end|>",
     ),
     "olmo3": Published(
         template="<functions></functions><function_calls></function_calls>",
         answer=f"I look. <function_calls>{_PYTHON}\nnow()</function_calls>",
+        guided=f"<function_calls>{_GUIDED}\nnow()</function_calls>",
         end="</function_calls>",
     ),
     "granite": Published(
@@ -162,6 +167,8 @@ PUBLISHED = {
         answer="<|START_THINKING|>I will look.<|END_THINKING|><|START_ACTION|>[\n    "
         f'{{"tool_call_id": "0", "tool_name": "weather", "parameters": {JSON}}},\n    '
         '{"tool_call_id": "1", "tool_name": "now", "parameters": {}}\n]<|END_ACTION|>',
+        guided=f'<|START_ACTION|>[{{"tool_name": "weather", "parameters": {JSON}}}, '
+        '{"tool_name": "now", "parameters": {}}]<|END_ACTION|>',
         end="<|END_ACTION|>",
     ),
     "tool-calls": Published(
@@ -195,21 +202,22 @@ PUBLISHED = {
     "gemma3": Published(
         template="```tool_code\\n",
         answer=f"I look.\n```tool_code\n{_PYTHON}\nnow()\n```",
+        guided=f"```tool_code\n{_GUIDED}\nnow()\n```",
         end="\n```",
         bare=True,
     ),
     "internlm": Published(
         template="<|action_start|><|plugin|>",
         answer=f"I look.<|action_start|><|plugin|>\n{_json('weather', JSON, 'parameters')}"
-        "<|action_end|>\n<|action_start|><|plugin|>"
+        "<|action_end|><|action_start|><|plugin|>\n"
         f"{_json('now', '{}', 'parameters')}<|action_end|>",
         end="<|action_end|>",
     ),
     "step3": Published(
         template='<｜tool_calls_begin｜><steptml:invoke name="',
         answer="I look.<｜tool_calls_begin｜>\n<｜tool_call_begin｜>function<｜tool_sep｜>"
-        '<steptml:invoke name="weather">\n<steptml:parameter name="city">Zürich, "Alt"'
-        '</steptml:parameter>\n<steptml:parameter name="days">3</steptml:parameter>\n'
+        '<steptml:invoke name="weather"><steptml:parameter name="city">Zürich, "Alt"'
+        '</steptml:parameter><steptml:parameter name="days">3</steptml:parameter>'
         "</steptml:invoke><｜tool_call_end｜>\n<｜tool_call_begin｜>function<｜tool_sep｜>"
         '<steptml:invoke name="now"></steptml:invoke><｜tool_call_end｜>\n<｜tool_calls_end｜>',
         end="\n<｜tool_calls_end｜>",
@@ -243,8 +251,14 @@ PUBLISHED = {
         f"to=functions.weather <|constrain|>json<|message|>{JSON}<|call|><|start|>assistant "
         "to=functions.now<|channel|>commentary json<|message|>{}<|call|>",
         end="<|call|>",
+        guided="<|channel|>commentary to=functions.weather <|constrain|>json<|message|>" + JSON,
     ),
     "json": Published(
-        template="{{ tools }}", answer=f"```json\n{_LIST}\n```", text="", end="\n```", bare=True
+        template="{{ tools }}",
+        answer=f"```json\n{_LIST}\n```",
+        text="",
+        end="\n```",
+        guided=f"{_json('weather', JSON)}; {_json('now', '{}')}",
+        bare=True,
     ),
 }
