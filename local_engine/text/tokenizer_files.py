@@ -9,6 +9,7 @@ the model answers to a text that nobody sent: https://github.com/huggingface/tra
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Protocol, cast
 
 import msgspec
@@ -21,11 +22,18 @@ from transformers.utils.hub import cached_file
 
 FILE = "tokenizer.json"
 
+TEMPLATE = "chat_template.json"
+"""Where models that see have it, written by older versions of transformers."""
+
 
 class _Read(Protocol):
     def __call__(
         self, path: str, *, subfolder: str, trust_remote_code: bool
     ) -> PreTrainedTokenizerBase: ...
+
+
+class _Template(msgspec.Struct, frozen=True, kw_only=True):
+    chat_template: str
 
 
 class _BertState(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +53,7 @@ def read_tokenizer(path: str, subfolder: str, *, ends: bool) -> PreTrainedTokeni
     Raises whatever transformers raises for files that it cannot read.
     """
     named = cast(_Read, AutoTokenizer.from_pretrained)
-    if not _has_file(path, subfolder):
+    if _file(path, FILE, subfolder) is None:
         return named(path, subfolder=subfolder, trust_remote_code=False)
     plain = cast(_Read, TokenizersBackend.from_pretrained)
     found = plain(path, subfolder=subfolder, trust_remote_code=False)
@@ -58,20 +66,23 @@ def read_tokenizer(path: str, subfolder: str, *, ends: bool) -> PreTrainedTokeni
     _set_normalizer(backend, settings)
     if ends and settings.get("add_eos_token") is True:
         _end_texts(backend, found)
+    template = _file(path, TEMPLATE, subfolder) if not found.chat_template else None
+    if template is not None:
+        stored = msgspec.json.decode(Path(template).read_bytes(), type=_Template)
+        found.chat_template = stored.chat_template
     return found
 
 
-def _has_file(path: str, subfolder: str) -> bool:
+def _file(path: str, name: str, subfolder: str) -> str | None:
     find = cast("Callable[..., str | None]", cached_file)
-    file = find(
+    return find(
         path,
-        FILE,
+        name,
         subfolder=subfolder,
         _raise_exceptions_for_gated_repo=False,
         _raise_exceptions_for_missing_entries=False,
         _raise_exceptions_for_connection_errors=False,
     )
-    return file is not None
 
 
 def _name_tokens(

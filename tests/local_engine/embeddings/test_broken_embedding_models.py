@@ -7,7 +7,13 @@ import pytest
 import torch
 
 from local_engine.server.embedding_host import host_embedders
-from tests.local_engine.embeddings.embedding_services import MODEL, embedding_config, seated
+from tests.local_engine.embeddings.embedding_services import (
+    MODEL,
+    embedding_config,
+    request,
+    run,
+    seated,
+)
 from tests.local_engine.embeddings.tiny_embedders import CASES, save_embedder
 from tests.local_engine.loading.broken_checkpoints import (
     Spoil,
@@ -22,6 +28,7 @@ from tests.local_engine.loading.broken_checkpoints import (
     removed,
     shard,
     sharded,
+    weights,
     without,
     without_all,
 )
@@ -121,3 +128,24 @@ def test_a_pooling_that_no_file_names_is_said_at_start(
     assert f"{MODEL}: no modules.json says how tokens become a vector, so this is {assumed}, " in (
         "\n".join(said)
     )
+
+
+def test_an_encoder_takes_its_own_table_where_none_is_shared(tmp_path: Path) -> None:
+    whole = save_embedder(tmp_path / "whole", CASES["t5-dense"])
+    other = copied(whole, tmp_path / "other")
+    weights(
+        lambda found: found.update(
+            {
+                "encoder.embed_tokens.weight": (table := found.pop("shared.weight")),
+                "decoder.embed_tokens.weight": table + 1,
+                "lm_head.weight": table + 2,
+            }
+        )
+    )(other)
+    config(tie_word_embeddings=True)(other)
+
+    one, two = (run(seated(path), request(4, 9))[0].vectors for path in (whole, other))
+
+    assert one is not None
+    assert two is not None
+    assert torch.equal(one, two)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from local_engine.loading.checkpoint import load
 from local_engine.loading.checkpoint_files import check_files
@@ -305,6 +305,10 @@ WHOLE: dict[str, Spoil] = {
     ),
     "two files with an index": sharded(),
     "the same weights twice": doubled(),
+    "a file that the index does not name": sharded(
+        lambda folder: save_file({DOWN: torch.ones(1)}, folder / "stale.safetensors")
+    ),
+    "a head of its own though the configuration ties it": config(tie_word_embeddings=True),
     "an index whose files are gone": lambda folder: (
         doubled()(folder),
         removed(shard(1))(folder),

@@ -10,6 +10,7 @@ import pytest
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from local_engine.text import tokenizer as engine
+from schemas.messages import Message
 from tests.local_engine.embeddings.tiny_embedders import save_words
 from tests.local_engine.loading.broken_checkpoints import JSON, write
 from tests.local_engine.tiny import SPECIALS, save_tokenizer
@@ -165,3 +166,13 @@ def test_an_end_token_that_the_file_adds_is_added_once(tmp_path: Path) -> None:
     changed(tmp_path, add_eos_token=True)
 
     assert engine.Tokenizer(str(tmp_path), embeds=True).encode("the fox") == [4, 7, 2]
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_a_template_in_json_counts_where_there_is_no_other(elsewhere: bool, tmp_path: Path) -> None:
+    save_tokenizer(tmp_path, template="{{ messages[0].content }}!" if elsewhere else None)
+    write(tmp_path / "chat_template.json", {"chat_template": "{{ messages[0].content }}?"})
+
+    chat = engine.Tokenizer(str(tmp_path)).chat
+
+    assert chat.render((Message(role="user", content="hi"),)) == ("hi!" if elsewhere else "hi?")
