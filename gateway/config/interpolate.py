@@ -93,6 +93,13 @@ class Interpolation:
             return None
         if default is not None:
             return value or default
+        if value == "" and path and path[-1] == "api_key":
+            self._problems.add(
+                path,
+                f"the environment variable {name} is set, and empty; give it the key, "
+                f"or write ${{{name}:-}} if the provider needs none",
+            )
+            return None
         if value is None:
             self._problems.add(
                 path,

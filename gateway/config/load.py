@@ -18,6 +18,7 @@ from gateway.config.schema.config import Config
 from gateway.config.schema.units import MIB
 from gateway.config.schema_store import with_store_placed
 from gateway.config.text_files import LARGEST, TooLarge, read_text
+from gateway.config.unused_variables import warn_unused_variables
 from gateway.config.yaml_document import parse
 from gateway.model_table.table import with_published_facts
 from schemas.errors import InvalidConfig
@@ -75,6 +76,7 @@ def read_config(
     config = replace(config, prices_from=prices_from)
     known = known_adapters() if adapters is None else adapters
     check(config, problems, known)
+    warn_unused_variables(config, env, problems)
     problems.raise_if_any()
     for warning in problems.warnings:
         warn(warning)

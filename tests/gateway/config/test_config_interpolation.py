@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.config.load import read_config
 from gateway.config.schema.config import Provider
-from tests.gateway.config.configs import faults, faults_of_provider, read
+from tests.gateway.config.configs import ADAPTERS, GOOD, faults, faults_of_provider, read
 
 
 def provider_with(fields: str, env: dict[str, str], folder: Path | None = None) -> Provider:
@@ -144,3 +145,48 @@ def test_a_variable_that_is_not_text_is_reported() -> None:
     told = faults_of_provider('adapter: openai, api_key: "${A}"', {"A": "a\udcff"})
 
     assert told == ["providers[0].api_key: the environment variable A is not UTF-8 text"]
+
+
+def test_an_empty_variable_is_no_key() -> None:
+    text = 'providers: [{name: p, adapter: openai, api_key: "${KEY}"}]\nmodels: []\n'
+
+    assert faults(text, {"KEY": ""}) == [
+        "providers[0].api_key: the environment variable KEY is set, and empty; give it the key, "
+        "or write ${KEY:-} if the provider needs none"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("env", "warned"),
+    [
+        ({"HTTPS_PROXY": "http://proxy.test:3128"}, ["HTTPS_PROXY is not used: openai are"]),
+        ({"HTTPS_PROXY": "http://proxy.test:3128", "NO_PROXY": "api.openai.test"}, []),
+        ({"ALL_PROXY": "http://proxy.test:3128", "no_proxy": "other.test"}, ["ALL_PROXY is not"]),
+        ({"HTTP_PROXY": "http://proxy.test:3128"}, []),
+        ({"REQUESTS_CA_BUNDLE": "/etc/ca.pem"}, ["REQUESTS_CA_BUNDLE is not used"]),
+        ({}, []),
+    ],
+)
+def test_a_proxy_or_bundle_of_the_environment_that_is_not_used_is_warned_of(
+    env: dict[str, str], warned: list[str]
+) -> None:
+    found: list[str] = []
+    given = GOOD.replace(
+        "{name: openai, adapter: openai}",
+        "{name: openai, adapter: openai, api_key: k, base_url: 'https://api.openai.test/v1'}",
+    )
+    read_config(given, source="config.yaml", env=env, adapters=ADAPTERS, warn=found.append)
+
+    assert len(found) == len(warned), found
+    assert all(part in one for part, one in zip(warned, found, strict=True))
+
+
+def test_a_provider_with_its_own_proxy_is_not_warned_of() -> None:
+    found: list[str] = []
+    given = GOOD.replace(
+        "adapter: openai}", 'adapter: openai, api_key: k, proxy: "${HTTPS_PROXY}"}'
+    )
+    env = {"HTTPS_PROXY": "http://proxy.test:3128"}
+    read_config(given, source="config.yaml", env=env, adapters=ADAPTERS, warn=found.append)
+
+    assert found == []
