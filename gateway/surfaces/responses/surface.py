@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 else:
     translation = LateModule("gateway.surfaces.responses.translation")
 
-_AI_SDK: Final = b"ai-sdk/"
-"""In the user agent of Vercel's AI SDK, which returns ids of items unless `store` is false."""
+_AI_SDK: Final = b"ai-sdk"
+"""In the user agent of Vercel's AI SDK, which returns ids of items unless `store` is false: as
+`ai-sdk/openai/3.0.141`, and since its version 7 `ai-sdk-provider-utils/5.0.81`."""
 
 __all__ = ("RESPONSES", "ROUTES", "ResponsesSurface")
 

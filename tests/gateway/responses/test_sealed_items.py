@@ -26,7 +26,7 @@ FIRST, SECOND, THIRD = ("k" * 31 + last for last in "123")
 SETTINGS = f"""{KEYS}
 responses: {{sealing_keys: [{FIRST}]}}
 server: {{max_body_bytes: 200000}}"""
-REFERS = {"authorization": "Bearer key-of-ann-1", "user-agent": "ai-sdk/openai/3.0.141"}
+REFERS = {"authorization": "Bearer key-of-ann-1", "user-agent": "ai/7.0.173 ai-sdk-provider-utils/5.0.81"}
 LONG = "In ten thousand words"
 MOST = 10_000_000
 DAY_S = 86_400
