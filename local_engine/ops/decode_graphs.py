@@ -19,6 +19,7 @@ from local_engine.ops.attention import LayerCaches, Plan, Share
 from local_engine.ops.device_faults import REFUSALS, first_line, meaning
 from local_engine.ops.kernel_guards import undecided
 from local_engine.ops.page_table import SEATS
+from local_engine.ops.trial_log import trying
 
 _log: Final = logging.getLogger("strowger.engine")
 
@@ -135,27 +136,40 @@ class DecodeGraphs:
     def _captured(self, size: int, packed: Tensor, plan: Plan) -> Tensor:
         """Compute the step uncaptured; capture it for later steps if both results agree."""
         expected = self._forward(packed[0], packed[1], plan)
-        try:
-            bucket = self._bucket(size)
-            self._fill(bucket, packed, plan, [1] * len(plan.shares))
-
-            def step() -> Tensor:
-                bucket.buffers.pin(bucket.plan)
-                return self._forward(bucket.lanes[0], bucket.lanes[1], bucket.plan)
-
-            # A kernel that refuses in a capture may well compute an ordinary step.
-            with undecided():
-                replay = self._capture(step)
-            self._fill(bucket, packed, plan)
-            problem = _difference(replay()[: packed.shape[1]], expected)
-            if not problem:
-                self._buckets[size] = (bucket, replay)
-                return expected
-        except REFUSALS as exc:
-            problem = first_line(exc)
-        self._give_up(problem)
+        with trying("decoding steps", "a graph") as trial:
+            trial.tried = f"{size} sequences"
+            try:
+                trial.gap, captured = self._compared(size, packed, plan, expected)
+            except REFUSALS as exc:
+                # Whatever it means: if the device is broken, the next call fails.
+                trial.problem = first_line(exc)
+            else:
+                if trial.gap <= ROUNDING:
+                    self._buckets[size] = captured
+                    return expected
+                trial.problem = "differs from the same step"
+        self._give_up(trial.problem)
         # The capture may have written keys of wrong lengths: the step's own are written again.
         return self._forward(packed[0], packed[1], plan)
+
+    def _compared(
+        self, size: int, packed: Tensor, plan: Plan, expected: Tensor
+    ) -> tuple[float, tuple[_Bucket, Callable[[], Tensor]]]:
+        """Return the average difference of a captured step, relative to `expected`: a matrix with
+        another number of rows may be multiplied by another kernel, so that rounding differs."""
+        bucket = self._bucket(size)
+        self._fill(bucket, packed, plan, [1] * len(plan.shares))
+
+        def step() -> Tensor:
+            bucket.buffers.pin(bucket.plan)
+            return self._forward(bucket.lanes[0], bucket.lanes[1], bucket.plan)
+
+        # A kernel that refuses in a capture may well compute an ordinary step.
+        with undecided():
+            replay = self._capture(step)
+        self._fill(bucket, packed, plan)
+        found, wanted = replay()[: packed.shape[1]].float(), expected.float()
+        return float((found - wanted).abs().mean() / wanted.abs().mean()), (bucket, replay)
 
     def _give_up(self, problem: str) -> None:
         self.problem = problem
@@ -191,12 +205,3 @@ def bucket_of(count: int) -> int:
     if count > 16:
         return -(-count // 16) * 16
     return 1 << (count - 1).bit_length()
-
-
-def _difference(one: Tensor, other: Tensor) -> str:
-    """Compare by the average difference: a matrix with another number of rows may be multiplied by
-    another kernel, so that rounding differs."""
-    gap = (one.float() - other.float()).abs().mean()
-    return (
-        "" if bool(gap <= ROUNDING * other.float().abs().mean()) else "differs from the same step"
-    )
