@@ -9,8 +9,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from gateway.http.token_estimate import text_tokens
 from gateway.surfaces.base import Headers
+from gateway.token_estimate.estimate import text_tokens
 from schemas.answers import Embeddings
 from schemas.events import Usage
 from schemas.requests import EmbeddingsRequest, Prompt

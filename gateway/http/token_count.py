@@ -11,12 +11,12 @@ from gateway.asgi.disconnect import DisconnectGuard
 from gateway.asgi.exchange import HotExchange
 from gateway.asgi.response import ResponseWriter
 from gateway.clock import now
-from gateway.http.token_estimate import estimated_input
 from gateway.routing.execution.attempt import Attempt, refuses_all, start_attempt
 from gateway.routing.participation import NO_PARTICIPATION
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import RequestRecord
+from gateway.token_estimate.estimate import estimated_input
 from gateway.upstream.base import Call
 from schemas.errors import GatewayError, Uncountable, UpstreamRefused
 from schemas.events import Usage

@@ -19,11 +19,12 @@ from gateway.surfaces.anthropic.frames import (
     message_delta,
     message_start,
 )
-from gateway.surfaces.anthropic.usage import NO_USAGE, usage_json
+from gateway.surfaces.anthropic.usage import usage_json
 from gateway.surfaces.anthropic.web_searches import citations, search_blocks
 from gateway.surfaces.openai.stream_chunks import members, with_members
 from gateway.surfaces.sse import frame, one_line
 from gateway.surfaces.turn_renderer import TurnRenderer, finish_of
+from gateway.token_estimate.estimate import estimated_input
 from schemas.answers import Answer, Choice
 from schemas.errors import GatewayError
 from schemas.events import (
@@ -100,6 +101,7 @@ class MessagesRenderer(TurnRenderer):
 
     def __init__(self, request: ChatRequest, *, id: str) -> None:
         self._id = id
+        self._request = request
         self._model = request.model
         self._refused = False
         self._blocks = BlockWriter()
@@ -228,11 +230,18 @@ class MessagesRenderer(TurnRenderer):
             (
                 self._head(self._answering_model),
                 b',"content":[],"stop_reason":null,"stop_sequence":null,"usage":',
-                NO_USAGE if usage is None else one_line(bytes(usage)),
+                self._first_usage() if usage is None else one_line(bytes(usage)),
                 b"}",
             )
         )
         out.append(message_start(with_members(head, extra, _OURS) if extra else head))
+
+    def _first_usage(self) -> bytes:
+        """Return the counts, or an estimate: clients show how full the context is from here on."""
+        if self._usage is not None:
+            return usage_json(self._usage)
+        tokens = estimated_input(self._request, self._answering_model, quickly=True)
+        return b'{"input_tokens":%d,"output_tokens":0}' % tokens
 
     def _head(self, model: str) -> bytes:
         return b'{"id":"%b","type":"message","role":"assistant","model":%b' % (

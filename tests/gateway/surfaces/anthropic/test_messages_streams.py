@@ -52,7 +52,7 @@ def test_a_short_answer_is_these_very_bytes() -> None:
         b"event: message_start\n"
         b'data: {"type":"message_start","message":{"id":"msg_1","type":"message",'
         b'"role":"assistant","model":"ran","content":[],"stop_reason":null,"stop_sequence":null,'
-        b'"usage":{"input_tokens":0,"output_tokens":0}}}\n\n'
+        b'"usage":{"input_tokens":5,"output_tokens":0}}}\n\n'
         b"event: content_block_start\n"
         b'data: {"type":"content_block_start","index":0,'
         b'"content_block":{"type":"text","text":""}}\n\n'

@@ -1,0 +1,1 @@
+"""How many tokens a conversation has about, where nothing counts them."""
