@@ -3,7 +3,8 @@
 A key seals for as long as its seals are valid, and then opens for as long again.
 """
 
-import secrets
+import os
+from base64 import urlsafe_b64encode
 from typing import Final
 
 from gateway.store.database import Database
@@ -29,6 +30,6 @@ class SealingKeyRows:
                 "SELECT secret, created FROM sealing_keys ORDER BY created DESC, secret",
             )
             if not found or found[0][1] < at - valid_s:
-                found.insert(0, (secrets.token_urlsafe(_BYTES), at))
+                found.insert(0, (urlsafe_b64encode(os.urandom(_BYTES)).decode(), at))
                 session.run("INSERT INTO sealing_keys (secret, created) VALUES (?, ?)", *found[0])
         return [secret for secret, _ in found]
