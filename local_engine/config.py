@@ -65,6 +65,7 @@ class EngineConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_waiting:     queued answers per model; further ones are rejected as busy.
     kv_cache:        bytes for keys and values, shared evenly by the generating models.
     compile:         compile kernels for this CPU; "auto" does so if a compiler is installed.
+    graphs:          capture decoding steps on devices that have graphs.
     prefix_cache:    reuse the keys and values of equal prompt beginnings of one tenant.
     max_first_token_wait_s: seconds in the queue that count as one priority level. An answer that
                      waited this long without starting may preempt one that now ranks lower.
@@ -90,6 +91,7 @@ class EngineConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     kv_cache: int | Literal["auto"] = "auto"
     prefix_cache: bool = True
     compile: CompileMode = "auto"
+    graphs: bool = True
     max_first_token_wait_s: float = 2.5
     draft_tokens: int = 0
     max_logits_bytes: int = 256 << 20

@@ -84,6 +84,7 @@ def engine_settings(provider: Provider, *, engines: int = 1) -> EngineConfig:
         kv_cache=engine.kv_cache,
         prefix_cache=engine.prefix_cache,
         compile=engine.compile,
+        graphs=engine.graphs,
         draft_tokens=engine.draft_tokens,
         max_first_token_wait_s=engine.max_first_token_wait_s,
         max_logits_bytes=engine.max_logits_bytes,

@@ -94,6 +94,8 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Serve
             if device == "cpu":
                 selection = structs.replace(selection, kernels=kernels)
             else:
+                if not config.graphs:
+                    selection = structs.replace(selection, capture=None)
                 for line in selection.lines:
                     report(f"{model.name}: {line}")
             device_share = _DeviceShare(

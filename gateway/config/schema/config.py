@@ -202,8 +202,7 @@ class Engine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     accept_lora:      requests may bring adapters; max_loras and max_lora_bytes limit the cache.
     draft_tokens:     maximum tokens drafted by prompt lookup; 0: none.
     max_logits_bytes: context and generation logits of one response.
-    max_first_token_wait_s: a wait in the queue that offsets one priority level, or the head
-                      start of a running sequence.
+    max_first_token_wait_s: a wait that offsets one priority level; head start of a running one.
     step_timeout_s:   a longer step means that the engine hangs; it is restarted.
     """
 
@@ -218,6 +217,7 @@ class Engine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kv_cache: Size | Literal["auto"] = "auto"
     prefix_cache: bool = True
     compile: Literal["auto", "on", "off"] = "auto"
+    graphs: bool = True
     draft_tokens: Annotated[int, Meta(ge=0)] = 8
     loras: tuple[Lora, ...] = ()
     accept_lora: bool = False

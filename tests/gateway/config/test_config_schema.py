@@ -79,6 +79,7 @@ def test_an_engine_has_every_documented_default() -> None:
         kv_cache="auto",
         prefix_cache=True,
         compile="auto",
+        graphs=True,
         loras=(),
         accept_lora=False,
         max_loras=64,
