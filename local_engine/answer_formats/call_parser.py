@@ -140,10 +140,11 @@ class ToolCallParser:
         skipped = len(text) - len(rest)
         if not rest:
             return False
-        for mark in self._closes:
+        marks = self._closes if self._found else [*self._closes, *self._format.opens]
+        for mark in marks:
             if rest.startswith(mark):
                 return self._marked(mark, skipped + len(mark), events)
-        if not self._final and any(mark.startswith(rest) for mark in self._closes):
+        if not self._final and any(mark.startswith(rest) for mark in marks):
             return False
         reader, undecided = reader_of(
             self._format, rest, self._functions, known=self._known, first=not self._found

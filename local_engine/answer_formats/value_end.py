@@ -108,7 +108,7 @@ class ValueEnd:
         elif self._notation.python:
             if rest.startswith(quote * 3):
                 quote *= 3
-            elif rest == quote * 2 and not last:
+            elif rest in (quote, quote * 2) and not last:
                 return False
         if not quote:
             self.wrong = True
