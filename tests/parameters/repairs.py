@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from adapters.base import Supports
+from adapters.form_repairs.prompt_cache import PROMPT_CACHE
 from adapters.repairs.rule import Repair
 from adapters.universal_repairs import UNIVERSAL, stop_limit
 
@@ -32,9 +33,10 @@ def repairs(names: tuple[str, ...], supports: Callable[[str], Supports]) -> str:
 def _own(found: Supports) -> tuple[Repair, ...]:
     """Return the rules that not every backend has."""
     stops = found.ranges.get("stop")
+    own = found.repairs if found.cache_marks is None else (*found.repairs, PROMPT_CACHE)
     if stops is None or stops.items is None:
-        return found.repairs
-    return (*found.repairs, stop_limit(stops.items))
+        return own
+    return (*own, stop_limit(stops.items))
 
 
 def _rows(rules: tuple[Repair, ...]) -> Iterator[tuple[str, str, str, str]]:

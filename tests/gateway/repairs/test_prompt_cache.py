@@ -6,6 +6,11 @@ from typing import cast
 
 import pytest
 
+from adapters.anthropic.adapter import AnthropicAdapter
+from adapters.anthropic.repairs import ANTHROPIC_REPAIRS
+from adapters.conformance import repair_checks
+from adapters.form_repairs.prompt_cache import PROMPT_CACHE
+from adapters.testing import contract_endpoint
 from tests.gateway.repairs.one_of_each import Json, Rig, one_of_each, repairs
 
 pytestmark = pytest.mark.anyio
@@ -146,3 +151,9 @@ async def test_an_operator_who_forbids_marks_gets_none(
         await loop(rig, "chat", "anthropic")
 
         assert marks(rig.sent) == 0
+
+
+def test_the_rule_keeps_the_contract_of_rules() -> None:
+    adapter = AnthropicAdapter(contract_endpoint())
+
+    repair_checks.check_rule(adapter, PROMPT_CACHE, (*ANTHROPIC_REPAIRS, PROMPT_CACHE))
