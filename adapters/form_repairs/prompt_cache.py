@@ -3,7 +3,7 @@
 Claude reads a prompt from its cache at a tenth of the price, but only up to marks in the request,
 and most clients know none. An agent's loop sends each prompt again a moment later with a result at
 its end, so three marks suffice: behind the instructions, behind what the request before had, and at
-the end. Writing costs a quarter more than reading anew, so a request that may never be continued
+the end. Writing costs a quarter more than no cache, so a request that may never be continued
 has none.
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
@@ -137,7 +137,7 @@ _CALL: Final = ToolCall(id="call_1", name="look_up", arguments="{}")
 
 PROMPT_CACHE: Final = Repair(
     name="prompt_cache",
-    about="marks what the vendor shall cache, if the client marks nothing "
+    about="marks what the vendor caches, if the client marks nothing "
     "(`models[].prompt_cache`)",
     source="https://platform.claude.com/docs/en/build-with-claude/prompt-caching",
     facts=CALLS,

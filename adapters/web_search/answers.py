@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import DecodeError, Raw, Struct
 
-from adapters.openai.wire import NULL, UNREADABLE
 from schemas.searches import Cited, Found, Search
+
+NULL: Final = Raw(b"null")
+UNREADABLE: Final = (DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class _Source(Struct, frozen=True, kw_only=True):

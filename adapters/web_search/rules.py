@@ -192,8 +192,8 @@ def no_web_search(*, own: bool) -> Repair:
 
     return Repair(
         name="web_search",
-        about=f"leaves out a web search that {'another API has' if own else 'a vendor runs'}, unless "
-        "the client forces it",
+        about=f"leaves out a web search that {'another API has' if own else 'a vendor runs'}, "
+        "unless the client forces it",
         source="https://github.com/router-for-me/CLIProxyAPI/issues/364",
         facts=OPAQUE,
         apply=apply,

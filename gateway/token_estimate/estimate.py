@@ -58,7 +58,7 @@ def text_tokens(text: str) -> float:
     length = len(text) - _RUN * text.count("  ")
     if text.isascii():
         return length / 4
-    # How many bytes UTF-8 has per character tells the scripts apart, without a look at each.
+    # The bytes that UTF-8 has per character distinguish the scripts, without a look at each.
     narrow = len(text.encode("ascii", "ignore"))
     others = len(text) - narrow
     wide = len(text.encode("utf-8", "surrogatepass")) - narrow - 2 * others

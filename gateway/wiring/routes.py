@@ -100,7 +100,7 @@ def build_routes(
 
 
 def _repairs(model: Model, supports: Supports) -> tuple[Repair, ...]:
-    """The rules of a backend; the last marks what it shall cache, if the operator allows marks."""
+    """The rules of a backend; the last marks what it caches, if the operator allows marks."""
     rules = with_universal(supports)
     if supports.cache_marks is None or allowed(MARKS, (), supports.client_fields.deny) is False:
         return rules
