@@ -17,6 +17,7 @@ from local_engine.text.template_values import (
     TemplateRefusal,
     executed_code,
     names,
+    takes_developers,
     template_errors,
     text_of,
     too_deep,
@@ -37,9 +38,11 @@ class ChatTemplate:
         self.source = source = "".join(sources.values())
         self._templates = {name: _compiled(text) for name, text in sources.items()}
         self._exists = bool(template)
-        self._knows_developers = "developer" in source
         if self._exists:
             self._check()
+        self._takes_developers = takes_developers(
+            executed_code(source), lambda turns: self._apply([turns, []])
+        )
 
     def render(self, messages: tuple[Message, ...], tools: tuple[Tool, ...] = ()) -> str:
         """Return the prompt up to the assistant's turn, with special tokens as text."""
@@ -125,7 +128,7 @@ class ChatTemplate:
 
     def _turn(self, message: Message, place: int) -> JSON:
         role = str(message.role)
-        if role == "developer" and not self._knows_developers:
+        if role == "developer" and not self._takes_developers:
             role = "system"
         turn: JSON = {
             "role": "tool" if role == "function" else role,

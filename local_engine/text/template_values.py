@@ -39,6 +39,27 @@ _REFUSALS = (
 """Exceptions that a template can raise for a conversation it does not support."""
 
 
+_BRIEF = "Be brief and kind."
+
+
+def takes_developers(code: str, render: Callable[[list[JSON]], str]) -> bool:
+    """Return whether a template shows what a developer says.
+
+    Some name the role only to refuse it, or pass over it. code: the template's executed parts.
+    render: applies it to turns; raises InvalidRequest for those that it refuses.
+    """
+    if not names(code, "developer"):
+        return False
+    turns: list[JSON] = [
+        {"role": "developer", "content": _BRIEF},
+        {"role": "user", "content": "Why?"},
+    ]
+    try:
+        return _BRIEF in render(turns)
+    except InvalidRequest:
+        return False
+
+
 def executed_code(source: str) -> str:
     """Return the parts of a template that Jinja executes."""
     return "".join(_CODE.findall(source))

@@ -15,6 +15,7 @@ from local_engine.text.template_values import (
     JSON,
     executed_code,
     names,
+    takes_developers,
     template_errors,
     text_of,
     value_of,
@@ -47,6 +48,7 @@ class ChatTemplate:
         self.source = source
         self._variables = dict(variables)
         self._code = executed_code(source)
+        self._developers: bool | None = None
 
     def render(self, messages: tuple[Message, ...]) -> str:
         """Return the prompt up to where the assistant starts, special tokens spelled out."""
@@ -90,10 +92,15 @@ class ChatTemplate:
         """Return whether the executed part of the template contains this word."""
         return names(self._code, word)
 
+    def _takes_developers(self) -> bool:
+        if self._developers is None:
+            self._developers = takes_developers(self._code, self._apply)
+        return self._developers
+
     def _turn(self, message: Message, place: int) -> JSON:
         where = f"messages[{place}]"
         role = str(message.role)
-        if role == "developer" and not self._knows("developer"):
+        if role == "developer" and not self._takes_developers():
             role = "system"
         turn: JSON = {
             "role": "tool" if role == "function" else role,

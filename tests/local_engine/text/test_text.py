@@ -158,6 +158,16 @@ def test_a_template_with_a_developer_role_gets_developer_messages(tmp_path: Path
     assert text == "[developer|x]developers are known"
 
 
+def test_a_template_that_names_developers_to_refuse_them_gets_system_messages(
+    tmp_path: Path,
+) -> None:
+    refuses = "{% if messages[0].role == 'developer' %}{{ raise_exception('no') }}{% endif %}"
+
+    text = spoken(tmp_path, refuses + SPOKEN).chat.render((Message(role="developer", content="x"),))
+
+    assert text == "[system|x]"
+
+
 def test_system_messages_anywhere_reach_a_template_that_takes_one(tmp_path: Path) -> None:
     strict = (
         "{% for m in messages %}{% if m.role == 'system' and not loop.first %}"

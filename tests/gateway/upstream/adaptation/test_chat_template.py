@@ -133,10 +133,15 @@ def test_earlier_calls_are_refused_where_the_template_would_leave_them_out() -> 
 def test_a_developer_is_a_system_where_the_template_knows_none() -> None:
     turn = (Message(role="developer", content="brief"),)
 
-    plain = ChatTemplate("{{ messages[0].role }}", {}).render(turn)
-    knowing = ChatTemplate("{{ messages[0].role }}{% if developer %}{% endif %}", {}).render(turn)
+    said = "{{ messages[0].role }}: {{ messages[0].content }}"
+    knows = "{% if messages[0].role == 'developer' %}{% endif %}"
+    refuses = "{% if messages[0].role == 'developer' %}{{ raise_exception('no') }}{% endif %}"
+    skips = "{% if messages[0].role != 'developer' %}{{ messages[0].role }}{% endif %}"
 
-    assert (plain, knowing) == ("system", "developer")
+    assert ChatTemplate(said, {}).render(turn) == "system: brief"
+    assert ChatTemplate(said + knows, {}).render(turn) == "developer: brief"
+    assert ChatTemplate(refuses + said, {}).render(turn) == "system: brief"
+    assert ChatTemplate(skips, {}).render(turn) == "system"
 
 
 STRICT = """{%- for m in messages -%}
