@@ -13,13 +13,14 @@ CLIENTS ?=
 AGENTS ?=
 
 # Sizes of the parts of `make nightly`, for example `make nightly-fuzz FUZZ=5000`: requests, examples per property,
-# simulated experiments per cell, seconds, requests, requests, requests, killed Redis masters, starts on an empty
+# simulated experiments per cell, seconds, requests, damaged checkpoints, requests, requests, killed Redis masters, starts on an empty
 # database, killed exports, requests to six replicas, seconds in a terminal. Each part takes at most 40 minutes.
 FUZZ    ?= 100000
 EXAMPLES ?= 500
 TRIALS  ?= 1000
 CHAOS_S ?= 600
 SOAK    ?= 1000000
+CHECKPOINTS ?= 1000
 BURST   ?= 10000
 ROLLING ?= 100000
 FAILOVERS ?= 8
@@ -75,6 +76,7 @@ nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fu
 
 nightly-tests: setup-dev servers
 	STROWGER_FAILOVERS=$(FAILOVERS) STROWGER_STARTS=$(STARTS) STROWGER_EXPORT_KILLS=$(EXPORT_KILLS) STROWGER_BALANCED=$(BALANCED) $(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/http/test_fuzz.py --ignore tests/local_engine/ops/test_npu_wheel.py \
+		--ignore tests/local_engine/loading/test_odd_values.py \
 		--ignore tests/gateway/experiments --ignore tests/clients --ignore tests/agents --ignore tests/gateway/burst --ignore tests/deploy \
 		--ignore tests/local_engine/families --ignore tests/releases --ignore tests/gateway/placement --ignore tests/gateway/terminals
 
@@ -89,6 +91,7 @@ nightly-agents: setup-dev
 
 nightly-fuzz: setup-dev
 	STROWGER_FUZZ_REQUESTS=$(FUZZ) $(BIN)/python -m pytest -m nightly tests/gateway/http/test_fuzz.py
+	STROWGER_CHECKPOINTS=$(CHECKPOINTS) $(BIN)/python -m pytest -m nightly tests/local_engine/loading/test_odd_values.py
 
 # Two at a time, each in a process of its own with limits of time and memory; a quarter of an hour for all.
 nightly-families: setup-dev

@@ -1,5 +1,7 @@
 """Whatever a model's files contain, it is served, or refused in a sentence that names it."""
 
+import os
+import random
 from pathlib import Path
 
 import msgspec
@@ -12,6 +14,9 @@ from tests.local_engine.loading.broken_checkpoints import JSON, copied, replaced
 
 NAMES = ("config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json")
 VALUES = msgspec.json.decode(b'[null, -1, "x", [], {}, 0, [[]], {"a": null}]', type=list[object])
+DAMAGED = int(os.environ.get("STROWGER_CHECKPOINTS", "200"))
+"""Models with random damage of a nightly run: `make nightly-fuzz CHECKPOINTS=5000`."""
+
 CONTENTS = {
     "a list": b"[]",
     "nothing": b"",
@@ -66,3 +71,47 @@ def test_every_field_with_every_value_is_taken_or_refused_in_a_sentence(
         for value in VALUES:
             write(odd / name, {**found, field: value})
             served_or_refused(odd)
+
+
+def damaged(content: bytes, draw: random.Random) -> bytes:
+    """Flip, cut, double, insert or remove bytes, most of them near the beginning."""
+    place = min(int(draw.expovariate(1 / 300)), len(content))
+    if draw.random() < 0.3:
+        place = draw.randrange(len(content) + 1)
+    count = draw.choice((1, 1, 4, 60))
+    end = min(place + count, len(content))
+    match draw.choice(("flip", "cut", "double", "insert", "remove")):
+        case "flip":
+            return (
+                content[:place]
+                + bytes(b ^ 1 << draw.randrange(8) for b in content[place:end])
+                + content[end:]
+            )
+        case "cut":
+            return content[:place]
+        case "double":
+            return content[:end] + content[place:]
+        case "insert":
+            return content[:place] + draw.randbytes(count) + content[place:]
+        case _:
+            return content[:place] + content[end:]
+
+
+@pytest.mark.parametrize(
+    ("first", "count"), [(0, 3), pytest.param(3, DAMAGED, marks=pytest.mark.nightly)]
+)
+def test_files_with_random_damage_are_read_or_refused_in_a_sentence(
+    first: int, count: int, folder: Folder, tmp_path: Path
+) -> None:
+    whole = folder("llama")
+    names = sorted(path.name for path in whole.iterdir())
+    for seed in range(first, first + count):
+        draw = random.Random(seed)
+        odd = copied(whole, tmp_path / str(seed))
+        for name in draw.sample(names, draw.choice((1, 1, 2))):
+            replaced(odd / name, damaged((whole / name).read_bytes(), draw))
+        try:
+            served_or_refused(odd)
+        except Exception as exc:
+            exc.add_note(f"seed {seed}")
+            raise

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from local_engine.config import LoraConfig
 from local_engine.server.service import Service
@@ -25,6 +25,7 @@ from tests.local_engine.embeddings.tiny_embedders import CASES, TEXTS, save_embe
 from tests.local_engine.peft.random_adapters import random_pairs, save_adapter
 from tests.local_engine.services import MODEL, ask, chat, completion, config, serving
 from tests.local_engine.stand_ins.npu_device import launched
+from tests.local_engine.stand_ins.npu_graph import state
 from tests.local_engine.stand_ins.npu_installed import npu_installed
 
 pytestmark = pytest.mark.anyio
@@ -151,15 +152,27 @@ async def test_with_the_kernels_answers_complete_and_a_seed_replays(
     settings = config(folder(family), device="npu", dtype="bfloat16", kv_cache=1 << 23)
     free = completion(PROMPT, only(seed=None, top_k=20, top_p=0.9))
     requests = [REQUESTS[kind] for kind in WITH_KERNELS]
+    captured = len(state.graphs)
     async with serving(settings) as service:
         first = await asyncio.gather(*(ask(service, one) for one in (*requests, free)))
         again = await ask(service, requests[0])
+    assert any(one.replays > 1 for one in state.graphs[captured:]) == (family == "llama")
 
     for answer in first:
         for choice in answer.choices:
             assert choice.finish is not None
             assert choice.finish.reason in ("length", "stop")
     assert [choice.text for choice in again.choices] == [one.text for one in first[0].choices]
+
+
+async def test_graphs_can_be_switched_off(folder: Folder) -> None:
+    settings = config(folder("llama"), device="npu", dtype="bfloat16", kv_cache=1 << 23)
+    captured = len(state.graphs)
+
+    async with serving(structs.replace(settings, graphs=False)) as service:
+        await ask(service, REQUESTS["greedy"])
+
+    assert len(state.graphs) == captured
 
 
 @pytest.mark.parametrize("case", ["bert-cls", "qwen3-last", "gemma3-residual"])
