@@ -26,23 +26,35 @@ def with_joined_head(messages: Sequence[Message]) -> Sequence[Message]:
     return (_joined(messages[:heads]), *messages[heads:])
 
 
-def with_later_in_place(messages: Sequence[Message]) -> Sequence[Message]:
+def with_later_in_place(messages: Sequence[Message], *, placed: bool = False) -> Sequence[Message]:
     """Return the conversation with later system messages as marked texts of the user.
 
     A later one keeps its place: moved to the beginning, it would apply to the turns before it, and
-    change the beginning of the prompt, which vendors cache.
+    change the beginning of the prompt, which vendors cache. placed: those stay that come between
+    the user and an answer.
     """
     begun = False
     found: list[Message] = []
-    for one in messages:
+    for place, one in enumerate(messages):
         if one.role not in SYSTEM:
             begun = True
-        elif begun:
+        elif begun and not (placed and _is_placed(messages, place)):
             one = _as_user(one)
         found.append(one)
     if all(new is old for new, old in zip(found, messages, strict=True)):
         return messages
     return tuple(found)
+
+
+def _is_placed(messages: Sequence[Message], place: int) -> bool:
+    """Return whether an instruction follows what the user sent, and an answer follows it."""
+    after = messages[place + 1 : place + 2]
+    return (
+        messages[place - 1].role in ("user", "tool")
+        and all(one.role == "assistant" for one in after)
+        and _is_text(messages[place])
+        and bool(text_of(messages[place]).strip())
+    )
 
 
 def _joined(heads: Sequence[Message]) -> Message:

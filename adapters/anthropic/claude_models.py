@@ -139,11 +139,16 @@ def refuses_two_samplings(model: str) -> bool:
 
 
 def has_later_system(model: str) -> bool:
-    """Return whether messages of role system are accepted after the first one.
+    """Return whether messages of role system are accepted between a user's turn and an answer.
 
     https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages
+    https://github.com/langchain-ai/langchainjs/releases/tag/@langchain%2Fanthropic@1.5.13
     """
-    return _since(model, (4, 8), "opus") or _since(model, (5, 0), "fable", "mythos")
+    return (
+        _since(model, (4, 8), "opus")
+        or _since(model, (5, 0), "sonnet", "fable", "mythos")
+        or _since(model, (5, 5), "haiku")
+    )
 
 
 def takes_prefill(model: str) -> bool:

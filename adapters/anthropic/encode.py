@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from adapters.anthropic.asked_thinking import LEAST_BUDGET, SHARES, budget_of
-from adapters.anthropic.claude_models import is_others, thinks_by_budget
+from adapters.anthropic.claude_models import has_later_system, is_others, thinks_by_budget
 from adapters.anthropic.content_blocks import Block
 from adapters.anthropic.json_object import add_json_tool
 from adapters.anthropic.kept_turns import kept_turns
@@ -129,7 +129,12 @@ def _body(
     body: Block = {**head}
     if not same_conversation(request, sent):
         kept = kept_turns(request)
-        dialogue = conversation(request.messages, kept, unproven=is_others(model))
+        dialogue = conversation(
+            request.messages,
+            kept,
+            unproven=is_others(model),
+            later_system=has_later_system(model),
+        )
         body["messages"] = dialogue.turns
         if dialogue.system:
             body["system"] = dialogue.system

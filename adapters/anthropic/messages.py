@@ -1,9 +1,10 @@
 """Encodes a conversation as Anthropic's `system` and `messages`.
 
-System and developer messages become the blocks of `system`, in order, wherever they were. The rest
-alternates: neighbours of one role become one message, in which tool results come first. Turns that
-the client wrote in this API's own format and that nothing changed stay as they are. Reasoning
-without proof is omitted, because Anthropic reads only its own.
+System and developer messages become the blocks of `system`, in order, wherever they were. For
+models that take later ones, these keep their place. The rest alternates:
+neighbours of one role become one message, in which tool results come first. Turns that the client
+wrote in this API's own format and that nothing changed stay as they are. Reasoning without proof is
+omitted, because Anthropic reads only its own.
 https://docs.anthropic.com/en/api/messages
 """
 
@@ -70,11 +71,13 @@ def conversation(
     kept: Mapping[int, KeptTurn] = NOTHING,
     *,
     unproven: bool = False,
+    later_system: bool = False,
 ) -> AnthropicConversation:
     """Raises InvalidRequest for unsupported message fields, and for arguments not in JSON.
 
     kept: turns of the client's own, by the index of their first message. unproven: the model reads
-    reasoning without a proof, if the client speaks this API.
+    reasoning without a proof, if the client speaks this API. later_system: it takes messages of
+    role system between turns.
     """
     system: list[Block | Raw] = []
     turns: list[_Turn | Raw] = []
@@ -90,7 +93,11 @@ def conversation(
         field = f"messages[{place}]"
         check_unnamed(one, field)
         if one.role in _SYSTEM:
-            system += _marked(_system(one, field), one)
+            said = _marked(_system(one, field), one)
+            if turns and said and later_system:
+                turns.append(_Turn(role="system", content=said))
+            else:
+                system += said
             continue
         role = "assistant" if one.role == "assistant" else "user"
         found = _content(one, field, turn.blocks, unproven=unproven)

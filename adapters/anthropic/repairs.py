@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from adapters.anthropic.claude_models import may_be_claude
+from adapters.anthropic.claude_models import has_later_system, may_be_claude
 from adapters.anthropic.cloud_betas import VERTEX_BETAS, VERTEX_SOURCE
 from adapters.anthropic.sampling_repairs import SAMPLING_REPAIRS
 from adapters.anthropic.thinking_repairs import THINKING_REPAIRS
@@ -33,12 +33,14 @@ STRUCTURED: Final = (
     "#json-schema-limitations"
 )
 
+_SYSTEM: Final = "https://docs.anthropic.com/en/api/messages#body-system"
+
 ANTHROPIC_REPAIRS: Final = (
     web_search_options(ANTHROPIC),
     *web_search(ANTHROPIC),
     FOREIGN_CITATIONS,
     named_tools(searches=True),
-    later_system("https://docs.anthropic.com/en/api/messages#body-system"),
+    later_system(_SYSTEM, takes_placed=has_later_system),
     own_thoughts(
         "https://github.com/anthropics/anthropic-sdk-python/issues/1598",
         lambda _: (CLAUDE,),
@@ -70,9 +72,11 @@ ANTHROPIC_REPAIRS: Final = (
 """In the order in which they run."""
 
 VERTEX_REPAIRS: Final = (
-    *ANTHROPIC_REPAIRS,
+    later_system(_SYSTEM),
+    *(one for one in ANTHROPIC_REPAIRS if one.name != "later_system"),
     CACHE_MEMBERS,
     betas(VERTEX_SOURCE, VERTEX_BETAS),
     unknown_members("https://github.com/BerriAI/litellm/issues/23825", "eager_input_streaming"),
 )
-"""Of Vertex AI, which refuses betas and members of a mark that it does not know."""
+"""Of Vertex AI, which refuses betas and members of a mark that it does not know, and has no later
+system messages (https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages)."""

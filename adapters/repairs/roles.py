@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -53,17 +54,28 @@ def _changed(
     return Repaired(request=replace(request, messages=tuple(messages)), changed=(path,))
 
 
-def later_system(source: str, models: Callable[[str], bool] = every_model) -> Repair:
+def later_system(
+    source: str,
+    models: Callable[[str], bool] = every_model,
+    takes_placed: Callable[[str], bool] | None = None,
+) -> Repair:
     """Return the rule for a vendor whose system prompt is one field or message at the beginning.
 
     source: where the vendor says that it has no other. models: those that have none.
+    takes_placed: models that take one between the user's turn and the answer.
     """
+
+    def apply(request: Request, aim: Aim) -> Repaired | None:
+        placed = takes_placed is not None and takes_placed(aim.model)
+        change = partial(with_later_in_place, placed=placed)
+        return _changed(request, change, "messages[].role")
+
     return Repair(
         name="later_system",
         about="sends a later system message as a user text in `<system>` marks, in its place",
         source=source,
         facts=LATER_SYSTEM,
-        apply=lambda request, _: _changed(request, with_later_in_place, "messages[].role"),
+        apply=apply,
         example=ChatRequest(
             "m",
             (

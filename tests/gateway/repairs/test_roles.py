@@ -54,7 +54,9 @@ LATER: list[Json] = [
 @pytest.fixture(scope="module")
 async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig]:
     folder = tmp_path_factory.mktemp("roles")
-    names = dict.fromkeys([*WITHOUT, *HEADED, *OTHER_RESPONSES, *TEMPLATED, "openai", "together"])
+    names = dict.fromkeys(
+        [*WITHOUT, *HEADED, *OTHER_RESPONSES, *TEMPLATED, "openai", "together", "vertex-anthropic"]
+    )
     async with one_of_each(folder, *names) as one:
         yield one
 
@@ -125,6 +127,44 @@ async def test_a_later_system_message_keeps_its_place(rig: Rig, model: str) -> N
     assert "REMINDER" not in head
     assert turns.index("two") < turns.index("REMINDER") < turns.index("three")
     assert repairs(answer) == ["messages[].role:later_system"]
+
+
+ADDED: list[Json] = [*LATER[:3], {"role": "user", "content": "three"}, LATER[3]]
+"""A reminder behind the user's turn, where Claude's newer models take one."""
+
+
+@pytest.mark.parametrize("followed", [False, True], ids=["last", "followed"])
+@pytest.mark.parametrize(
+    ("model", "kept"),
+    [
+        ("anthropic/claude-opus-4-8", True),
+        ("anthropic/claude-sonnet-5", True),
+        ("anthropic/claude-sonnet-4-5", False),
+        ("anthropic/claude-opus-4-7", False),
+        ("anthropic/an-operators-name", False),
+        ("vertex-anthropic/claude-opus-4-8", False),
+    ],
+)
+@pytest.mark.parametrize("surface", ["chat", "messages"])
+async def test_a_reminder_is_the_systems_where_the_model_takes_it(
+    rig: Rig, surface: str, model: str, kept: bool, followed: bool
+) -> None:
+    later: list[Json] = [
+        {"role": "assistant", "content": "four"},
+        {"role": "user", "content": "five"},
+    ]
+    turns = [*ADDED, *(later if followed else [])]
+    if surface == "chat":
+        answer = await rig.chat(model, messages=turns)
+    else:
+        answer = await rig.messages(model, system="A", messages=turns[1:])
+
+    assert answer.status_code == 200, answer.text
+    sent = cast("list[Json]", rig.sent["messages"])
+    places = [place for place, one in enumerate(sent) if one["role"] == "system"]
+    assert places == ([3] if kept else [])
+    assert "REMINDER" in json.dumps(sent[2:4])
+    assert repairs(answer) == ([] if kept else ["messages[].role:later_system"])
 
 
 @pytest.mark.parametrize("model", HEADED)

@@ -89,6 +89,23 @@ def starts_with_the_user(sent: Sent) -> Faults:
         yield "messages.0.role", f"is {turns[0].role}"
 
 
+def has_no_later_system(sent: Sent) -> Faults:
+    for one in messages_of(sent.body):
+        if one.role == "system":
+            yield f"{one.at}.role", "is system"
+
+
+def later_system_is_before_an_answer(sent: Sent) -> Faults:
+    turns = messages_of(sent.body)
+    for place, one in enumerate(turns):
+        if one.role != "system":
+            continue
+        before = turns[place - 1].role if place else ""
+        after = turns[place + 1].role if place + 1 < len(turns) else "assistant"
+        if (before, after) != ("user", "assistant"):
+            yield f"{one.at}.role", f"is system between {before!r} and {after!r}"
+
+
 def results_follow_calls(sent: Sent) -> Faults:
     turns = turns_of(sent.body)
     for turn, following in zip_longest(turns, turns[1:]):

@@ -41,6 +41,7 @@ def called(call: Json = CALL, *answer: Json) -> Json:
     return {"messages": [USER, assistant(call), user(*(answer or (RESULT,)))]}
 
 
+SYSTEM: Final[Json] = {"role": "system", "content": "Be brief."}
 OPUS_48: Final[Json] = {"model": "claude-opus-4-8"}
 ENDS_IN_AN_ANSWER: Final[Json] = {"messages": [USER, {"role": "assistant", "content": "19 "}]}
 
@@ -48,6 +49,8 @@ NO_ALTERNATIVES: Final[list[object]] = []
 
 REFUSED: Final[Mapping[str, Json]] = {
     "anthropic-first-role": {"messages": [{"role": "assistant", "content": "hi"}, USER]},
+    "anthropic-later-system": {"messages": [USER, SYSTEM]},
+    "anthropic-system-place": {"messages": [USER, assistant(text("Hi.")), SYSTEM, USER], **OPUS_48},
     "anthropic-calls-answered": {"messages": [USER, assistant(CALL), USER]},
     "anthropic-results-called": {"messages": [user(RESULT)]},
     "anthropic-single-results": called(CALL, RESULT, RESULT),
