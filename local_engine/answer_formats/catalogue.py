@@ -1,5 +1,7 @@
 """All formats of tool calls, and which of them a chat template shows."""
 
+from collections.abc import Callable
+
 from local_engine.answer_formats.bracket_formats import (
     FUNCTION_GEMMA,
     GEMMA3,
@@ -87,6 +89,15 @@ def formats_of(template: str) -> tuple[ToolFormat, ...]:
     )
 
 
-def format_of(template: str) -> ToolFormat:
-    """Return the format of a model's calls; GENERIC if its template shows none."""
-    return next(iter(formats_of(template)), GENERIC)
+def format_of(template: str, is_token: Callable[[str], bool] = lambda _: False) -> ToolFormat:
+    """Return the format of a model's calls.
+
+    is_token: true if a spelling is a token of the model. A template without signs is one that the
+    operator wrote, and the model writes calls as it was trained to: between marks that are tokens.
+    GENERIC if neither shows a format.
+    """
+    shown = next(iter(formats_of(template)), None)
+    if shown is not None:
+        return shown
+    known = (one for one in FORMATS if one.open not in ("", *one.fences) and is_token(one.open))
+    return next(known, GENERIC)

@@ -165,6 +165,7 @@ class ReasoningSplit:
         before, found, after = text.partition(close)
         if found:
             self._wrapped = False
+            self._begins = not after.strip(BLANK)
             return before.rstrip(BLANK) + after.lstrip(BLANK)
         shown = text[: len(text) - overlap(text, close)].rstrip(BLANK)
         self._buffer = text[len(shown) :]

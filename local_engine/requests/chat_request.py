@@ -46,7 +46,9 @@ class ChatReader:
         self._reach = reach
         self._tokenizer = tokenizer
         self._guides = guides
-        self._format = format_of(tokenizer.chat.source)
+        self._format = format_of(
+            tokenizer.chat.source, lambda mark: tokenizer.token_of(mark) is not None
+        )
         self._thinking = thinking_of(tokenizer.chat.source)
 
     def read_question(
@@ -122,7 +124,7 @@ class ChatReader:
         channels = self._format is HARMONY
         return OutputFormat(
             thinking=thinking,
-            opened=bool(begun) if channels else opened,
+            opened=bool(begun) and not required if channels else opened,
             channels=channels,
             tools=format,
             functions={tool.name: tool.parameters for tool in tools},

@@ -100,7 +100,7 @@ def guide_of(
         return None
     rules: list[str] = []
     think = ""
-    if output_format.channels:
+    if output_format.channels and not output_format.opened:
         rules, think = _channels(spell), "think "
     elif output_format.thinking is not None:
         rules, think = _thinking(output_format.thinking, output_format.opened, spell), "think "
@@ -124,14 +124,15 @@ def guide_of(
 def _answer(output_format: OutputFormat, body: Body | None, parallel: bool) -> str:
     """Return the rule for the text after the reasoning."""
     format = output_format.tools
+    final = "final " if output_format.channels and not output_format.opened else ""
     if not output_format.guaranteed or format is None:
-        return "body"
+        return f"{final}body"
     if output_format.required:
         return "calls"
     if body is not None:
-        return "(calls | body)"
+        return f"(calls | {final}body)"
     if format is HARMONY:
-        return "(calls | final PROSE?)"
+        return f"(calls | {final}PROSE?)"
     if format.bare:
         return r"(calls | /[^{\[\s](.|\n)*/)?"
     if format.section:

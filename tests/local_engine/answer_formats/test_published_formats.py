@@ -75,6 +75,14 @@ def test_a_template_shows_one_format(name: str) -> None:
     assert found == ([] if name == GENERIC.name else [name])
 
 
+def test_tokens_show_the_format_where_the_template_does_not() -> None:
+    tokens = {"<tool_call>", "[TOOL_CALLS]"}
+
+    assert format_of("{{ tools }}", tokens.__contains__).name == "hermes"
+    assert format_of("{{ tools }}<arg_key><tool_call>", tokens.__contains__).name == "glm"
+    assert format_of("{{ tools }}", {"functions"}.__contains__) is GENERIC
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_reasoning_text_and_calls_are_read(name: str) -> None:
     case = PUBLISHED[name]

@@ -36,6 +36,29 @@ TALKERS = {
         template=_TOOLS + "{# <tool_call> <think> </think> #}" + _TURNS + _GO,
         markers={"<think>": False, "</think>": False, "<tool_call>": True, "</tool_call>": True},
     ),
+    "kimi-calls": Talker(
+        template=_TOOLS + "{# <|tool_calls_section_begin|> #}" + _TURNS + _GO,
+        markers=dict.fromkeys(
+            (
+                "<|tool_calls_section_begin|>",
+                "<|tool_calls_section_end|>",
+                "<|tool_call_begin|>",
+                "<|tool_call_argument_begin|>",
+                "<|tool_call_end|>",
+            ),
+            True,
+        ),
+    ),
+    "harmony": Talker(
+        template=_TOOLS + "{# <|channel|> <|message|> #}" + _TURNS + _GO,
+        markers=dict.fromkeys(
+            ("<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>"), True
+        ),
+    ),
+    "gemma-calls": Talker(
+        template=_TOOLS + "{# <|tool_call>call: #}" + _TURNS + _GO,
+        markers={"<|tool_call>": True, "<tool_call|>": True, '<|"|>': True},
+    ),
     "opened": Talker(
         template="{# </think> #}" + _TURNS + _GO + "<think>\n",
         markers={"<think>": False, "</think>": False},

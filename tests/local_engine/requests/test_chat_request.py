@@ -38,6 +38,16 @@ WRONG = '<tool_call>\n{"name": "f", "arguments": {"b": 1}}\n</tool_call>'
 LIST = '[TOOL_CALLS][{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}]'
 BARE = '{"name": "f", "parameters": {"a": 1}}; {"name": "g", "parameters": {}}'
 
+BEGIN, ARGUMENTS = "<|tool_call_begin|>functions.", "<|tool_call_argument_begin|>"
+KIMI = (
+    f'<|tool_calls_section_begin|>{BEGIN}f:0{ARGUMENTS}{{"a": 1}}<|tool_call_end|>'
+    f"{BEGIN}g:1{ARGUMENTS}{{}}<|tool_call_end|><|tool_calls_section_end|>"
+)
+GEMMA = "<|tool_call>call:f{a:1}<tool_call|><|tool_call>call:g{}<tool_call|>"
+ANALYSIS = "<|channel|>analysis<|message|>so<|end|><|start|>assistant"
+TO_F = '<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}'
+FINAL = "<|channel|>final<|message|>"
+
 
 def request(choice: str = "auto", *, parallel: bool = True) -> ChatRequest:
     named = choice not in {"auto", "required", "none"}
@@ -102,6 +112,21 @@ CASES: list[tuple[str, ChatRequest, str, bool]] = [
             {"12": True, "<think>so</think>\n12": True, "<think>so": False, "so": False},
         ),
         (("thinker",), ONE, {CALL: True, f"<think>so {{</think>\n\n{CALL}": True}),
+        (("kimi-calls",), request("required"), {KIMI: True, "so": False, f"so{KIMI}": False}),
+        (("kimi-calls",), request(), {KIMI: True, f"so{KIMI}": True, "so": True}),
+        (("gemma-calls",), request("required"), {GEMMA: True, "so": False}),
+        (("gemma-calls",), request(), {f"so{GEMMA}so": True, GEMMA.replace("a:1", "a:b"): False}),
+        (
+            ("harmony",),
+            request("required"),
+            {TO_F: True, ANALYSIS + TO_F: True, FINAL + "so": False, "so": False},
+        ),
+        (("harmony",), request(), {TO_F: True, f"{ANALYSIS}{FINAL}so": True, FINAL: True}),
+        (
+            ("harmony",),
+            matching(DIGITS),
+            {f"{FINAL}12": True, f"{ANALYSIS}{FINAL}12": True, "12": False, f"{FINAL}so": False},
+        ),
         (
             ("opened", "opened-text"),
             matching(DIGITS),
@@ -189,3 +214,21 @@ def test_a_request_without_constraints_has_no_grammar(folder: Folder) -> None:
     assert chat.guide is None
     assert chat.output_format is not None
     assert chat.output_format.tools is not None
+
+
+@pytest.mark.parametrize(
+    ("begun", "reasons"), [("<think>Hm", True), ("<think>Hm</think>So", False), ("So", False)]
+)
+def test_an_answer_that_the_client_began_goes_on_inside_its_reasoning(
+    folder: Folder, begun: str, *, reasons: bool
+) -> None:
+    tokenizer = Tokenizer(str(folder("thinker")))
+    guides = GuideCompiler(
+        tokenizer.describe(), vocabulary=VOCABULARY, known=1, ends=frozenset({END})
+    )
+    messages = (Message(role="user", content="go on"), Message(role="assistant", content=begun))
+    sent = ChatRequest(model="tiny", messages=messages, begun=True)
+
+    output_format = ChatReader(tokenizer, guides, ROOMY).read(sent).output_format
+
+    assert (output_format is not None and output_format.opened) is reasons

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, structs
 
-from local_engine.answer_formats.catalogue import HERMES
+from local_engine.answer_formats.catalogue import HERMES, KIMI
 from local_engine.answer_formats.reasoning import Thinking, thinking_of
 from local_engine.requests.output_parser import OutputFormat, OutputParser
 from schemas.answers import Fold
@@ -17,6 +17,14 @@ THINK = Thinking(open="<think>", close="</think>")
 CALL = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
 FORM = OutputFormat(thinking=THINK, tools=HERMES, functions={"now": UNSET})
 OPENED = OutputFormat(thinking=THINK, opened=True, tools=HERMES, functions={"now": UNSET})
+
+CHANNELS = OutputFormat(channels=True)
+ANALYSIS, FINAL = "<|channel|>analysis<|message|>", "<|start|>assistant<|channel|>final<|message|>"
+
+
+def of(template: str, *, opened: bool = False) -> OutputFormat:
+    return OutputFormat(thinking=thinking_of(template), opened=opened)
+
 
 Parsed = tuple[str, str, int]
 """Reasoning, text, calls."""
@@ -33,6 +41,53 @@ CASES: list[tuple[OutputFormat, str, Parsed]] = [
     (OPENED, "\nHm\n</think>\n\nYes", ("Hm", "Yes", 0)),
     (OPENED, "Hm", ("Hm", "", 0)),
     (OutputFormat(thinking=THINK), f"<think>a</think>{CALL}", ("a", CALL, 0)),
+    (OPENED, "<think>\nHm\n</think>\n\nYes", ("Hm", "Yes", 0)),
+    (of("{{ c.split('</think>')[-1] }}", opened=True), "Hm\n</think>\n\nYes", ("Hm", "Yes", 0)),
+    (of("<seed:think></seed:think>"), "<seed:think>Hm</seed:think>Yes", ("Hm", "Yes", 0)),
+    (of("[THINK][/THINK]"), "[THINK]Hm[/THINK]Yes", ("Hm", "Yes", 0)),
+    (
+        of("<|START_THINKING|><|END_THINKING|>"),
+        "<|START_THINKING|>Hm<|END_THINKING|><|START_RESPONSE|>Yes.\n<|END_RESPONSE|>",
+        ("Hm", "Yes.", 0),
+    ),
+    (
+        of("<|START_THINKING|><|END_THINKING|>"),
+        "<|START_RESPONSE|>Yes<|END_RESPONSE|>",
+        ("", "Yes", 0),
+    ),
+    (
+        of("Here is my thought process: Here is my response:"),
+        "Here's my thought process:\nHm\n\nHere is my response:\nYes",
+        ("Hm", "Yes", 0),
+    ),
+    (of("<|channel>thought <channel|>"), "<|channel>thought\nHm<channel|>Yes", ("Hm", "Yes", 0)),
+    (
+        of("<think></think><response></response>"),
+        "<think>\nHm\n</think>\n\n<response>\nYes\n</response>\n",
+        ("Hm", "Yes", 0),
+    ),
+    (
+        of("<think></think><answer></answer>"),
+        "<think>Hm</think>An <answer> is a tag.",
+        ("Hm", "An <answer> is a tag.", 0),
+    ),
+    (
+        structs.replace(of("<think></think>"), tools=KIMI, functions=FORM.functions),
+        "<think>Hm<|tool_calls_section_begin|><|tool_call_begin|>functions.now:0"
+        "<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>",
+        ("Hm", "", 1),
+    ),
+    (CHANNELS, "Yes, assistant", ("", "Yes, assistant", 0)),
+    (CHANNELS, f"{ANALYSIS}Hm\n<|end|>{FINAL}Yes <|x|> ", ("Hm", "Yes <|x|> ", 0)),
+    (CHANNELS, f"{ANALYSIS}Hm<|end|>{ANALYSIS}So<|end|>{FINAL}Yes", ("Hm\n\nSo", "Yes", 0)),
+    (
+        CHANNELS,
+        f"{ANALYSIS}Hm<|end|><|start|>assistant<|channel|>commentary to=browser.search "
+        f'<|constrain|>json<|message|>{{"q": 1}}<|call|>{FINAL}Yes',
+        ('Hm\n\n{"q": 1}', "Yes", 0),
+    ),
+    (CHANNELS, f"{ANALYSIS}Hm", ("Hm", "", 0)),
+    (structs.replace(CHANNELS, opened=True), "and so on", ("", "and so on", 0)),
 ]
 
 
