@@ -29,10 +29,11 @@ from schemas.unknown_fields import Unknown
 TOOL_PROPERTIES = "tools.properties"
 """The key in `Supports.ranges` for the number of properties in one tool's parameters."""
 
-NO_TEXT = "is not returned by this backend; configure a tokenizer (providers[].tokenizer)"
+_TOKENIZER = "configure a tokenizer (providers[].tokenizer)"
+NO_TEXT = f"is not returned by this backend; {_TOKENIZER}"
 _LACKING = {
-    "prompt.tokens": "is not supported: this backend reads text; configure a tokenizer "
-    "(providers[].tokenizer)"
+    "prompt.tokens": f"is not supported: this backend reads text; {_TOKENIZER}",
+    "messages.opaque": "(files, for example) is not supported: send its text",
 }
 MISSING = "is required; send it, or set it in the model's defaults"
 
@@ -329,10 +330,7 @@ def _not_offered(supports: Supports, task: Task) -> str:
                 "every text it reads (providers[].tokenizer)"
             )
         case "completion" if supports.tokens is not None:
-            return (
-                "is not offered: this backend reads tokens; configure a tokenizer "
-                "(providers[].tokenizer)"
-            )
+            return f"is not offered: this backend reads tokens; {_TOKENIZER}"
         case "tokens" | "completion" if supports.chat is not None:
             return (
                 "is not offered: this backend accepts conversations, not bare prompts; "

@@ -18,7 +18,9 @@ NOTES = b64encode("Grüße".encode()).decode()
 @pytest.fixture(scope="module")
 async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig]:
     folder = tmp_path_factory.mktemp("forms")
-    async with one_of_each(folder, "openai", "azure", "openrouter", "vllm", "mistral") as one:
+    async with one_of_each(
+        folder, "openai", "azure", "openrouter", "vllm", "mistral", "tgi"
+    ) as one:
         yield one
 
 
@@ -46,6 +48,15 @@ async def test_a_file_without_a_name_gets_one(rig: Rig, surface: str, model: str
     sent = {"file_data": PDF, "filename": "document.pdf"}
     assert parts(rig) == [{"type": "file", "file": sent}]
     assert any(one.endswith(":file_form") for one in repairs(answer))
+
+
+async def test_a_backend_that_reads_no_files_says_what_to_send(rig: Rig) -> None:
+    file = {"type": "file", "file": {"file_data": PDF}}
+    answer = await rig.chat("tgi", messages=[{"role": "user", "content": [file]}])
+
+    assert answer.status_code == 400
+    said = answer.json()["error"]["message"]
+    assert said.endswith("messages.opaque (files, for example) is not supported: send its text")
 
 
 async def test_a_files_own_name_stays(rig: Rig) -> None:
