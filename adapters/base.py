@@ -35,12 +35,15 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     name:     the provider's configured name; every error message starts with it.
     base_url: scheme, authority and path prefix, without a trailing slash.
     headers:  sent with every request, after the adapter's own.
+    contexts: the tokens of context with which a server loads a model, by the model's name; `*`: of
+              all others. For servers that are told (Ollama).
     """
 
     name: str
     base_url: str
     key: Secret = Secret("")
     headers: tuple[tuple[str, str], ...] = ()
+    contexts: Mapping[str, int] = {}
 
 
 class Outbound(Struct, frozen=True, kw_only=True, gc=False):

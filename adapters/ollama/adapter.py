@@ -120,14 +120,18 @@ class OllamaAdapter:
         return SUPPORTS
 
     def encode(self, request: Request, model: str) -> Outbound:
+        contexts = self._endpoint.contexts
+        context = contexts.get(model, contexts.get("*"))
         match request:
             case ChatRequest():
-                return self._outbound("chat", chat_body(request, model), stream=request.stream)
+                body = chat_body(request, model, context)
+                return self._outbound("chat", body, stream=request.stream)
             case CompletionRequest():
-                body = completion_body(request, model)
+                body = completion_body(request, model, context)
                 return self._outbound("generate", body, stream=request.stream)
             case EmbeddingsRequest():
-                return self._outbound("embed", embeddings_body(request, model), stream=False)
+                body = embeddings_body(request, model, context)
+                return self._outbound("embed", body, stream=False)
             case TokenRequest():
                 raise InvalidRequest(f"{self._endpoint.name} does not offer tokens", param="model")
         assert_never(request)

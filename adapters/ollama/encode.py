@@ -69,8 +69,11 @@ EFFORTS: Mapping[str, bool | str] = {
 _encode = msgspec.json.Encoder().encode
 
 
-def chat_body(request: ChatRequest, model: str) -> bytes:
-    """Raises InvalidRequest for unsupported message fields, and for arguments not in JSON."""
+def chat_body(request: ChatRequest, model: str, context: int | None = None) -> bytes:
+    """Raises InvalidRequest for unsupported message fields, and for arguments not in JSON.
+
+    context: `num_ctx`, unless the client sends its own; `None`: the server's.
+    """
     names = {call.id: call.name for one in request.messages for call in one.tool_calls}
     body: Body = {
         "model": model,
@@ -90,10 +93,11 @@ def chat_body(request: ChatRequest, model: str) -> bytes:
         body["think"] = _think(request)
     _add_sampling(body, request.sampling)
     _add_extra(body, request.extra)
+    _add_context(body, context)
     return _encode(body)
 
 
-def completion_body(request: CompletionRequest, model: str) -> bytes:
+def completion_body(request: CompletionRequest, model: str, context: int | None = None) -> bytes:
     """Encode a prompt, unchanged unless a template or fill in the middle is requested.
 
     Raises InvalidRequest for anything but one text: an empty one is a command to load the model.
@@ -117,10 +121,11 @@ def completion_body(request: CompletionRequest, model: str) -> bytes:
         body |= {"raw": True, "think": False}
     _add_sampling(body, request.sampling)
     _add_extra(body, request.extra)
+    _add_context(body, context)
     return _encode(body)
 
 
-def embeddings_body(request: EmbeddingsRequest, model: str) -> bytes:
+def embeddings_body(request: EmbeddingsRequest, model: str, context: int | None = None) -> bytes:
     """Encode inputs, always as a list, because a lone empty string counts as no input."""
     if not all(isinstance(one, str) for one in request.inputs):
         raise InvalidRequest("input: this backend accepts only texts", param="input")
@@ -128,6 +133,7 @@ def embeddings_body(request: EmbeddingsRequest, model: str) -> bytes:
     if not isinstance(request.dimensions, UnsetType):
         body["dimensions"] = request.dimensions
     _add_extra(body, request.extra)
+    _add_context(body, context)
     return _encode(body)
 
 
@@ -233,6 +239,15 @@ def _add_extra(body: Body, extra: Mapping[str, Raw]) -> None:
     """Merge the client's own Ollama fields, which override the adapter's defaults."""
     for name, raw in extra.items():
         body[name] = _merged(body.get(name), raw) if name == "options" else raw
+
+
+def _add_context(body: Body, context: int | None) -> None:
+    """Add the operator's context: all requests have it, because another one reloads the model."""
+    if context is None:
+        return
+    options = body.get("options", {})
+    known = read_object(options) if isinstance(options, Raw) else cast("Body", options)
+    body["options"] = {"num_ctx": context, **known}
 
 
 def _merged(ours: object, raw: Raw) -> Raw | Body:

@@ -158,6 +158,7 @@ def _remote(
         base_url=base_url,
         key=provider.api_key,
         headers=tuple((name, value.reveal()) for name, value in provider.headers.items()),
+        contexts=provider.num_ctx,
     )
     adapter = registry.build(provider.adapter, endpoint)
     upstream = HttpUpstream(

@@ -53,6 +53,7 @@ REMOTE_ONLY: Mapping[str, object] = {
     "azure": None,
     "headers": {},
     "max_connections": 512,
+    "num_ctx": {},
     "tokenizer": None,
     "tls": Tls(),
     "proxy": None,
@@ -207,6 +208,8 @@ def _remote(
             place, "is missing; adapter ", Found(provider.adapter), " has no default address"
         )
     check_key(provider.api_key, (*path, "api_key"), problems)
+    if provider.num_ctx and provider.adapter != "ollama" and not problems.at((*path, "num_ctx")):
+        problems.add((*path, "num_ctx"), "only adapter ollama has it; remove it")
     _headers(provider, path, problems)
     if provider.pool is not None:
         check_pool(provider, provider.pool, (*path, "pool"), problems)

@@ -238,10 +238,9 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     aws:       keys that sign, instead of an api_key; its region is valid with both.
     google:    tokens of a Google account instead of an api_key; azure: tokens of Entra ID.
     tokenizer: a tokenizer.json; proxy: a URL, which may contain a password.
-    client_fields: request fields that clients may pass through to it.
+    client_fields: what clients may pass through to it; num_ctx: Ollama's context, by model.
     pool:      headers for the endpoint picker in front of its model servers; `None`: no picker.
-    engine:    for adapter local: started here; engines: those on other machines.
-    replica_of: of a replica, the provider whose `engines` it is one of.
+    engine:    for adapter local; engines: elsewhere; replica_of: the provider that has them.
     """
 
     name: ProviderName
@@ -258,6 +257,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tokenizer: Path | None = None
     tls: Tls = Tls()
     proxy: Secret | None = None
+    num_ctx: Mapping[str, Count] = {}
     client_fields: ClientFields = ClientFields()
     pool: InferencePool | None = None
     engine: Engine | None = None
@@ -322,7 +322,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A model that clients can request.
 
     name:       may end in "*", a wildcard.
-    deadline_s: for all attempts and fallbacks together.
+    deadline_s: for all attempts and fallbacks together; `None`: WHOLE_S, or STREAM_S for a stream.
     stream_recovery: a stream that breaks off is continued by another backend, or ends in an error.
     cache:      `None`: answers are kept for requests that ask for it, if `cache` is set.
     require:    only backends that honour every field, including those that a dialect may ignore.
@@ -335,7 +335,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     aliases: tuple[Name, ...] = ()
     policy: Policy = "weighted"
     sticky_by: StickyBy = "user"
-    deadline_s: Seconds = 600.0
+    deadline_s: Seconds | None = None
     retry: RetryRule = RetryRule()
     fallback: tuple[Name, ...] = ()
     fallback_by_error: tuple[ErrorFallbackConfig, ...] = ()
