@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from tests.agents.toolsets import toolset
+from tests.agents.toolsets import Toolset, results_of, toolset
 from tests.gateway.vendors.dialect import Call, ReceivedRequest, Said
 
 FILE: Final = "prices.txt"
@@ -30,7 +30,8 @@ TASK: Final = (
     "Work in the folder {folder} and ask nothing. Read prices.txt and rules.md, change prices.txt"
     " as the rules say, run the command that proves it, and tell me what it printed."
 )
-_FOLDER: Final = re.compile(r"Work in the folder (\S+) and ask nothing")
+FOLDER: Final = re.compile(r"Work in the folder (\S+) and ask nothing")
+"""In the task of every job."""
 
 
 def prepare(folder: Path) -> None:
@@ -50,18 +51,28 @@ def faults(folder: Path, output: str) -> list[str]:
     ]
 
 
+def progress(request: ReceivedRequest) -> int | None:
+    """Return how many calls the agent has answered; None for a request that is not the task's."""
+    said = " ".join(turn.text for turn in request.turns if turn.role != "assistant")
+    if toolset(request.tools) is None or FOLDER.search(said) is None:
+        return None
+    return len(results_of(request))
+
+
 def next_step(request: ReceivedRequest, proof: str = "") -> Said:
     """One assistant message. proof: the vendor's signature, for its first call."""
     tools = toolset(request.tools)
     said = " ".join(turn.text for turn in request.turns if turn.role != "assistant")
-    asked = _FOLDER.search(said)
+    asked = FOLDER.search(said)
     if tools is None or asked is None:
         return Said(text=(ASIDE[:6], ASIDE[6:]))
     folder = Path(asked[1])
-    results = [text for turn in request.turns for _, text in turn.results]
+    results = results_of(request)
     match len(results):
         case 0:
             calls = [tools.reads(folder / FILE), tools.reads(folder / OTHER)]
+            if tools.says is not None:  # one structured answer
+                return Said(text=(), calls=_made(0, calls[:1], proof))
             return Said(text=("I read ", "both files."), calls=_made(0, calls, proof))
         case 1:
             return Said(text=(), calls=_made(1, [tools.reads(folder / OTHER)], proof))
@@ -73,11 +84,19 @@ def next_step(request: ReceivedRequest, proof: str = "") -> Said:
             return Said(text=(), calls=_made(2, [call], proof))
         case 3:
             call = tools.runs(folder, f"cd {folder} && {COMMAND}")
-            return Said(text=("Now the command.",), calls=_made(3, [call], proof))
+            text = ("Now the command.",) if tools.says is None else ()
+            return Said(text=text, calls=_made(3, [call], proof))
         case _:
             if AFTER not in results[3]:
                 return Said(text=(f"The command failed: {results[2:]}",))
-            return Said(text=("It printed: ", AFTER, "."))
+            return last(tools, "It printed: ", AFTER, ".")
+
+
+def last(tools: Toolset, *pieces: str) -> Said:
+    """Return the answer that ends a task."""
+    if tools.says is None:
+        return Said(text=pieces)
+    return Said(text=(), calls=_made(9, [tools.says("".join(pieces))], ""))
 
 
 def _made(place: int, calls: list[Call], proof: str) -> tuple[Call, ...]:

@@ -10,11 +10,13 @@ from msgspec import Struct
 
 from adapters.gemini.messages import SKIPPED
 from tests.agents.backends import Stage
-from tests.agents.play import faults, prepare
-from tests.agents.roster import Agent, Run
+from tests.agents.jobs import FILES, Job
+from tests.agents.roster import Agent
+from tests.agents.starting import Run
+from tests.agents.trouble import STATUSES, Trouble
 from tests.gateway.commanded import SOON_S
 
-LIMIT_S: Final = 120.0
+LIMIT_S: Final = 300.0
 NOWHERE: Final = "http://127.0.0.1:9"
 """A proxy that does not exist: nothing beyond this machine is reachable."""
 
@@ -35,8 +37,10 @@ class Outcome(Struct, frozen=True, kw_only=True):
     unsigned: bool = False
 
 
-async def run(agent: Agent, stage: Stage, backend: str) -> Outcome:
-    """Let an agent do the task with one backend's model."""
+async def run(agent: Agent, stage: Stage, backend: str, job: Job = FILES) -> Outcome:
+    """Let an agent do a job with one backend's model."""
+    trouble = Trouble(thinks_s=job.thinks_s, outage_s=job.outage_s)
+    stage.troubles[backend] = trouble
     logged = len(stage.gateway.access)
     received = stage.servers[backend].requests
     asked = len(received)
@@ -45,11 +49,12 @@ async def run(agent: Agent, stage: Stage, backend: str) -> Outcome:
         home, work = Path(folder) / "home", Path(folder) / "work"
         home.mkdir()
         work.mkdir()
-        prepare(work)
+        job.prepare(work)
         output, wrong = await _execute(
-            agent, Run(url=stage.gateway.url, model=backend, home=home, work=work)
+            agent, Run(url=stage.gateway.url, model=backend, home=home, work=work, job=job)
         )
-        wrong += [] if wrong else faults(work, output)
+        wrong += [] if wrong else job.faults(work, output)
+    wrong += _unmet(job, trouble)
     wrong += stage.faults[backend][misread:]
     requests = received[asked:]
     lines = await _logged(stage, backend, logged, len(requests))
@@ -60,9 +65,19 @@ async def run(agent: Agent, stage: Stage, backend: str) -> Outcome:
     )
 
 
+def _unmet(job: Job, trouble: Trouble) -> list[str]:
+    """Say so where the vendor's trouble did not come about."""
+    if job.thinks_s and not trouble.thought:
+        return ["the model did not think"]
+    if job.outage_s and len(trouble.begun) < len(STATUSES):
+        return [f"the vendor failed in {len(trouble.begun)} steps only"]
+    return []
+
+
 async def _execute(agent: Agent, run: Run) -> tuple[str, list[str]]:
     """The output, and what is wrong with the run."""
     started = agent.start(run)
+    limit_s = LIMIT_S + run.job.thinks_s + 8 * run.job.outage_s
     env = {"PATH": os.environ["PATH"], "HOME": str(run.home), "LANG": "C.UTF-8"}
     process = await asyncio.create_subprocess_exec(
         *started.command,
@@ -70,12 +85,12 @@ async def _execute(agent: Agent, run: Run) -> tuple[str, list[str]]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         cwd=run.work,
-        env={**env, **OFFLINE, **started.env},
+        env={**env, **OFFLINE, "JOB": run.job.name, **started.env},
     )
     try:
-        data, _ = await asyncio.wait_for(process.communicate(), LIMIT_S)
+        data, _ = await asyncio.wait_for(process.communicate(), limit_s)
     except TimeoutError:
-        return "", [f"not done within {LIMIT_S:.0f} s"]
+        return "", [f"not done within {limit_s:.0f} s"]
     finally:
         if process.returncode is None:
             process.kill()
@@ -90,7 +105,10 @@ async def _logged(stage: Stage, model: str, since: int, requests: int) -> list[d
     async with asyncio.timeout(SOON_S):
         while True:
             lines = [line for line in stage.gateway.access[since:] if line.get("model") == model]
-            if sum("attempts" in line for line in lines) >= requests:
+            if (
+                sum(len(cast("list[object]", line.get("attempts", ()))) for line in lines)
+                >= requests
+            ):
                 return lines
             await asyncio.sleep(0.02)
 

@@ -32,7 +32,7 @@ def table(document: str, cells: Cells) -> str:
     symbols: dict[str, str] = {}
     head = ["agent", "API", *(one.name for one in BACKENDS)]
     rows = [_line(head), "|---" * len(head) + "|"]
-    for agent in AGENTS:
+    for agent in [one for one in AGENTS if one.everywhere]:
         notes = [
             cells[agent.name, one.name]
             if (agent.name, one.name) in cells
@@ -40,7 +40,7 @@ def table(document: str, cells: Cells) -> str:
             for one in BACKENDS
         ]
         marks = [_mark(one, symbols) for one in notes]
-        rows.append(_line([_title(agent), agent.api, *marks]))
+        rows.append(_line([agent.named, agent.api, *marks]))
     meanings = [f"- {symbol}: {text}" for text, symbol in symbols.items()]
     return "\n".join([*rows, "", *meanings, ""])
 
@@ -56,17 +56,13 @@ def documented(document: str, agent: Agent, backend: str) -> str:
     """Return the note of a cell. Raises ValueError if there is no such cell."""
     lines = document.splitlines()
     (head,) = [line for line in lines if line.startswith("| agent | API |")]
-    (row,) = [line for line in lines if line.startswith(f"| {_title(agent)} | {agent.api} |")]
+    (row,) = [line for line in lines if line.startswith(f"| {agent.named} | {agent.api} |")]
     cell = row.strip("| ").split(" | ")[head.strip("| ").split(" | ").index(backend)]
     symbol = cell.removeprefix("✓").strip()
     if not symbol:
         return ""
     (found,) = [line for line in lines if line.startswith(f"- {symbol}: ")]
     return found.removeprefix(f"- {symbol}: ")
-
-
-def _title(agent: Agent) -> str:
-    return f"{agent.title} {agent.version}".strip()
 
 
 def _mark(told: str, symbols: dict[str, str]) -> str:

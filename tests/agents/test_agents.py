@@ -10,8 +10,11 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from tests.agents.backends import BACKENDS, Stage, stage
+from tests.agents import jobs_table
+from tests.agents.backends import BACKENDS, REASONS, Stage, stage
 from tests.agents.install import named
+from tests.agents.jobs import JOBS, Job
+from tests.agents.measure import do
 from tests.agents.roster import AGENTS, Agent
 from tests.agents.running import run
 from tests.agents.table import DOCUMENT, documented, note
@@ -31,6 +34,14 @@ async def on(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Stage, 
         yield one
 
 
+@pytest.fixture(scope="module")
+async def three(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Stage, None]:
+    """Of models that think for minutes."""
+    vendors = [one for one in BACKENDS if one.name in jobs_table.BACKENDS]
+    async with stage(tmp_path_factory.mktemp("run"), vendors, REASONS) as one:
+        yield one
+
+
 async def does_the_task(agent: Agent, on: Stage, backend: Vendor) -> None:
     outcome = await run(agent, on, backend.name)
 
@@ -46,9 +57,38 @@ async def test_the_tool_runners_of_the_sdks_do_the_task(on: Stage, agent: Agent)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("agent", WANTED, ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "agent", [one for one in WANTED if one.everywhere], ids=lambda one: one.name
+)
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda one: one.name)
 async def test_agents_from_their_packages_do_the_task(
     on: Stage, agent: Agent, backend: Vendor
 ) -> None:
     await does_the_task(agent, on, backend)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("agent", "job"),
+    [
+        pytest.param(agent, job, id=f"{agent.name}-{job.name}")
+        for agent in WANTED
+        for job in JOBS
+        if job.name in agent.jobs
+    ],
+)
+async def test_agents_do_their_jobs_with_three_vendors(
+    three: Stage, agent: Agent, job: Job
+) -> None:
+    """Also while the vendor's model thinks for 70 s, and while it fails for 1 s and for 5 s."""
+    outcomes = await do(agent, job, three)
+
+    assert [fault for one in outcomes.values() for fault in one.faults] == []
+    told = jobs_table.documented(DOCUMENT.read_text(), agent, job)
+    assert told == jobs_table.note(outcomes), "docs/agents.md is out of date: run `make agents`"
+
+
+def test_the_table_of_jobs_has_a_cell_for_every_agent_that_has_jobs() -> None:
+    document = DOCUMENT.read_text()
+
+    assert jobs_table.written(document, {}) == document

@@ -6,16 +6,24 @@ from typing import Final
 
 from msgspec import Struct
 
-from tests.gateway.vendors.dialect import Call
+from tests.gateway.vendors.dialect import Call, ReceivedRequest
 
 
 class Toolset(Struct, frozen=True, kw_only=True):
-    """needs: names of tools that only this agent has together. Each field makes a call."""
+    """needs: names of tools that only this agent has together. Each field makes a call.
+
+    searches: None for an agent whose search is a tool of the vendor, or that has none. finder:
+              finds the search, where it is not among the tools from the beginning. says: makes the
+              last text, where every answer is structured.
+    """
 
     needs: frozenset[str]
     reads: Callable[[Path], Call]
     edits: Callable[[Path, str, str], Call]
     runs: Callable[[Path, str], Call]
+    searches: Callable[[str], Call] | None = None
+    finder: Call | None = None
+    says: Callable[[str], Call] | None = None
 
 
 def patch(file: Path, before: str, after: str) -> str:
@@ -63,6 +71,28 @@ TOOLSETS: Final = (
             name="run_shell_command", arguments={"command": command, "is_background": False}
         ),
     ),
+    Toolset(  # Claude Code
+        needs=frozenset({"Read", "Edit", "Bash"}),
+        reads=lambda file: Call(name="Read", arguments={"file_path": str(file)}),
+        edits=lambda file, before, after: Call(
+            name="Edit",
+            arguments={"file_path": str(file), "old_string": before, "new_string": after},
+        ),
+        runs=lambda _, command: Call(
+            name="Bash", arguments={"command": command, "description": "Runs it"}
+        ),
+        searches=lambda query: Call(name="WebSearch", arguments={"query": query}),
+        finder=Call(name="ToolSearch", arguments={"query": "select:WebSearch"}),
+    ),
+    Toolset(  # cline
+        needs=frozenset({"read_files", "editor", "run_commands"}),
+        reads=lambda file: Call(name="read_files", arguments={"files": [{"path": str(file)}]}),
+        edits=lambda file, before, after: Call(
+            name="editor",
+            arguments={"path": str(file), "old_text": before, "new_text": after},
+        ),
+        runs=lambda _, command: Call(name="run_commands", arguments={"commands": [command]}),
+    ),
     Toolset(  # our scripts
         needs=frozenset({"read_text", "replace_text", "run_command"}),
         reads=lambda file: Call(name="read_text", arguments={"file": str(file)}),
@@ -72,7 +102,28 @@ TOOLSETS: Final = (
         ),
         runs=lambda _, command: Call(name="run_command", arguments={"command": command}),
     ),
+    Toolset(  # our script with structured answers
+        needs=frozenset({"Step"}),
+        reads=lambda file: Call(name="Step", arguments={"kind": "read", "file": str(file)}),
+        edits=lambda file, before, after: Call(
+            name="Step",
+            arguments={"kind": "replace", "file": str(file), "before": before, "after": after},
+        ),
+        runs=lambda _, command: Call(name="Step", arguments={"kind": "run", "command": command}),
+        says=lambda text: Call(name="Step", arguments={"kind": "say", "text": text}),
+    ),
 )
+
+
+GAVE: Final = "It gave: "
+"""How a script begins that tells the model a result in a text of its own."""
+
+
+def results_of(request: ReceivedRequest) -> list[str]:
+    """Return what the calls have given so far."""
+    told = [text for turn in request.turns for _, text in turn.results]
+    texts = [turn.text for turn in request.turns if turn.role != "assistant"]
+    return told or [one.removeprefix(GAVE) for one in texts if one.startswith(GAVE)]
 
 
 def toolset(names: Collection[str]) -> Toolset | None:

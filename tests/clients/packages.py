@@ -56,13 +56,34 @@ CLIENTS: Final = {
 AGENTS: Final = {
     client.name: client
     for client in (
+        Client(name="claude-code", node=("@anthropic-ai/claude-code@2.1.332",)),
         Client(name="codex", node=("@openai/codex@0.169.0",)),
         Client(name="opencode", node=("opencode-ai@1.18.33",)),
         Client(name="qwen-code", node=("@qwen-code/qwen-code@0.24.4",)),
+        Client(name="cline", node=("cline@3.0.65",)),
+        Client(
+            name="ai-sdk-agents",
+            node=(
+                "ai@7.0.173",
+                "@ai-sdk/openai@4.0.118",
+                "@ai-sdk/anthropic@4.0.105",
+                "@ai-sdk/openai-compatible@3.0.92",
+            ),
+        ),
         Client(name="openai-node", node=("openai@7.57.0",)),
         Client(name="anthropic-node", node=("@anthropic-ai/sdk@1.12.0",)),
         Client(name="openai-agents", python=("openai-agents==0.24.0",)),
         Client(name="pydantic-ai-agents", python=("pydantic-ai-slim[anthropic,openai]==2.68.0",)),
+        Client(
+            name="langchain",
+            python=(
+                "langchain==1.5.2",
+                "langchain-openai==1.7.4",
+                "langchain-anthropic==1.7.10",
+            ),
+        ),
+        Client(name="autogen", python=("autogen-agentchat==0.7.5", "autogen-ext[openai]==0.7.5")),
+        Client(name="instructor", python=("instructor[anthropic]==1.17.0",)),
     )
 }
 """Agents and tool runners of tests/agents. The SDKs for Python are packages of the tests."""

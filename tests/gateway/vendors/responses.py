@@ -145,7 +145,7 @@ class ResponsesDialect:
     def received(self, body: Json) -> ReceivedRequest:
         return ReceivedRequest(
             turns=turns_of(body),
-            tools=tuple(str(one["name"]) for one in dicts(body.get("tools"))),
+            tools=tuple(str(one.get("name", one["type"])) for one in dicts(body.get("tools"))),
             schema=inner(body, "text", "format").get("schema"),
         )
 
