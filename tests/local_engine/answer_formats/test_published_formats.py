@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 import pytest
 from msgspec import Struct
@@ -66,6 +67,12 @@ def marks(case: Published) -> tuple[str, ...]:
 
 def test_each_format_has_a_published_answer() -> None:
     assert set(PUBLISHED) == {one.name for one in (*FORMATS, GENERIC)}
+
+
+def test_each_format_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "engine.md").read_text()
+
+    assert [name for name in PUBLISHED if f"`{name}`" not in page] == []
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
