@@ -70,6 +70,7 @@ OLLAMA_REPAIRS: Final = (
 """Ollama, which has no tool choice."""
 
 AGGREGATOR_REPAIRS: Final = (
+    web_search_options(OPENROUTER_RESPONSES),
     *web_search(OPENROUTER_RESPONSES),
     MESSAGE_NAMES,
     FILES,

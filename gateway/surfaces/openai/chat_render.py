@@ -254,6 +254,8 @@ class ChatRenderer(OpenAIRenderer):
 
     def _fields(self, event: OpaqueDelta, out: list[bytes]) -> None:
         inside, beside = _parted(event.fields)
+        if not inside and not beside:
+            return
         lines = {name: Raw(one_line(bytes(raw))) for name, raw in inside.items()}
         choice = encode(_ChunkChoice(index=event.index, delta=Raw(encode(lines))))
         out.append(self._chunks.chunk(with_members(choice, beside, _CHUNK_CHOICE)))
