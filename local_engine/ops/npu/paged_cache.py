@@ -159,8 +159,13 @@ class PagedCache:
         return self._attend(query, keys, values, tables, params)[..., :width]
 
     def computes(self, layers: Iterable[AttentionParams]) -> bool:
-        """Whether the fused attention computes such layers for any lengths."""
-        return all(
+        """Whether the fused attention computes such layers for any lengths, of heads as they have
+        attended so far."""
+        fit = (
+            keys.shape[3] == self._reach.width and keys.shape[2] * WIDTH <= WIDEST_PAGE_ROW
+            for keys, _ in self._layers.values()
+        )
+        return all(fit) and all(
             params.softcap is None
             and not params.chunk
             and (self._reach.sinks or params.sinks is None)

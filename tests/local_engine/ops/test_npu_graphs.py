@@ -226,6 +226,14 @@ def test_layers_that_the_attention_does_not_compute_are_not_captured(tmp_path: P
     assert runner.graphs is None
 
 
+def test_heads_that_are_too_wide_for_the_attention_are_not_captured(tmp_path: Path) -> None:
+    folder = save_model(tmp_path, "llama", head_dim=160)
+
+    _, runner = graph_lane(folder, torch_npu())
+
+    assert runner.graphs is None
+
+
 def test_the_stand_in_computes_nothing_in_a_capture_and_all_of_it_in_a_replay() -> None:
     npu_device.start()
     state.level = 1

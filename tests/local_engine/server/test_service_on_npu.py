@@ -165,6 +165,21 @@ async def test_with_the_kernels_answers_complete_and_a_seed_replays(
     assert [choice.text for choice in again.choices] == [one.text for one in first[0].choices]
 
 
+@pytest.mark.nightly
+async def test_every_kind_of_request_is_answered_alike_with_graphs_and_without(
+    folder: Folder,
+) -> None:
+    settings = config(folder("llama"), device="npu", dtype="float16", kv_cache=1 << 24)
+    captured = len(state.graphs)
+    answers: list[list[object]] = []
+    for graphs in (True, False):
+        async with serving(structs.replace(settings, graphs=graphs)) as service:
+            answers.append([said(await ask(service, one)) for one in REQUESTS.values()])
+
+    assert answers[0] == answers[1]
+    assert sum(one.replays for one in state.graphs[captured:]) > 100
+
+
 async def test_graphs_can_be_switched_off(folder: Folder) -> None:
     settings = config(folder("llama"), device="npu", dtype="bfloat16", kv_cache=1 << 23)
     captured = len(state.graphs)
