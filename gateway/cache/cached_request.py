@@ -201,7 +201,7 @@ class CachedRequest:
                 break
             if self._use.oldest_s <= 0:
                 break
-            landing = await flight.landing(record.started + plan.deadline_s - now())
+            landing = await flight.landing(plan.ends(record.started, stream=record.stream) - now())
             if landing is None:
                 raise DeadlineExceeded(PASSED)
             if landing == "failed":

@@ -125,7 +125,7 @@ def explain(
         fallback_by_error=_error_fallbacks(route, planned),
         bounds=Bounds(
             attempts=planned.retry.attempts,
-            deadline_s=planned.deadline_s,
+            deadline_s=planned.ends(0.0, stream=seen.stream),
             retry_on=planned.retry.on,
             backoff_s=planned.retry.backoff_s,
             max_backoff_s=planned.retry.max_backoff_s,

@@ -77,6 +77,7 @@ class Mirrors:
             names=(copy.name,),
             retry=ONCE,
             deadline_s=plan.deadline_s,
+            stream_deadline_s=plan.stream_deadline_s,
             operator_deadline_s=plan.operator_deadline_s,
         )
         runtime.in_flight += 1

@@ -31,7 +31,7 @@ from gateway.upstream.embedding_batches import join_answers, side_by_side, split
 from gateway.upstream.error_body import error_body, hide_addresses, with_date
 from gateway.upstream.event_reader import EventReader
 from gateway.upstream.lora_scope import scope_lora_ids
-from gateway.upstream.patience import REASONING, USUAL, Patience, patience_of
+from gateway.upstream.patience import REASONING, USUAL, Patience, patience_of, total_of
 from gateway.upstream.transport import Reply, Transport
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, Uncountable, UpstreamBroken, UpstreamError, UpstreamSilent
@@ -79,6 +79,7 @@ class HttpUpstream:
             transport if credentials is None else AuthorizedTransport(transport, credentials)
         )
         self._timeouts = timeouts
+        self._whole_s, self._stream_s = total_of(timeouts)
         self._patience = patience_of(timeouts, USUAL), patience_of(timeouts, REASONING)
         self._head_reader = adapter if isinstance(adapter, HeadReader) else None
         plain = adapter.read_plain if isinstance(adapter, PlainReader) else None
@@ -98,7 +99,7 @@ class HttpUpstream:
             outbound = self._encode(sent, call.model)
         started = now()
         begun = started if call.begun is None else call.begun
-        over = min(begun + self._timeouts.total_s, call.deadline)
+        over = min(begun + (self._stream_s if outbound.stream else self._whole_s), call.deadline)
         patience = self._patience[call.reasons]
         head_by = min(started + patience.begin_s, over) if outbound.stream else over
         reply = await self._exchange(outbound, started, head_by, call)
@@ -151,8 +152,8 @@ class HttpUpstream:
             outbound = await asyncio.to_thread(self._encode, request, call.model)
         else:
             outbound = self._encode(request, call.model)
-        started, timeouts = now(), self._timeouts
-        over = (started if call.begun is None else call.begun) + timeouts.total_s
+        started = now()
+        over = (started if call.begun is None else call.begun) + self._whole_s
         if over > call.deadline:
             over = call.deadline
         reply = await self._exchange(outbound, started, over, call)
@@ -176,7 +177,7 @@ class HttpUpstream:
             if self._inputs is None
             else self._inputs.inputs_of(call.model)
         )
-        over = min(now() + self._timeouts.total_s, call.deadline)
+        over = min(now() + self._whole_s, call.deadline)
         if most is None:
             return await self._embed(request, call, over)
         parts = split_batches(request, most)
@@ -192,7 +193,7 @@ class HttpUpstream:
                 f"{self.name}: its vendor does not count tokens; configure a tokenizer with a chat "
                 "template (providers[].tokenizer)"
             )
-        over = min(now() + self._timeouts.total_s, call.deadline)
+        over = min(now() + self._whole_s, call.deadline)
         try:
             outbound = counter.encode_count(request, call.model)
         except ENCODE_ERRORS as exc:

@@ -16,7 +16,7 @@ from gateway.upstream.engine_link import EngineLink
 from gateway.upstream.local_capabilities import LOCAL_SUPPORTS
 from gateway.upstream.local_count import CountsByReading
 from gateway.upstream.local_embeddings import to_embeddings
-from gateway.upstream.patience import REASONING, USUAL, patience_of
+from gateway.upstream.patience import REASONING, USUAL, patience_of, total_of
 from local_engine.protocol.frames import Batch, StatsReply, Vectors
 from local_engine.protocol.stats import Stats
 from local_engine.requests.request_limits import refuse_excess, refuse_unfit
@@ -59,6 +59,7 @@ class LocalUpstream(CountsByReading):
         reported: weights that engines of the provider report, if the gateway does not know them.
         """
         self.name, self.timeouts = name, timeouts
+        self._whole_s, self._stream_s = total_of(timeouts)
         self._patience = patience_of(timeouts, USUAL), patience_of(timeouts, REASONING)
         self.place = place
         self._status, self._state, self._ready_in = status, state, ready_in
@@ -82,7 +83,7 @@ class LocalUpstream(CountsByReading):
         UpstreamTimeout past a timeout or the call's deadline, and the engine's own errors.
         """
         started, limits = now(), self.timeouts
-        over = min(started + limits.total_s, call.deadline)
+        over = min(started + self._stream_s, call.deadline)
         link = await self._connected(min(started + limits.connect_s, over))
         if (reach := link.hello.reaches.get(call.model)) is not None:
             refuse_excess(request)
@@ -126,7 +127,7 @@ class LocalUpstream(CountsByReading):
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         """Raises as `generate` does. Cancelling it drops the remaining inputs."""
         started, limits = now(), self.timeouts
-        over = min(started + limits.total_s, call.deadline)
+        over = min(started + self._whole_s, call.deadline)
         link = await self._connected(min(started + limits.connect_s, over))
         if (reach := link.hello.reaches.get(call.model)) is not None:
             refuse_unfit(request, reach)

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.config.schema.connection import Timeouts
+from gateway.config.schema.connection import STREAM_S, WHOLE_S, Timeouts
 
 
 class Patience(Struct, frozen=True, kw_only=True, gc=False):
@@ -53,3 +53,9 @@ def patience_of(timeouts: Timeouts, default: Patience) -> Patience:
         if silence is None
         else silence,
     )
+
+
+def total_of(timeouts: Timeouts) -> tuple[float, float]:
+    """Return the seconds for a whole answer, and for a stream."""
+    total_s = timeouts.total_s
+    return (WHOLE_S, STREAM_S) if total_s is None else (total_s, total_s)

@@ -15,6 +15,7 @@ from adapters.universal_repairs import with_universal
 from gateway.clock import now
 from gateway.config.error_codes import plain
 from gateway.config.schema.config import Config, Model, WhenRule
+from gateway.config.schema.connection import STREAM_S, WHOLE_S
 from gateway.config.schema.discovery import DiscoverReplicas
 from gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
 from gateway.discovery.source import HostPort
@@ -226,7 +227,8 @@ class _Builder:
                 for row in model.fallback_by_error
             ),
             retry=model.retry,
-            deadline_s=model.deadline_s,
+            deadline_s=WHOLE_S if model.deadline_s is None else model.deadline_s,
+            stream_deadline_s=STREAM_S if model.deadline_s is None else model.deadline_s,
             fallback=model.fallback,
             on_unsupported=model.on_unsupported,
             on_repair=model.on_repair,

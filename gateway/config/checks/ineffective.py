@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from gateway.config.problems import Path, Problems
 from gateway.config.schema.config import Config, Model
+from gateway.config.schema.connection import STREAM_S
 from gateway.config.schema.experiment import Experiment
 from gateway.experiments.statistics.metrics import BUILT_IN
 
@@ -73,10 +74,8 @@ def _hedging(model: Model, path: Path, problems: Problems) -> None:
         problems.warn(
             place, "has no effect: a hedge is an attempt, and retry.attempts is 1; set at least 2"
         )
-    elif model.hedge_after_s >= model.deadline_s:
-        problems.warn(
-            place, f"has no effect: it is not less than deadline_s ({model.deadline_s:g})"
-        )
+    elif model.hedge_after_s >= (deadline_s := model.deadline_s or STREAM_S):
+        problems.warn(place, f"has no effect: it is not less than deadline_s ({deadline_s:g})")
 
 
 def _recovery(model: Model, path: Path, problems: Problems) -> None:

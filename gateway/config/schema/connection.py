@@ -1,24 +1,31 @@
 """Connection settings of a provider: timeouts, certificates, tokens and keys."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from gateway.config.schema.units import Count, Name, Path, Seconds, Size
 from schemas.secret import Secret
 
+WHOLE_S: Final = 600.0
+"""Seconds for a whole answer, if nothing else is configured: vendors' clients wait as long."""
+
+STREAM_S: Final = 3600.0
+"""The same for a stream: while it shows that it is alive, vendors' clients read on for ever."""
+
 
 class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The three in the middle apply if the provider streams to the gateway.
 
     silence_s: without any byte. `None`, as for the two below: by the model, as patience.py has it.
+    total_s:   `None`: WHOLE_S, or STREAM_S if the provider streams to the gateway.
     """
 
     connect_s: Seconds = 5.0
     silence_s: Seconds | None = None
     first_token_s: Seconds | None = None
     between_tokens_s: Seconds | None = None
-    total_s: Seconds = 600.0
+    total_s: Seconds | None = None
 
 
 class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -72,7 +72,7 @@ class AttemptSequence:
         self.plan = plan
         self.record = record
         self._request = request
-        self.deadline = record.started + plan.deadline_s
+        self.deadline = plan.ends(record.started, stream=record.stream)
         self._rule = plan.retry
         self._used_fallbacks: tuple[str, ...] = ()
         self._tenant = tenant
@@ -359,7 +359,8 @@ def first_attempt(
     candidate = candidates[0]
     if candidate.breaker.open_until is not None:
         return None
-    at, deadline = now(), record.started + plan.deadline_s
+    at = now()
+    deadline = record.started + (plan.stream_deadline_s if record.stream else plan.deadline_s)
     if at >= deadline:
         raise DeadlineExceeded(PASSED)
     # `SlidingCount.add` inlined: one call less per request.

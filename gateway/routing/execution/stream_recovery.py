@@ -99,7 +99,7 @@ class _Answer:
         self._request = request
         self._record = record
         self._tenant = tenant
-        self._deadline = record.started + plan.deadline_s
+        self._deadline = plan.ends(record.started, stream=record.stream)
         self._seam: Seam | None = None
         if plan.hedging is None:  # two attempts at once would share it
             record.drawn = DrawnTokens(ids=[])

@@ -26,6 +26,7 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     unavailable: able backends with an open circuit or in a cooldown; the last resort.
     names:     of the candidates, or of the unavailable ones if there are no candidates.
     deadline_s: for the whole request: the operator's, or the client's if that is shorter.
+    stream_deadline_s: the same if the client streams.
     operator_deadline_s: the operator's alone.
     ruled_out: backends that may not answer, each with the reason, for logs and `strowger explain`.
     rule:      the index of the `when` rule that matched, from 0; `None` if none did.
@@ -40,6 +41,7 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     names: tuple[str, ...]
     retry: RetryRule
     deadline_s: float
+    stream_deadline_s: float
     operator_deadline_s: float
     unavailable: tuple[Candidate, ...] = ()
     ruled_out: tuple[tuple[str, str], ...] = ()
@@ -49,6 +51,10 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     mirror: Candidate | UnmirrorableRequest | None = None
     limits: PlanLimits | None = None
     continues: bool = False
+
+    def ends(self, started: float, *, stream: bool) -> float:
+        """The clock's seconds at which a request of this plan is over."""
+        return started + (self.stream_deadline_s if stream else self.deadline_s)
 
 
 def why_unavailable(candidate: Candidate, now: float) -> str:

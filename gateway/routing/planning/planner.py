@@ -93,7 +93,12 @@ class Planner:
             if search.cacheable and shape is not None and not route.error_fallbacks:
                 cache.put(cache.plans, key, found)
         if request.timeout_s is not UNSET:
-            found = replace(found, deadline_s=_deadline(route, request, request.timeout_s))
+            longest_s = _longest(request, request.timeout_s)
+            found = replace(
+                found,
+                deadline_s=min(route.deadline_s, longest_s),
+                stream_deadline_s=min(route.stream_deadline_s, longest_s),
+            )
         limits = found.limits
         if (
             limits is not None
@@ -126,6 +131,7 @@ class Planner:
             names=_names(found),
             retry=route.retry,
             deadline_s=route.deadline_s,
+            stream_deadline_s=route.stream_deadline_s,
             operator_deadline_s=route.deadline_s,
             ruled_out=tuple(search.ruled_out),
             rule=rule,
@@ -230,10 +236,10 @@ def _copy(
         )
 
 
-def _deadline(route: Route, request: Request, timeout_s: float) -> float:
-    """The client's timeout if it is shorter; longer if the timeout only truncates the answer."""
+def _longest(request: Request, timeout_s: float) -> float:
+    """The client's timeout; longer if it only truncates the answer."""
     cut = isinstance(request, CompletionRequest) and request.error_behavior == "truncate"
-    return min(route.deadline_s, timeout_s + (CUT_GRACE_S if cut else 0.0))
+    return timeout_s + (CUT_GRACE_S if cut else 0.0)
 
 
 def _drop_unavailable(plan: Plan, now: float) -> Plan:

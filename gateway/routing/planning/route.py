@@ -7,6 +7,7 @@ from msgspec import Struct, field
 
 from adapters.base import Supports
 from gateway.config.schema.config import RequestFields, WhenRule
+from gateway.config.schema.connection import STREAM_S, WHOLE_S
 from gateway.config.schema.failover import BreakerRule, RetryRule, StreamRecovery
 from gateway.routing.planning.model_facts import NOTHING_KNOWN, KnownModels
 from gateway.routing.planning.policies import Policy
@@ -122,7 +123,8 @@ class Route(Struct, frozen=True, kw_only=True):
     require: bool = False
     error_fallbacks: tuple[ErrorFallback, ...] = ()
     retry: RetryRule = RetryRule()
-    deadline_s: float = 600.0
+    deadline_s: float = WHOLE_S
+    stream_deadline_s: float = STREAM_S
     fallback: tuple[str, ...] = ()
     on_unsupported: Literal["error", "drop"] = "error"
     on_repair: Literal["send", "reject"] = "send"

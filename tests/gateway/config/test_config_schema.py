@@ -56,7 +56,7 @@ def test_a_provider_has_every_documented_default() -> None:
     provider = read(GOOD).providers[0]
 
     assert provider.timeouts == Timeouts(
-        connect_s=5, silence_s=None, first_token_s=None, between_tokens_s=None, total_s=600
+        connect_s=5, silence_s=None, first_token_s=None, between_tokens_s=None, total_s=None
     )
     assert provider.tls == Tls(verify=True, ca_file=None, client_cert=None, client_key=None)
     assert provider.max_connections == 512
@@ -98,7 +98,7 @@ def test_a_model_has_every_documented_default() -> None:
         aliases=(),
         policy="weighted",
         sticky_by="user",
-        deadline_s=600,
+        deadline_s=None,
         retry=RetryRule(
             attempts=3,
             on=("connect", "timeout", "rate_limit", "server_error", "broken_stream"),

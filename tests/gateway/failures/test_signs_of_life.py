@@ -268,14 +268,14 @@ class Recorder:
     async def aclose(self) -> None: ...
 
 
-async def waits(timeouts: Timeouts, *, reasons: bool) -> float:
-    """Seconds that a streamed request waits for the first byte."""
+async def waits(timeouts: Timeouts, *, reasons: bool, stream: bool = True) -> float:
+    """Seconds that a request waits for the first byte."""
     endpoint = Endpoint(name="p", base_url="https://p.test/v1", key=Secret("k"))
     transport = Recorder()
     upstream = HttpUpstream("p", Registry(()).build("openai", endpoint), transport, timeouts)
-    request = ChatRequest(model="m", messages=(Message(role="user", content="hi"),), stream=True)
+    request = ChatRequest(model="m", messages=(Message(role="user", content="hi"),), stream=stream)
     began = now()
-    call = Call(model="m", deadline=began + 3600, request_id="r", reasons=reasons)
+    call = Call(model="m", deadline=began + 7200, request_id="r", reasons=reasons)
     with pytest.raises(UpstreamTimeout):
         await anext(upstream.generate(request, call))
     return round(transport.head_by - began)
@@ -297,3 +297,9 @@ async def test_models_that_reason_may_be_silent_for_longer(
 ) -> None:
     assert await waits(timeouts, reasons=False) == usual
     assert await waits(timeouts, reasons=True) == reasoning
+
+
+async def test_a_whole_answer_may_take_ten_minutes_as_vendors_clients_allow() -> None:
+    """Servers send nothing of it before its end."""
+    assert await waits(Timeouts(), reasons=False, stream=False) == 600
+    assert await waits(Timeouts(total_s=60, silence_s=5), reasons=True, stream=False) == 60

@@ -58,6 +58,7 @@ def plan_of(*backends: Backend, dropped: dict[str, tuple[str, ...]] | None = Non
         ),
         retry=RetryRule(),
         deadline_s=10.0,
+        stream_deadline_s=10.0,
         operator_deadline_s=10.0,
         hedging=Hedging(after_s=1.0, budget=RetryBudget()),
     )

@@ -1,9 +1,10 @@
 """How a plan treats fields that a backend lacks, timeouts, and open circuits."""
 
 import pytest
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
+from gateway.config.schema.connection import STREAM_S, WHOLE_S
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.planner import Planner
 from gateway.routing.planning.policies import POLICIES
@@ -17,7 +18,7 @@ from tests.gateway.routing.backends import backend
 NOTHING = Sampling()
 
 
-def route(*backends: Backend, deadline_s: float = 600.0) -> Route:
+def route(*backends: Backend, deadline_s: float = WHOLE_S) -> Route:
     weights = tuple(1.0 for _ in backends)
     return Route(
         name="m",
@@ -25,6 +26,7 @@ def route(*backends: Backend, deadline_s: float = 600.0) -> Route:
         weights=weights,
         policy=POLICIES["in_order"],
         deadline_s=deadline_s,
+        stream_deadline_s=STREAM_S if deadline_s == WHOLE_S else deadline_s,
     )
 
 
@@ -110,6 +112,20 @@ def test_do_sample_is_sent_unchanged_to_backends_that_support_it() -> None:
         Sampling(temperature=0.0),
         Sampling(temperature=0.7, do_sample=False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "whole", "stream"), [(UNSET, 600, 3600), (900.0, 600, 900), (5.0, 5, 5)]
+)
+def test_a_stream_may_take_an_hour_and_a_whole_answer_ten_minutes(
+    timeout_s: float | UnsetType, whole: float, stream: float
+) -> None:
+    request, usual = replace(tokens(), timeout_s=timeout_s), route(backend("a"))
+
+    found = Planner(RouteTable([usual], {})).plan(usual, request, RequestFacts())
+
+    assert found.ends(7.0, stream=False) == 7.0 + whole
+    assert found.ends(7.0, stream=True) == 7.0 + stream
 
 
 @pytest.mark.parametrize(("timeout_s", "expected"), [(5.0, 5.0), (900.0, 30.0)])

@@ -58,6 +58,7 @@ def pool(kinds: Sequence[str], attempts: int) -> Plan:
         ),
         retry=RetryRule(attempts=attempts, backoff_s=0.0, max_backoff_s=0.0),
         deadline_s=10.0,
+        stream_deadline_s=10.0,
         operator_deadline_s=10.0,
     )
 
