@@ -237,6 +237,8 @@ class Runner:
 
         lanes: ids, positions and slots. One copy to the device for all.
         """
+        if wanted is None and not pages:
+            return self._upload(lanes).view(3, -1), None, None
         flat = self._upload([*lanes, *pages, *(wanted or ())])
         count, end = len(lanes), len(lanes) + len(pages)
         numbers = flat[count // 3 * 2 : end].to(torch.int32) if pages else None
