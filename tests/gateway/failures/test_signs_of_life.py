@@ -240,7 +240,7 @@ async def test_any_byte_of_a_vendor_shows_that_it_is_alive(gateway: Serving, tas
     ("model", "expected"),
     [("mute-a", {"mute-a": 2}), ("both", {"mute-a": 2, "mute-b": 2}), ("timeout", {"timeout": 5})],
 )
-async def test_a_backend_that_let_a_request_wait_in_vain_is_asked_once_more_at_most(
+async def test_a_backend_that_used_up_a_limit_of_time_is_asked_once_more_at_most(
     gateway: Serving, remote: Provider, model: str, expected: dict[str, int]
 ) -> None:
     """Each such wait lasts minutes. A vendor's own 504 does not."""
