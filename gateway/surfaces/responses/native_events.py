@@ -1,13 +1,13 @@
 """Write the events of a backend that speaks this API, as it sent them.
 
 Only their numbers change, because the events about the whole response are the gateway's own, and
-the items' places, if there are carriers between them.
+the items' places, if there are carriers between them; a list that clients require is added.
 """
 
 from typing import Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from gateway.surfaces.openai.stream_chunks import encode
 from gateway.surfaces.responses.carriers import REASONING, Carriers, inserted
@@ -16,6 +16,9 @@ from gateway.surfaces.sse import one_line
 
 ADDED: Final = "response.output_item.added"
 DONE: Final = "response.output_item.done"
+_WITH_LOGPROBS: Final = frozenset({"response.output_text.delta", "response.output_text.done"})
+"""Events whose `logprobs` clients require, and Azure and OpenRouter leave out."""
+
 _INCOMPLETE: Final = Raw(b'"incomplete"')
 
 
@@ -24,6 +27,7 @@ class _Event(Struct, frozen=True, kw_only=True, gc=False):
     sequence_number: int = -1
     output_index: int = -1
     item: Raw = Raw(b"null")
+    logprobs: Raw | UnsetType = UNSET
 
 
 class _Typed(Struct, frozen=True, kw_only=True, gc=False):
@@ -61,12 +65,15 @@ class NativeEvents:
             self._open.pop(place, None)
             self._ended[place] = event.item.copy()
         data = bytes(raw)
-        moved = bool(self._carried) and event.output_index >= 0
-        if event.sequence_number != numbers.number or moved:
-            fields: dict[str, object] = {**_fields.decode(raw), "sequence_number": numbers.number}
-            if moved:
-                fields["output_index"] = place
-            data = encode(fields)
+        changes: dict[str, object] = {}
+        if event.sequence_number != numbers.number:
+            changes["sequence_number"] = numbers.number
+        if self._carried and event.output_index >= 0:
+            changes["output_index"] = place
+        if event.logprobs is UNSET and event.type in _WITH_LOGPROBS:
+            changes["logprobs"] = ()
+        if changes:
+            data = encode({**_fields.decode(raw), **changes})
         out.append(b"event: %b\ndata: %b\n\n" % (event.type.encode(), one_line(data)))
         numbers.number += 1
         if self._carriers is not None and event.type == DONE:
