@@ -4,7 +4,7 @@ Arguments that are JSON match the whole schema. Formats without JSON get each ar
 string is free text, or one of its `enum`; any other value matches its schema.
 """
 
-import re
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
@@ -30,7 +30,7 @@ PROSE = r"/(.|\n)+/"
 _encode = msgspec.json.Encoder().encode
 
 Spell = Callable[[str], str]
-"""Converts a mark of the model to lark."""
+"""Converts a text with marks of the model to lark."""
 
 JsonRule = Callable[[dict[str, object]], str]
 """Converts a JSON schema to the right side of a rule."""
@@ -56,8 +56,6 @@ class CallGrammar:
         self._spell = spell
         self._json = json_rule
         self._rules: list[str] = []
-        pattern = "|".join(map(re.escape, sorted(format.spellings, key=len, reverse=True)))
-        self._spellings = re.compile(f"({pattern})") if pattern else None
 
     def rules(self, functions: Sequence[GrammarFunction], *, parallel: bool) -> list[str]:
         """parallel: up to MOST_CALLS calls, else one."""
@@ -92,20 +90,16 @@ class CallGrammar:
         return self._rules
 
     def _text(self, text: str) -> str:
-        """Return a text with the marks in it, each as a token if it is one."""
-        if not text:
-            return ""
-        parts = [text] if self._spellings is None else self._spellings.split(text)
-        return " ".join(
-            self._spell(part) if part in self._format.spellings else quote(part)
-            for part in parts
-            if part
-        )
+        return self._spell(text) if text else ""
 
     def _until(self, name: str, mark: str) -> str:
         """Return a rule for free text up to and including a mark."""
         spelled = self._text(mark)
-        if "<[" in spelled:
+        before, token, after = spelled.partition("<[")
+        if token and before:
+            ending = "".join(rf"\x{{{ord(one):x}}}" for one in json.loads(before))
+            return rf"{name}: /(.|\n)*{ending}/ <[{after}"
+        if token:
             return f"{name}: PROSE? {spelled}"
         return rf"{name}[lazy]: /(.|\n)*/ {quote(mark)}"
 

@@ -1,5 +1,7 @@
 """Prepare a chat request: its prompt, the grammar of the answer, and how to parse the answer."""
 
+import re
+
 from msgspec import UNSET, Struct, UnsetType
 
 from local_engine.answer_formats.catalogue import HARMONY, format_of
@@ -7,7 +9,7 @@ from local_engine.answer_formats.formats import ToolFormat
 from local_engine.answer_formats.reasoning import Thinking, thinking_of
 from local_engine.child_process.messages import Guide
 from local_engine.child_process.text_encoder import Offload
-from local_engine.guided.compiler import GuideCompiler
+from local_engine.guided.compiler import GuideCompiler, quote
 from local_engine.requests.output_parser import OutputFormat
 from local_engine.requests.response_constraints import body_of, guide_of
 from local_engine.text.control_tokens import Rendered
@@ -50,6 +52,16 @@ class ChatReader:
             tokenizer.chat.source, lambda mark: tokenizer.token_of(mark) is not None
         )
         self._thinking = thinking_of(tokenizer.chat.source)
+        marks = () if self._thinking is None else self._thinking.spellings
+        marks += self._format.spellings
+        texts = {
+            *(text for text in tokenizer.controls.spellings if any(text in mark for mark in marks)),
+            *(mark for mark in marks if tokenizer.token_of(mark) is not None),
+        }
+        found = {text: tokenizer.token_of(text) for text in texts}
+        self._tokens = {token: text for text, token in found.items() if token is not None}
+        longest = sorted(texts, key=len, reverse=True)
+        self._splits = re.compile(f"({'|'.join(map(re.escape, longest)) or '(?!)'})")
 
     def read_question(
         self, text: str, offload: Offload | None = None, *, room: int | None = None
@@ -134,18 +146,27 @@ class ChatReader:
         )
 
     def _literals(self, thinking: Thinking | None, format: ToolFormat | None) -> dict[int, str]:
-        """Return the marks that are special tokens; a decoder leaves out their text."""
-        marks = [] if thinking is None else [*thinking.spellings]
-        marks += [] if format is None else [*format.spellings]
-        found = {self._tokenizer.token_of(mark): mark for mark in marks}
+        """Return the tokens in the marks that a decoder leaves out, with their text."""
+        marks = () if thinking is None else thinking.spellings
+        marks += () if format is None else format.spellings
         return {
-            token: mark
-            for token, mark in found.items()
-            if token is not None and not self._tokenizer.decode([token])
+            token: text
+            for token, text in self._tokens.items()
+            if any(text in mark for mark in marks) and not self._tokenizer.decode([token])
         }
 
-    def _spell(self, marker: str) -> str:
-        return self._guides.spell(marker, self._tokenizer.token_of(marker))
+    def _spell(self, text: str) -> str:
+        """Return a text with marks in lark; those that are tokens become tokens."""
+        spelled: list[str] = []
+        plain = ""
+        for part in self._splits.split(text):
+            one = self._guides.spell(part, self._tokenizer.token_of(part))
+            if not part or not one.startswith("<["):
+                plain += part
+                continue
+            spelled += [quote(plain), one] if plain else [one]
+            plain = ""
+        return " ".join([*spelled, quote(plain)] if plain else spelled)
 
     def _encode(
         self, rendered: Rendered, field: str, offload: Offload | None, room: int | None = None

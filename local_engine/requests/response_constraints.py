@@ -159,7 +159,7 @@ def _thinking(markers: Thinking, opened: bool, spell: Spell) -> list[str]:
 
 def _until(marker: str) -> str:
     """Return a rule `{name}`: free text up to and including a marker, which is a token or text."""
-    if marker.startswith("<["):
+    if "<[" in marker:
         return "{name}: PROSE? " + marker
     return r"{name}[lazy]: /(.|\n)*/ " + marker.replace("{", "{{").replace("}", "}}")
 

@@ -102,6 +102,11 @@ class ControlTokens:
         """The control tokens' ids and private spellings."""
         return {token.id: self._private[token.content] for token in self._tokens}
 
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """The control tokens as text."""
+        return tuple(token.content for token in self._tokens)
+
     def respelt(self, description: str) -> str:
         """Return the tokenizer.json with private spellings instead of the usual ones."""
         read = cast(JSON, msgspec.json.decode(description))

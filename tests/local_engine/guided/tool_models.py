@@ -49,6 +49,7 @@ TALKERS = {
             True,
         ),
     ),
+    "dsml": Talker(template=_TOOLS + "{# ｜DSML｜ #}" + _TURNS + _GO, markers={"｜DSML｜": True}),
     "harmony": Talker(
         template=_TOOLS + "{# <|channel|> <|message|> #}" + _TURNS + _GO,
         markers=dict.fromkeys(
@@ -56,8 +57,10 @@ TALKERS = {
         ),
     ),
     "gemma-calls": Talker(
-        template=_TOOLS + "{# <|tool_call>call: #}" + _TURNS + _GO,
-        markers={"<|tool_call>": True, "<tool_call|>": True, '<|"|>': True},
+        template=_TOOLS + "{# <|tool_call>call: <|channel>thought <channel|> #}" + _TURNS + _GO,
+        markers=dict.fromkeys(
+            ("<|tool_call>", "<tool_call|>", '<|"|>', "<|channel>", "<channel|>"), True
+        ),
     ),
     "opened": Talker(
         template="{# </think> #}" + _TURNS + _GO + "<think>\n",

@@ -44,6 +44,10 @@ KIMI = (
     f"{BEGIN}g:1{ARGUMENTS}{{}}<|tool_call_end|><|tool_calls_section_end|>"
 )
 GEMMA = "<|tool_call>call:f{a:1}<tool_call|><|tool_call>call:g{}<tool_call|>"
+DSML = (
+    '<｜DSML｜function_calls>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="a" '
+    'string="false">1</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>'
+)
 ANALYSIS = "<|channel|>analysis<|message|>so<|end|><|start|>assistant"
 TO_F = '<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}'
 FINAL = "<|channel|>final<|message|>"
@@ -114,7 +118,13 @@ CASES: list[tuple[str, ChatRequest, str, bool]] = [
         (("thinker",), ONE, {CALL: True, f"<think>so {{</think>\n\n{CALL}": True}),
         (("kimi-calls",), request("required"), {KIMI: True, "so": False, f"so{KIMI}": False}),
         (("kimi-calls",), request(), {KIMI: True, f"so{KIMI}": True, "so": True}),
-        (("gemma-calls",), request("required"), {GEMMA: True, "so": False}),
+        (
+            ("gemma-calls",),
+            request("required"),
+            {GEMMA: True, f"<|channel>thought\nso<channel|>{GEMMA}": True, "so": False},
+        ),
+        (("dsml",), request("required"), {DSML: True, "so": False}),
+        (("dsml",), request(), {DSML: True, f"so{DSML}": True, "so <": True}),
         (("gemma-calls",), request(), {f"so{GEMMA}so": True, GEMMA.replace("a:1", "a:b"): False}),
         (
             ("harmony",),
@@ -214,6 +224,32 @@ def test_a_request_without_constraints_has_no_grammar(folder: Folder) -> None:
     assert chat.guide is None
     assert chat.output_format is not None
     assert chat.output_format.tools is not None
+
+
+@pytest.mark.parametrize(
+    ("talker", "texts"),
+    [
+        ("kimi-calls", {"<|tool_call_begin|>", "<|tool_call_end|>"}),
+        ("gemma-calls", {"<|channel>", "<channel|>", '<|"|>'}),
+        ("dsml", {"｜DSML｜"}),
+        ("harmony", {"<|channel|>", "<|message|>", "<|end|>"}),
+        ("hermes", set[str]()),
+    ],
+)
+def test_special_tokens_in_the_marks_are_read_although_decoders_leave_them_out(
+    folder: Folder, talker: str, texts: set[str]
+) -> None:
+    tokenizer = Tokenizer(str(folder(talker)))
+    guides = GuideCompiler(
+        tokenizer.describe(), vocabulary=VOCABULARY, known=1, ends=frozenset({END})
+    )
+
+    output_format = ChatReader(tokenizer, guides, ROOMY).read(request()).output_format
+
+    assert output_format is not None
+    assert texts <= set(output_format.literals.values())
+    assert bool(texts) is bool(output_format.literals)
+    assert all(tokenizer.token_of(text) == token for token, text in output_format.literals.items())
 
 
 @pytest.mark.parametrize(
