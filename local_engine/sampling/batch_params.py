@@ -207,12 +207,17 @@ class SamplingRows:
     ) -> FusedRows:
         chosen = [params[place] for place in places]
         ks = [bounded_k(row, self.vocabulary) for row in chosen]
+        heats, tops = [row.temperature for row in chosen], [row.top_p for row in chosen]
+        # In one copy to the device: float32 has every k up to OFF.
+        columns = self._column(
+            [*heats, *tops, *(k if k < self.vocabulary else OFF for k in ks)], torch.float32
+        ).view(3, -1)
         return FusedRows(
             operator=operator,
             rows=self._rows(places),
-            temperature=self._column([row.temperature for row in chosen], torch.float32),
-            top_k=self._column([k if k < self.vocabulary else OFF for k in ks], torch.int32),
-            top_p=self._column([row.top_p for row in chosen], torch.float32),
+            temperature=columns[0],
+            top_k=columns[2].to(torch.int32),
+            top_p=columns[1],
         )
 
     def keys(self) -> Tensor:
@@ -308,7 +313,10 @@ class SamplingRows:
         self, values: Sequence[float], dtype: torch.dtype, device: torch.device | None = None
     ) -> Tensor:
         """device: `None` is the logits'."""
-        return torch.tensor(values, dtype=dtype).to(device or self.device, non_blocking=True)
+        place = device or self.device
+        if not values:
+            return torch.empty(0, dtype=dtype, device=place)
+        return torch.tensor(values, dtype=dtype).to(place, non_blocking=True)
 
 
 def _check(

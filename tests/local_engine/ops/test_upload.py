@@ -29,6 +29,24 @@ def test_a_step_on_an_npu_copies_once_to_the_device(folder: Folder) -> None:
     assert max(copies) <= 2
 
 
+def test_the_parameters_of_rows_that_the_operator_draws_are_one_copy_more(folder: Folder) -> None:
+    """And only when the batch changes."""
+    lane, _, _ = npu_lane(folder("llama"), torch_npu())
+    runs = Runs(lane)
+    copies: list[int] = []
+    for number in range(4):
+        if number < 2:
+            free = Sampling(
+                temperature=0.8, top_k=20, top_p=0.9 - number / 10, max_tokens=8, ignore_eos=True
+            )
+            runs.add([5 + number] * 20, free)
+        before = launched.get(UPLOAD, 0)
+        runs.step()
+        copies.append(launched[UPLOAD] - before)
+
+    assert copies == [2, 2, 1, 1]
+
+
 def test_without_page_locked_memory_numbers_are_copied_from_ordinary_memory() -> None:
     start()
     upload = Upload("npu")
