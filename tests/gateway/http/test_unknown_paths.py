@@ -22,7 +22,6 @@ USE = {
     "POST /v1/responses/resp_1/cancel": "does not store responses",
     "GET /v1/responses/resp_1/input_items": "does not store responses",
     "POST /v1/responses/compact": "POST /v1/responses with the whole",
-    "POST /v1/responses/input_tokens": "POST /v1/responses with the whole",
     "POST /responses": "did you mean /v1/responses?",
     "POST /v1/messages/batches": "POST /v1/messages",
     "POST /messages": "without /v1",
