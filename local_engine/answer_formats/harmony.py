@@ -69,7 +69,7 @@ class HarmonyParser:
         """Read a message's header. Each step returns True if there may be more to do."""
         text = self._buffer
         at = text.find(MESSAGE)
-        possible = _may_be_header(text if at < 0 else text[:at])
+        possible = _may_be_header(text if at < 0 else text[: at + len(MESSAGE)])
         if at < 0 or not possible:
             if possible and not self._last:
                 return False

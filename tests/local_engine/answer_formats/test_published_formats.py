@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import Struct
 
 from local_engine.answer_formats.catalogue import FORMATS, GENERIC, HARMONY, format_of, formats_of
@@ -163,6 +165,22 @@ def test_marks_around_something_else_stay_text(name: str) -> None:
     assert parsed(case, list(text)).text == parsed(case, [text]).text
     assert parsed(case, [text]).text.split() == text.split()
     assert parsed(case, [text]).calls == []
+
+
+@given(data=st.data())
+def test_any_mix_of_marks_and_calls_is_read_the_same_however_it_arrives(
+    data: st.DataObject,
+) -> None:
+    case = PUBLISHED[data.draw(st.sampled_from(sorted(PUBLISHED)))]
+    halves = (case.answer[: len(case.answer) // 2], case.answer[len(case.answer) // 2 :])
+    pieces = (*format_of(case.template).spellings, *halves, *"{}[]\"'()\n ,=<", "now", "now()")
+    text = "".join(data.draw(st.lists(st.sampled_from(pieces), max_size=12)))
+
+    whole = parsed(case, [text])
+
+    assert parsed(case, list(text)) == whole
+    if not (whole.calls or whole.reasoning or output_format(case.template).reasons):
+        assert whole.text == text
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
