@@ -175,16 +175,10 @@ def _request(
         nested=conversation.marked or tools.marked,
         optional=optional,
     )
-    unsent: Raw | UnsetType = UNSET
-    if conversation.as_sent and isinstance(wire.input, Raw):
-        given = wire.input
-        if earlier is not NO_EARLIER_ITEMS:
-            given = joined_input(given, earlier)
-        elif conversation.carried:
-            given = without_carried(given)
+    given = _as_sent(wire, conversation, earlier)
+    if given is not None:
         kept["input"] = given
-    elif not earlier.items:
-        unsent = wire.input
+    unsent = UNSET if given is not None or earlier.items else wire.input
     own = OWN.union([name for name in extra if "." in name]) if extra else OWN
     original = Original(
         dialect=DIALECT,
@@ -196,6 +190,17 @@ def _request(
         unsent=unsent,
     )
     return replace(request, original=original)
+
+
+def _as_sent(
+    wire: ResponsesWire, conversation: ResponsesConversation, earlier: EarlierItems
+) -> Raw | None:
+    """Return the client's items with those that it refers to, if a server can read them so."""
+    if not conversation.as_sent or not isinstance(wire.input, Raw):
+        return None
+    if earlier is not NO_EARLIER_ITEMS:
+        return joined_input(wire.input, earlier)
+    return without_carried(wire.input) if conversation.carried else wire.input
 
 
 def _sampling(wire: ResponsesWire, *, logprobs: bool) -> Sampling:
