@@ -41,7 +41,8 @@ def main() -> int:
     return 0
 
 
-def lines() -> Iterator[Line]:
+def lines(shape: Shape = TYPICAL, vocabulary: int = VOCABULARY) -> Iterator[Line]:
+    """Report on devices and packages. shape, vocabulary: of the kernels' and sampler's trials."""
     available = probe()
     for name, problem in (("npu", available.npu), ("cuda", available.cuda), ("cpu", "")):
         yield f"device {name}", problem or "usable"
@@ -53,7 +54,7 @@ def lines() -> Iterator[Line]:
     yield "engine", f"runs on {device} in {_short(dtype)} by default"
     yield "why this dtype", dtype_reason(device, available)
     yield "free memory", f"{free_bytes(device) / 1e9:.1f} GB on {device}"
-    yield from _kernels(device, dtype)
+    yield from _kernels(device, dtype, shape, vocabulary)
 
 
 def pairing_problem(torch_version: str, npu_version: str) -> str:
@@ -91,9 +92,9 @@ def dtype_reason(device: str, available: Available) -> str:
     return "this CPU has no bfloat16 instructions (AMX or AVX512-BF16)"
 
 
-def _kernels(device: str, dtype: torch.dtype) -> Iterator[Line]:
+def _kernels(device: str, dtype: torch.dtype, shape: Shape, vocabulary: int) -> Iterator[Line]:
     """Call every kernel of the device once and compare its result with torch's."""
-    selection = select_kernels(device, dtype, (TYPICAL,), thorough=True)
+    selection = select_kernels(device, dtype, (shape,), thorough=True)
     for trial in selection.trials:
         yield f"kernel {trial.kernel}", trial.problem or f"matches torch, used for {trial.role}"
     if not selection.trials:
@@ -104,7 +105,7 @@ def _kernels(device: str, dtype: torch.dtype) -> Iterator[Line]:
         reason = f"; {selection.probe.problem}" if selection.probe.problem else ""
         yield "sampling operator", selection.probe.version.value + reason
     if device != "cpu":
-        problem = sampler_problem(torch.device(device), VOCABULARY)
+        problem = sampler_problem(torch.device(device), vocabulary)
         yield "sampler", problem or "draws the tokens that the host draws"
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from local_engine.device import Available
 from local_engine.doctor import cann, dtype_reason, lines, pairing_problem
+from local_engine.ops.self_test import Shape
 from tests.local_engine.stand_ins import npu_device
 from tests.local_engine.stand_ins.npu_installed import npu_installed
 
@@ -18,6 +19,10 @@ PAIRS = [
     ("2.14.0", "2.13.0", False),
     ("2.13.1", "2.13.0.post1", False),
 ]
+SMALL = Shape(heads=4, kv_heads=2, width=128, hidden=256)
+WORDS = 1500
+"""More than the 1,024 candidates of which the sampler sorts the others on its own."""
+
 PLAIN = Available(npu="not installed", cuda="no device", cpu_bfloat16=False)
 FAST = Available(npu="not installed", cuda="no device", cpu_bfloat16=True)
 
@@ -53,7 +58,7 @@ def test_the_choice_of_dtype_comes_with_its_reason() -> None:
 
 def test_an_npu_is_reported_with_its_kernels_operator_and_sampler() -> None:
     with npu_installed():
-        report = dict(lines())
+        report = dict(lines(SMALL, WORDS))
 
     assert report["device npu"] == "usable"
     assert report["engine"] == "runs on npu in bfloat16 by default"
@@ -69,7 +74,7 @@ def test_an_npu_that_refuses_an_operation_of_the_sampler_is_reported_with_it() -
         npu_device.start()
         npu_device.refused.add("topk")
         try:
-            report = dict(lines())
+            report = dict(lines(SMALL, WORDS))
         finally:
             npu_device.refused.discard("topk")
 
