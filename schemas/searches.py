@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
-from msgspec import DecodeError, Raw, Struct
+from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 
 from schemas.messages import OpaqueTool, Tool
 from schemas.requests import ChatRequest
@@ -46,13 +46,16 @@ class Search(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Cited(Struct, frozen=True, kw_only=True, gc=False):
-    """A source of the answer's text from character `start_index` to before `end_index`."""
+    """A source of the answer's text from character `start_index` to before `end_index`.
+
+    content: what the source says, if the vendor sends it.
+    """
 
     url: str
     title: str = ""
     start_index: int = 0
     end_index: int = 0
-    content: str = ""
+    content: str | UnsetType = UNSET
 
 
 class _Annotation(Struct, frozen=True, kw_only=True):
@@ -88,18 +91,7 @@ def searches_field(searches: Sequence[Search]) -> dict[str, Raw]:
 
 def citations_field(cited: Sequence[Cited]) -> dict[str, Raw]:
     """Return the field of an answer that cites these sources."""
-    told = [
-        {
-            "type": "url_citation",
-            "url_citation": {
-                "start_index": one.start_index,
-                "end_index": one.end_index,
-                "url": one.url,
-                "title": one.title,
-            },
-        }
-        for one in cited
-    ]
+    told = [{"type": "url_citation", "url_citation": one} for one in cited]
     return {ANNOTATIONS: Raw(_encode(told))}
 
 

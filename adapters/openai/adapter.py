@@ -20,6 +20,7 @@ from adapters.error_message import Problem, problem
 from adapters.errors import error_from, error_inside
 from adapters.openai.answer_head import usage_from
 from adapters.openai.cache_marks import with_cache_marks
+from adapters.openai.cited_pages import CitedPagesDecoder
 from adapters.openai.decode import OpenAIDecoder
 from adapters.openai.encode import (
     CHAT_FIELDS,
@@ -155,7 +156,8 @@ class OpenAIAdapter:
                 self.endpoint, choices=choices, trailer_field=vendor.trailer_field
             )
         else:
-            decoder = OpenAIDecoder(self.endpoint, stream=request.stream, choices=choices)
+            kind = CitedPagesDecoder if vendor.cites_pages else OpenAIDecoder
+            decoder = kind(self.endpoint, stream=request.stream, choices=choices)
             decoder.marked = vendor.marked
         decoder.by_block = type(request) is ChatRequest and request.original is not None
         return decoder

@@ -69,6 +69,7 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
     marked:      every stream ends with `[DONE]`; one without it and without usage was cut short.
     prefix_path: where a last message with `prefix: true` is continued; "": nowhere.
     trailer_field: a field of a stream's last frame that may hold usage or an error.
+    cites_pages: its text has numbers of pages, which are in a list of their own.
     repairs:     rules for requests that the vendor would refuse.
     cache_marks: whether it reads Anthropic's marks of prompt caches, by the model.
     sources:     where all this is from.
@@ -94,6 +95,7 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
     marked: bool = False
     prefix_path: str = ""
     trailer_field: str = ""
+    cites_pages: bool = False
     thoughts: tuple[str, ...] | None = None
     repairs: tuple[Repair, ...] = server_repairs()
     cache_marks: Callable[[str], bool] = no_model

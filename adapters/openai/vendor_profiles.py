@@ -378,6 +378,7 @@ _ROWS: tuple[VendorProfile, ...] = (
             alternating("https://github.com/perplexityai/api-discussion/issues/265"),
         ),
         base_url="https://api.perplexity.ai",
+        cites_pages=True,
         unsupported=frozenset({"seed", "logit_bias", "user", "metadata"}),
         extra_fields=frozenset({"top_k"}),
         single_max_tokens_field=True,

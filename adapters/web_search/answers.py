@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
-from msgspec import DecodeError, Raw, Struct
+from msgspec import UNSET, DecodeError, Raw, Struct
 
 from schemas.searches import Cited, Found, Search
 
@@ -153,7 +153,7 @@ def citations_of_blocks(blocks: Sequence[Raw]) -> list[Cited]:
                         title=source.title or "",
                         start_index=begin,
                         end_index=end,
-                        content=source.cited_text,
+                        content=source.cited_text or UNSET,
                     )
                 )
         begin = end

@@ -63,7 +63,7 @@ def citations(cited: Sequence[Cited]) -> list[bytes]:
                 "url": one.url,
                 "title": one.title or host_of(one.url),
                 "encrypted_index": MADE_HERE,
-                "cited_text": one.content,
+                "cited_text": one.content or "",
             }
         )
         for one in cited

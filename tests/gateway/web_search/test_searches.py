@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tests.gateway.repairs.one_of_each import config
 from tests.gateway.serving import serving
-from tests.gateway.web_search.vendors import CITED, QUERY, TEXT, TITLE, URL, searching
+from tests.gateway.web_search.vendors import CITED, NUMBERED, QUERY, TEXT, TITLE, URL, searching
 from tests.stand_ins.provider import Provider, provider
 
 pytestmark = pytest.mark.anyio
@@ -44,7 +44,7 @@ class Clients(Struct, frozen=True, kw_only=True, eq=False):
 @pytest.fixture(scope="module")
 async def clients(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Clients]:
     async with provider(searching) as vendor:
-        text = config(vendor.origin, *VENDORS)
+        text = config(vendor.origin, *VENDORS, "perplexity")
         async with (
             serving(text, tmp_path_factory.mktemp("searches")) as gateway,
             anthropic.AsyncAnthropic(base_url=gateway.url, api_key=KEY, max_retries=0) as claude,
@@ -152,6 +152,20 @@ async def test_a_client_of_chat_completions_gets_citations(
     inner = cited["url_citation"]
     assert (inner["url"], inner["title"]) == (URL, TITLE)
     assert not any("searches" in one for one in names)
+
+
+@either_way
+async def test_numbers_of_pages_become_citations(clients: Clients, stream: bool) -> None:
+    """Perplexity searches without a tool, and its text has the numbers of a list of pages."""
+    answer = await _message(clients, "perplexity", stream=stream)
+
+    sent = clients.vendor.requests[-1].json
+    blocks = {one["type"]: one for one in cast("list[Json]", answer["content"])}
+    (cited,) = cast("list[Json]", blocks["text"]["citations"])
+    found = cast("list[Json]", blocks["web_search_tool_result"]["content"])
+    assert "tools" not in sent
+    assert (blocks["text"]["text"], cited["url"], cited["title"]) == (NUMBERED, URL, TITLE)
+    assert [one["url"] for one in found] == ["https://other.test", URL]
 
 
 @pytest.mark.parametrize("vendor", ["anthropic", "openai-responses", "gemini"])

@@ -11,6 +11,7 @@ QUERY = "weather Bern"
 URL, TITLE = "https://meteo.test/bern", "Weather in Bern"
 TEXT = "Für Bern: snow, then sun."
 CITED = "snow"
+NUMBERED = "Für Bern: snow[2], then sun."
 
 _SOURCE: Json = {"type": "url", "url": URL}
 _CITATION: Json = {"type": "url_citation", "url": URL, "title": TITLE}
@@ -30,7 +31,7 @@ async def searching(request: Received, answer: Answer) -> None:
     elif path.endswith("/responses"):
         await _openais(answer, streamed=streamed)
     else:
-        await _chats(answer, streamed=streamed)
+        await _chats(answer, streamed=streamed, numbered="/perplexity/" in path)
 
 
 async def _claudes(answer: Answer, *, streamed: bool) -> None:
@@ -141,13 +142,16 @@ async def _openais(answer: Answer, *, streamed: bool) -> None:
     await _stream(answer, [(name, {"type": name, **one}) for name, one in frames])
 
 
-async def _chats(answer: Answer, *, streamed: bool) -> None:
+async def _chats(answer: Answer, *, streamed: bool, numbered: bool) -> None:
     begin = TEXT.index(CITED)
     inner = {"url": URL, "title": TITLE, "start_index": begin, "end_index": begin + len(CITED)}
     annotations = [{"type": "url_citation", "url_citation": inner}]
     usage: Json = {"prompt_tokens": 9, "completion_tokens": 7, "total_tokens": 16}
     head: Json = {"id": "c1", "created": 1, "model": "m"}
     message: Json = {"role": "assistant", "content": TEXT, "annotations": annotations}
+    if numbered:
+        head |= {"search_results": [{"url": "https://other.test"}, {"url": URL, "title": TITLE}]}
+        message = {"role": "assistant", "content": NUMBERED}
     if not streamed:
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         await answer.json(
@@ -156,8 +160,8 @@ async def _chats(answer: Answer, *, streamed: bool) -> None:
         return
     chunk: Json = {**head, "object": "chat.completion.chunk"}
     deltas: list[Json] = [
-        {"delta": {"role": "assistant", "content": TEXT}, "finish_reason": None},
-        {"delta": {"annotations": annotations}, "finish_reason": None},
+        {"delta": {"role": "assistant", "content": message["content"]}, "finish_reason": None},
+        *([] if numbered else [{"delta": {"annotations": annotations}, "finish_reason": None}]),
         {"delta": {}, "finish_reason": "stop"},
     ]
     frames: list[Json] = [{**chunk, "choices": [{"index": 0, **one}]} for one in deltas]
