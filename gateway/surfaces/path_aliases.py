@@ -9,11 +9,10 @@ from typing import Final
 _SAME: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     (re.compile(pattern, re.DOTALL), path)
     for pattern, path in (
-        # Groq's SDKs append it to any base URL: https://github.com/groq/groq-python; Azure's v1
-        # clients have it in theirs: https://learn.microsoft.com/en-us/azure/ai-foundry/openai/api-version-lifecycle
-        (r"/openai/v1(/.+)", "/v1"),
-        # Together's SDKs append /v1/… to a base URL that ends in /v1 as OpenAI's does.
-        (r"/v1/v1(/.+)", "/v1"),
+        # Groq's SDKs append /openai/v1/… to any base URL, Together's /v1/…; Azure's v1 clients have
+        # the former in theirs. https://github.com/mem0ai/mem0/issues/4693
+        # https://learn.microsoft.com/en-us/azure/ai-foundry/openai/api-version-lifecycle
+        (r"(?:(?:/openai)?/v1(?=(?:/openai)?/v1/))*(?:/openai)?/v1(/.+)", "/v1"),
         # MLflow's deployments client of an AI gateway.
         # https://mlflow.org/docs/latest/genai/governance/ai-gateway
         (r"/endpoints(/.+/invocations)", "/serving-endpoints"),
@@ -27,6 +26,6 @@ def own_path(path: str) -> str:
     """Return the gateway's path for a client's; "" if it is none of these."""
     for pattern, start in _SAME:
         match = pattern.fullmatch(path)
-        if match is not None:
+        if match is not None and match[1] != path.removeprefix(start):
             return start + match[1]
     return ""

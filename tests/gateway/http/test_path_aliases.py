@@ -29,6 +29,8 @@ async def web(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[httpx.
     "path",
     [
         "/openai/v1/chat/completions",  # groq's SDKs, and Azure's v1
+        "/v1/openai/v1/chat/completions",  # groq's, with OpenAI's form of the base URL
+        "/openai/v1/openai/v1/chat/completions",  # and with Groq's own
         "/v1/v1/chat/completions",  # together's
         "/endpoints/chat/invocations",  # mlflow's deployments client of a gateway
     ],
@@ -110,5 +112,6 @@ async def test_mistrals_client_lists_the_models(web: httpx.AsyncClient) -> None:
 
 
 def test_other_paths_have_no_alias() -> None:
-    for path in ("/v1/chat/completions", "/openai/deployments/m/x", "/openai/v1", "/endpoints/m"):
+    served = ("/v1/chat/completions", "/v1/models/v1/m", "/v1/models/openai/v1/m")
+    for path in (*served, "/openai/deployments/m/x", "/openai/v1", "/endpoints/m", "/v1"):
         assert own_path(path) == ""
