@@ -36,7 +36,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     base_url: scheme, authority and path prefix, without a trailing slash.
     headers:  sent with every request, after the adapter's own.
     contexts: the tokens of context with which a server loads a model, by the model's name; `*`: of
-              all others. For servers that are told (Ollama).
+              all others. For Ollama, which takes it in each request.
     """
 
     name: str
