@@ -60,13 +60,15 @@ class Seals:
     ) -> None:
         """settings: returns those of the configuration in force. clock: returns Unix seconds.
 
-        rows: `None` without a store: then the process makes a key that ends with it.
+        rows: `None` without a store: then the process makes a key that ends with it, as it does
+              while the store does not answer.
         """
         self._settings = settings
         self._rows = rows
         self._clock = clock
         self._configured: tuple[str, ...] | None = None
         self._keys: Sequence[bytes] = ()
+        self._own = secrets.token_urlsafe(32).encode()
         self._tried = -math.inf
         self._reading = asyncio.Lock()
         self._cipher: type[AESGCM] | None = None
@@ -76,18 +78,17 @@ class Seals:
         """Whether items are sealed."""
         return self._settings().seal == "on"
 
-    async def ready(self, *, again: bool = False) -> bool:
-        """Return whether there are keys; read them from the store when that is due.
+    async def ready(self, *, again: bool = False) -> None:
+        """Read the keys from the store when that is due.
 
         again: read them although they are known, because another gateway may have made one.
         """
         if not self._is_due(again=again):
-            return bool(self._keys)
+            return
         await in_task()
         async with self._reading:
             if self._is_due(again=again):
                 await self._read()
-        return bool(self._keys)
 
     def _is_due(self, *, again: bool) -> bool:
         configured = tuple([key.reveal() for key in self._settings().sealing_keys])
@@ -101,6 +102,9 @@ class Seals:
     async def _read(self) -> None:
         self._tried = self._clock()
         loop = asyncio.get_running_loop()
+        if self._cipher is None:
+            # Not in the store's time: on a busy machine it takes seconds.
+            self._cipher = await loop.run_in_executor(None, _imported)
         try:
             async with asyncio.timeout(self._settings().timeout_s):
                 found = await loop.run_in_executor(None, self._found)
@@ -111,14 +115,10 @@ class Seals:
 
     def _found(self) -> Sequence[str]:
         """Blocks. Raises StoreUnavailable."""
-        # Late: most gateways never seal, and the library has 10 MB.
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-        self._cipher = AESGCM
         if self._configured:
             return self._configured
         if self._rows is None:
-            return [secrets.token_urlsafe(32)]
+            return [self._own.decode()]
         return self._rows.keys(self._clock(), self._settings().sealed_days * _DAY_S)
 
     def seal(self, caller: str, data: bytes) -> str:
@@ -129,16 +129,17 @@ class Seals:
         shorter = 0 < len(packed) < len(data)
         plain = until.to_bytes(_TIME, "big") + bytes([shorter]) + (packed if shorter else data)
         nonce = secrets.token_bytes(_NONCE)
-        cipher = self._cipher(_key_of(self._keys[0], caller))
+        key = self._keys[0] if self._keys else self._own
+        cipher = self._cipher(_key_of(key, caller))
         sealed = _VERSION + nonce + cipher.encrypt(nonce, plain, _VERSION)
         return urlsafe_b64encode(sealed).rstrip(b"=").decode()
 
     async def open(self, caller: str, seal: str, most_bytes: int) -> bytes | None:
         """Return what was sealed for this caller; `None` for anything else, and what is longer."""
-        if not await self.ready():
-            return None
+        await self.ready()
         found = self._opened(caller, seal, most_bytes)
-        if found is None and await self.ready(again=True):
+        if found is None:
+            await self.ready(again=True)
             found = self._opened(caller, seal, most_bytes)
         return found
 
@@ -152,7 +153,7 @@ class Seals:
         if data[:1] != _VERSION or len(data) <= 1 + _NONCE or self._cipher is None:
             return None
         nonce, rest = data[1 : 1 + _NONCE], data[1 + _NONCE :]
-        for key in self._keys:
+        for key in (*self._keys, self._own):
             try:
                 plain = self._cipher(_key_of(key, caller)).decrypt(nonce, rest, _VERSION)
             except InvalidTag:
@@ -162,6 +163,13 @@ class Seals:
                 return None
             return _unpacked(plain[_TIME + 1 :], packed=packed, most_bytes=most_bytes)
         return None
+
+
+def _imported() -> "type[AESGCM]":
+    # Late: most gateways never seal, and the library has 10 MB.
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return AESGCM
 
 
 def _unpacked(data: bytes, *, packed: bool, most_bytes: int) -> bytes | None:

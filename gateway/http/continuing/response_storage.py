@@ -108,7 +108,8 @@ async def seal_items(
     from gateway.surfaces.responses.render import ResponsesRenderer
 
     seals = gateway.seals
-    if type(renderer) is ResponsesRenderer and seals.on and await seals.ready():
+    if type(renderer) is ResponsesRenderer and seals.on:
+        await seals.ready()
         renderer.use_carriers(Carriers(partial(seals.seal, record.caller)))
 
 

@@ -26,7 +26,10 @@ FIRST, SECOND, THIRD = ("k" * 31 + last for last in "123")
 SETTINGS = f"""{KEYS}
 responses: {{sealing_keys: [{FIRST}]}}
 server: {{max_body_bytes: 200000}}"""
-REFERS = {"authorization": "Bearer key-of-ann-1", "user-agent": "ai/7.0.173 ai-sdk-provider-utils/5.0.81"}
+REFERS = {
+    "authorization": "Bearer key-of-ann-1",
+    "user-agent": "ai/7.0.173 ai-sdk-provider-utils/5.0.81",
+}
 LONG = "In ten thousand words"
 MOST = 10_000_000
 DAY_S = 86_400
@@ -183,8 +186,8 @@ async def test_keys_rotate_without_a_gap() -> None:
     old, both, new = (
         Seals(lambda keys=keys: settings(*keys)) for keys in ((FIRST,), (SECOND, FIRST), (SECOND,))
     )
-    assert await old.ready()
-    assert await both.ready()
+    await old.ready()
+    await both.ready()
     before, after = old.seal("ann", b"[1]"), both.seal("ann", b"[2]")
 
     assert await both.open("ann", before, MOST) == b"[1]"
@@ -196,7 +199,7 @@ async def test_keys_rotate_without_a_gap() -> None:
 async def test_a_seal_expires() -> None:
     clock = Clock()
     seals = Seals(lambda: settings(FIRST, days=2), clock=clock)
-    assert await seals.ready()
+    await seals.ready()
     sealed = seals.seal("ann", b"[]")
 
     clock.at += 2 * DAY_S - 1
@@ -207,7 +210,7 @@ async def test_a_seal_expires() -> None:
 
 async def test_a_long_item_is_shorter_in_its_seal_and_bounded_when_it_is_opened() -> None:
     seals = Seals(lambda: settings(FIRST))
-    assert await seals.ready()
+    await seals.ready()
     data = b'["' + b"The same words again. " * 5_000 + b'"]'
 
     sealed = seals.seal("ann", data)
@@ -224,15 +227,15 @@ async def test_gateways_on_one_store_share_a_key_and_replace_it_in_time(
     stores = [open_store(url), open_store(url)]
     clock = Clock()
     one, other = (Seals(lambda: settings(days=1), store.sealing_keys, clock) for store in stores)
-    assert await one.ready()
-    assert await other.ready()
+    await one.ready()
+    await other.ready()
     first = one.seal("ann", b"[1]")
     assert await other.open("ann", first, MOST) == b"[1]"
 
     clock.at += DAY_S - 60
     late = other.seal("ann", b"[2]")
     clock.at += 120
-    assert await one.ready()  # makes a new key, which the other does not know yet
+    await one.ready()  # makes a new key, which the other does not know yet
     second = one.seal("ann", b"[3]")
 
     assert await one.open("ann", late, MOST) == b"[2]"
@@ -241,7 +244,31 @@ async def test_gateways_on_one_store_share_a_key_and_replace_it_in_time(
         store.close()
 
 
-async def test_a_store_that_is_away_leaves_answers_without_seals(
+async def test_a_process_opens_what_it_sealed_while_the_store_was_away(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("away") / "not" / "yet"
+    store = open_store(Secret(f"sqlite:///{folder / 'store.db'}"))
+    clock = Clock()
+    seals = Seals(settings, store.sealing_keys, clock)
+    await seals.ready()
+    early = seals.seal("ann", b"[1]")
+    assert await seals.open("ann", early, MOST) == b"[1]"
+    assert await seals.open("bob", early, MOST) is None
+
+    folder.mkdir(parents=True)
+    clock.at += 60
+    await seals.ready()
+    later = seals.seal("ann", b"[2]")
+
+    other = Seals(settings, store.sealing_keys, clock)
+    assert await other.open("ann", later, MOST) == b"[2]"
+    assert await other.open("ann", early, MOST) is None
+    assert await seals.open("ann", early, MOST) == b"[1]"
+    store.close()
+
+
+async def test_a_conversation_goes_on_while_the_store_is_away(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = tmp_path_factory.mktemp("away")
@@ -255,8 +282,11 @@ async def test_a_store_that_is_away_leaves_answers_without_seals(
         serving(one_model(remote.base_url), folder, equip=equip) as gateway,
         httpx.AsyncClient(base_url=gateway.url, timeout=60, headers=REFERS) as web,
     ):
-        answer = await web.post("/v1/responses", json={"model": "chat", "input": [USER]})
+        first = await web.post("/v1/responses", json={"model": "chat", "input": [USER]})
+        items = cast("list[Json]", first.json()["output"])
+        turns = [USER, *({"type": "item_reference", "id": one["id"]} for one in items), USER]
+        second = await web.post("/v1/responses", json={"model": "chat", "input": turns})
 
     store.close()
-    assert answer.status_code == 200
-    assert [item["type"] for item in answer.json()["output"]] == ["reasoning", "message"]
+    assert (first.status_code, second.status_code) == (200, 200)
+    assert "x-gateway-repairs" not in second.headers
