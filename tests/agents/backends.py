@@ -123,7 +123,7 @@ def plays(vendor: Vendor, faults: list[str], troubles: Mapping[str, Trouble]) ->
 
 
 def _said(vendor: Vendor, asked: ReceivedRequest, request: Received) -> Said | Scene:
-    tools, body = toolset(asked.tools), request.json
+    tools, body, proof = toolset(asked.tools), request.json, PROOFS.get(vendor.name, "")
     words = " ".join(turn.text for turn in asked.turns if turn.role != "assistant")
     is_search = jobs.SEARCH.partition("{folder}")[2] in words
     if is_search or tools is None:
@@ -131,10 +131,10 @@ def _said(vendor: Vendor, asked: ReceivedRequest, request: Received) -> Said | S
         if found is not None:
             return found
     if is_search:
-        return errands.searches(tools, asked, vendor.name)
+        return errands.searches(tools, asked, vendor.name, proof)
     if jobs.READ_PDF.partition("{folder}")[2] in words:
-        return errands.reads_pdf(tools, asked, request.body)
-    said = next_step(asked, PROOFS.get(vendor.name, ""))
+        return errands.reads_pdf(tools, asked, request.body, proof)
+    said = next_step(asked, proof)
     return _with_custom_calls(said, body) if vendor.name == "openai-responses" else said
 
 

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from tests.agents.papers import PRICES, encoded
 from tests.agents.play import AFTER, ASIDE, FOLDER, last
 from tests.agents.toolsets import Toolset
@@ -36,8 +38,8 @@ def search_of(vendor: str, body: Json) -> Scene | None:
     return found
 
 
-def searches(tools: Toolset | None, request: ReceivedRequest, vendor: str) -> Said:
-    """Call the agent's own search, if it has one; else answer without."""
+def searches(tools: Toolset | None, request: ReceivedRequest, vendor: str, proof: str) -> Said:
+    """Call the agent's own search, if it has one; else answer without. proof: of each call."""
     if tools is None or tools.searches is None:
         return Said(text=(SEARCHED,))
     results = [text for turn in request.turns for _, text in turn.results]
@@ -46,7 +48,7 @@ def searches(tools: Toolset | None, request: ReceivedRequest, vendor: str) -> Sa
     if tools.finder is not None and (query.name not in request.tools or _found(request, tools)):
         steps = [tools.finder, query]
     if len(results) < len(steps):
-        return Said(text=(), calls=(_numbered(steps[len(results)], len(results)),))
+        return Said(text=(), calls=(_numbered(steps[len(results)], len(results), proof),))
     wanted = ASIDE if vendor == WITHOUT else CITED
     if wanted not in results[-1]:
         return Said(text=(f"The search found: {results[-1]}",))
@@ -59,8 +61,8 @@ def _found(request: ReceivedRequest, tools: Toolset) -> bool:
     return tools.finder is not None and tools.finder.name in called
 
 
-def reads_pdf(tools: Toolset | None, request: ReceivedRequest, raw: bytes) -> Said:
-    """Read it with the agent's tool, unless it came with the task."""
+def reads_pdf(tools: Toolset | None, request: ReceivedRequest, raw: bytes, proof: str) -> Said:
+    """Read it with the agent's tool, unless it came with the task. proof: of the call."""
     if encoded(AFTER) in raw:
         return Said(text=(SEEN,)) if tools is None else last(tools, SEEN)
     said = " ".join(turn.text for turn in request.turns if turn.role != "assistant")
@@ -70,8 +72,8 @@ def reads_pdf(tools: Toolset | None, request: ReceivedRequest, raw: bytes) -> Sa
         return Said(text=(ASIDE,))
     if results:
         return Said(text=(f"There was no PDF: {results}"[:500],))
-    return Said(text=(), calls=(_numbered(tools.reads(Path(asked[1]) / PRICES), 0),))
+    return Said(text=(), calls=(_numbered(tools.reads(Path(asked[1]) / PRICES), 0, proof),))
 
 
-def _numbered(call: Call, number: int) -> Call:
-    return Call(name=call.name, arguments=call.arguments, id=f"call{number:05}")
+def _numbered(call: Call, number: int, proof: str) -> Call:
+    return replace(call, id=f"call{number:05}", proof=proof)

@@ -76,5 +76,14 @@ JOBS: Final = (
 )
 """The table's columns."""
 
+WEATHER: Final = Job(
+    name="weather",
+    title="the weather",
+    task="What is the weather in Paris?",
+    prepare=_nothing,
+    faults=_says("sunny"),
+)
+"""For `tiny-chat`, which knows no other tool of an agent."""
+
 ALWAYS: Final = ("files", "thinks", "blip-1", "blip-5")
 """The jobs of every agent."""

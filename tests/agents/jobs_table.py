@@ -6,7 +6,8 @@ from typing import Final
 
 from tests.agents.jobs import JOBS, Job
 from tests.agents.roster import AGENTS, Agent
-from tests.agents.running import Outcome
+from tests.agents.running import Outcome, gives_up
+from tests.agents.trouble import STATUSES
 
 BEGIN: Final = "<!-- `make agents` writes the jobs from here -->\n"
 END: Final = "<!-- the jobs end here -->\n"
@@ -20,12 +21,17 @@ CANNOT: Final = "–"
 UNSEARCHED: Final = "tools[].web_search"
 
 
-def note(outcomes: Mapping[str, Outcome]) -> str:
+def note(agent: Agent, job: Job, outcomes: Mapping[str, Outcome]) -> str:
     """outcomes: by backend."""
+    told: list[str] = []
     without = [name for name, one in outcomes.items() if UNSEARCHED in one.dropped]
-    if not without:
-        return ""
-    return f"{', '.join(f'`{one}`' for one in without)}: the model answers without a search"
+    if job.name == "search" and without:
+        names = ", ".join([f"`{one}`" for one in without])
+        told.append(f"{names}: its API does not search, and the model answers without")
+    ends = [str(one) for one in STATUSES if gives_up(agent, job, one)]
+    if ends:
+        told.append(f"without {', '.join(ends)}, at which it gives up without a gateway, too")
+    return "; ".join(told)
 
 
 def written(document: str, cells: Cells) -> str:

@@ -62,7 +62,7 @@ async def measure_jobs(
         for agent in agents:
             for job in [one for one in jobs if one.name in agent.jobs]:
                 outcomes = await do(agent, job, on)
-                cells[agent.name, job.name] = jobs_table.note(outcomes)
+                cells[agent.name, job.name] = jobs_table.note(agent, job, outcomes)
                 wrong = [fault for one in outcomes.values() for fault in one.faults]
                 faults += [f"{job.name}: {one}" for one in wrong]
                 print(f"{agent.name}, {job.name}: {len(wrong)} faults", flush=True)

@@ -29,7 +29,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     """package: None for what the tests have installed.
 
     jobs: the names of those that it does with three backends, () for none. everywhere: it does the
-          first job with every backend.
+          first job with every backend. gives_up: statuses that end it after seconds, also without
+          a gateway.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     start: Callable[[Run], Started]
     jobs: Collection[str] = ()
     everywhere: bool = True
+    gives_up: Collection[int] = ()
 
     @property
     def version(self) -> str:
@@ -67,6 +69,7 @@ AGENTS: Final = (
         package=PACKAGES["codex"],
         start=codex,
         jobs=(*ALWAYS, "search"),
+        gives_up=(429,),
     ),
     Agent(
         name="codex-catalog",
@@ -105,7 +108,7 @@ AGENTS: Final = (
         api="Chat completions",
         package=PACKAGES["qwen-code"],
         start=qwen,
-        jobs=(*ALWAYS, "pdf"),
+        jobs=ALWAYS,
     ),
     Agent(
         name="cline",

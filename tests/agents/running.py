@@ -17,6 +17,9 @@ from tests.agents.trouble import STATUSES, Trouble
 from tests.gateway.commanded import SOON_S
 
 LIMIT_S: Final = 300.0
+BRIEF_S: Final = 2.0
+"""The gateway's own retries of a single backend last at least half as long."""
+
 NOWHERE: Final = "http://127.0.0.1:9"
 """A proxy that does not exist: nothing beyond this machine is reachable."""
 
@@ -39,7 +42,11 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 async def run(agent: Agent, stage: Stage, backend: str, job: Job = FILES) -> Outcome:
     """Let an agent do a job with one backend's model."""
-    trouble = Trouble(thinks_s=job.thinks_s, outage_s=job.outage_s)
+    trouble = Trouble(
+        thinks_s=job.thinks_s,
+        outage_s=job.outage_s,
+        statuses=tuple([one for one in STATUSES if not gives_up(agent, job, one)]),
+    )
     stage.troubles[backend] = trouble
     logged = len(stage.gateway.access)
     received = stage.servers[backend].requests
@@ -50,7 +57,7 @@ async def run(agent: Agent, stage: Stage, backend: str, job: Job = FILES) -> Out
         home.mkdir()
         work.mkdir()
         job.prepare(work)
-        output, wrong = await _execute(
+        output, wrong = await execute(
             agent, Run(url=stage.gateway.url, model=backend, home=home, work=work, job=job)
         )
         wrong += [] if wrong else job.faults(work, output)
@@ -65,16 +72,21 @@ async def run(agent: Agent, stage: Stage, backend: str, job: Job = FILES) -> Out
     )
 
 
+def gives_up(agent: Agent, job: Job, status: int) -> bool:
+    """Whether an outage with this status is longer than the agent's own retries last."""
+    return status in agent.gives_up and job.outage_s > BRIEF_S
+
+
 def _unmet(job: Job, trouble: Trouble) -> list[str]:
     """Say so where the vendor's trouble did not come about."""
     if job.thinks_s and not trouble.thought:
         return ["the model did not think"]
-    if job.outage_s and len(trouble.begun) < len(STATUSES):
+    if job.outage_s and len(trouble.begun) < len(trouble.statuses):
         return [f"the vendor failed in {len(trouble.begun)} steps only"]
     return []
 
 
-async def _execute(agent: Agent, run: Run) -> tuple[str, list[str]]:
+async def execute(agent: Agent, run: Run) -> tuple[str, list[str]]:
     """The output, and what is wrong with the run."""
     started = agent.start(run)
     limit_s = LIMIT_S + run.job.thinks_s + 8 * run.job.outage_s

@@ -85,7 +85,9 @@ async def test_agents_do_their_jobs_with_three_vendors(
 
     assert [fault for one in outcomes.values() for fault in one.faults] == []
     told = jobs_table.documented(DOCUMENT.read_text(), agent, job)
-    assert told == jobs_table.note(outcomes), "docs/agents.md is out of date: run `make agents`"
+    assert told == jobs_table.note(agent, job, outcomes), (
+        "docs/agents.md is out of date: run `make agents`"
+    )
 
 
 def test_the_table_of_jobs_has_a_cell_for_every_agent_that_has_jobs() -> None:

@@ -23,10 +23,14 @@ _SAYS: Final = {429: "Too many requests.", 529: "Overloaded"}
 
 
 class Trouble(Struct, kw_only=True):
-    """Of one run with one vendor; both in seconds. begun: when each step's outage did."""
+    """Of one run with one vendor; both in seconds. statuses: of one step's outage each.
+
+    begun: when each step's outage did.
+    """
 
     thinks_s: float = 0
     outage_s: float = 0
+    statuses: tuple[int, ...] = STATUSES
     begun: dict[int, float] = field(default_factory=dict[int, float])
     thought: bool = False
 
@@ -39,11 +43,11 @@ class Trouble(Struct, kw_only=True):
         if not self.outage_s:
             return 0
         now = time.monotonic()
-        if step is not None and step not in self.begun and len(self.begun) < len(STATUSES):
+        if step is not None and step not in self.begun and len(self.begun) < len(self.statuses):
             self.begun[step] = now
         for place, began in enumerate(self.begun.values()):
             if now < began + self.outage_s:
-                return STATUSES[place]
+                return self.statuses[place]
         return 0
 
     async def think(self, vendor: Vendor, answer: Answer, *, streamed: bool) -> None:

@@ -9,6 +9,7 @@ import os
 import sys
 from typing import Literal
 
+import anthropic
 import instructor
 from instructor.processing.multimodal import PDF
 from pydantic import BaseModel, Field
@@ -38,8 +39,8 @@ def done(step: Step) -> str:
 
 def main(url: str, name: str, task: str, api: str) -> None:
     if api == "messages":
-        client = instructor.from_provider(f"anthropic/{name}", base_url=url, api_key="k")
-        more = {"max_tokens": 1000}
+        client = instructor.from_anthropic(anthropic.Anthropic(base_url=url, api_key="k"))
+        more = {"model": name, "max_tokens": 1000}
     else:
         client = instructor.from_provider(f"openai/{name}", base_url=f"{url}/v1", api_key="k")
         more = {}

@@ -16,7 +16,7 @@ const replace = ({ file, before, after }) => {
   return "done";
 };
 
-export const tools = [
+const working = [
   {
     name: "read_text",
     description: "Return the text of a file.",
@@ -36,6 +36,16 @@ export const tools = [
     run: ({ command }) => execSync(command, { encoding: "utf8" }),
   },
 ];
+
+const weather = {
+  name: "get_weather",
+  description: "Get the current weather for a city.",
+  schema: schema("city"),
+  run: () => '{"temperature": 18, "conditions": "sunny"}',
+};
+
+// A model of 0.7 million weights can do no more than the weather.
+export const tools = process.env.JOB === "weather" ? [weather] : working;
 
 // A package of the folder in which the client is installed.
 export const from = (folder) => {

@@ -2,6 +2,7 @@
 
 # pyright: basic, reportMissingImports=false, reportArgumentType=false, reportAttributeAccessIssue=false
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -24,7 +25,14 @@ def run_command(command: str) -> str:
     return subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
 
 
+def get_weather(city: str) -> str:
+    """Get the current weather for a city."""
+    return '{"temperature": 18, "conditions": "sunny"}'
+
+
 TOOLS = (read_text, replace_text, run_command)
+if os.environ.get("JOB") == "weather":  # which a model of 0.7 million weights can do
+    TOOLS = (get_weather,)
 
 
 def schema(tool) -> dict:
