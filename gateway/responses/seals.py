@@ -100,7 +100,7 @@ class Seals:
         return self._clock() - self._tried >= wait_s
 
     async def _read(self) -> None:
-        self._tried = self._clock()
+        """Set the time of the try at its end: until then, other answers wait for its keys."""
         loop = asyncio.get_running_loop()
         if self._cipher is None:
             # Not in the store's time: on a busy machine it takes seconds.
@@ -112,6 +112,8 @@ class Seals:
             _log.error("the keys that seal items cannot be read: %s", exc or "timeout")
         else:
             self._keys = [key.encode() for key in found]
+        finally:
+            self._tried = self._clock()
 
     def _found(self) -> Sequence[str]:
         """Blocks. Raises StoreUnavailable."""

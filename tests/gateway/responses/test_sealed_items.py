@@ -1,5 +1,6 @@
 """Sealed items: only the caller who got them, within their time, at any gateway with the key."""
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -242,6 +243,22 @@ async def test_gateways_on_one_store_share_a_key_and_replace_it_in_time(
     assert await other.open("ann", second, MOST) == b"[3]"
     for store in stores:
         store.close()
+
+
+async def test_answers_that_begin_while_the_keys_are_read_are_sealed_with_them(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    store = open_store(Secret(f"sqlite:///{tmp_path_factory.mktemp('store') / 'store.db'}"))
+    seals, other = (Seals(settings, store.sealing_keys) for _ in range(2))
+
+    async def sealed() -> str:
+        await seals.ready()
+        return seals.seal("ann", b"[1]")
+
+    made = await asyncio.gather(*(sealed() for _ in range(3)))
+
+    assert [await other.open("ann", one, MOST) for one in made] == [b"[1]"] * 3
+    store.close()
 
 
 async def test_a_process_opens_what_it_sealed_while_the_store_was_away(
