@@ -10,12 +10,13 @@ Letters: T tokens, K experts per token, S = T x K, X experts, E width, F inner w
 # transformers annotates these members in part only:
 # pyright: reportUnknownMemberType=false
 
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import torch
 from torch import Tensor, nn
-from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
-from transformers.modeling_utils import PreTrainedModel
+
+if TYPE_CHECKING:  # seconds of import that `strowger doctor` would take
+    from transformers.modeling_utils import PreTrainedModel
 
 NAME: Final = "local_engine"
 """Name under which `experts_forward` is registered with transformers."""
@@ -95,10 +96,7 @@ def experts_forward(
     return tokens.sum(1).to(hidden_states.dtype)
 
 
-ALL_EXPERTS_FUNCTIONS.register(NAME, experts_forward)
-
-
-def take_experts(module: PreTrainedModel) -> bool:
+def take_experts(module: "PreTrainedModel") -> bool:
     """Let `experts_forward` compute a model's experts; returns False for a model without any.
 
     Weights are laid out [X, A, B] once, layer by layer: kernels take them contiguous.
@@ -106,6 +104,9 @@ def take_experts(module: PreTrainedModel) -> bool:
     experts = _experts_of(module)
     if not experts:
         return False
+    from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
+
+    ALL_EXPERTS_FUNCTIONS.register(NAME, experts_forward)
     for one in experts:
         if not one.is_transposed:
             for name in _LAID:

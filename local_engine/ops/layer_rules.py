@@ -10,12 +10,14 @@ beginning of the packed step: the engine takes this over, with each token's own 
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import torch
 from msgspec import Struct
 from torch import Tensor, nn
-from transformers.configuration_utils import PreTrainedConfig
+
+if TYPE_CHECKING:  # seconds of import that `strowger doctor` would take
+    from transformers.configuration_utils import PreTrainedConfig
 
 LAYER_TYPES: Final = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
 """The kinds of layers that the engine computes."""
@@ -51,7 +53,7 @@ class LayerRule(Struct, frozen=True, kw_only=True):
 NO_RULES: Final[Mapping[int, LayerRule]] = MappingProxyType({})
 
 
-def check_layers(config: PreTrainedConfig) -> None:
+def check_layers(config: "PreTrainedConfig") -> None:
     """Raises UnknownLayers, naming the kinds that the engine does not compute.
 
     config: of the text model.
@@ -65,7 +67,7 @@ def check_layers(config: PreTrainedConfig) -> None:
         )
 
 
-def rules_of(module: nn.Module, config: PreTrainedConfig) -> Mapping[int, LayerRule]:
+def rules_of(module: nn.Module, config: "PreTrainedConfig") -> Mapping[int, LayerRule]:
     """Return the rules of the layers that have any.
 
     module: the loaded model. config: of its text model. Changes nothing: `taken_over` does.
