@@ -137,8 +137,7 @@ _CALL: Final = ToolCall(id="call_1", name="look_up", arguments="{}")
 
 PROMPT_CACHE: Final = Repair(
     name="prompt_cache",
-    about="marks what the vendor caches, if the client marks nothing "
-    "(`models[].prompt_cache`)",
+    about="marks what the vendor caches, if the client marks nothing (`models[].prompt_cache`)",
     source="https://platform.claude.com/docs/en/build-with-claude/prompt-caching",
     facts=CALLS,
     apply=_marked,

@@ -2,7 +2,7 @@
 
 transformers 5 takes only vocabulary and merges from that file for the classes that it knows, and
 splits and normalises texts as the class does. Files that split otherwise get other ids then, and
-the model answers to a text that nobody sent: https://github.com/huggingface/transformers/issues/45920
+the model answers to another text than the one sent: https://github.com/huggingface/transformers/issues/45920
 """
 
 # transformers and tokenizers annotate these members in part only:

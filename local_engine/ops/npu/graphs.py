@@ -212,7 +212,7 @@ class NPUCapture:
                     task.event.record(side)
                     done += 1
             except REFUSALS:
-                # The graph has begun and must end; nobody reads what it computes.
+                # The graph has begun and must end; its result is not read.
                 for task in tasks[done:]:
                     task.event.record(side)
                 raise
