@@ -33,8 +33,14 @@ auth:
 teams: [{name: search}, {name: support}, {name: research}]
 providers: [{name: p, adapter: openai, base_url: "http://127.0.0.1:9/v1", api_key: k}]
 models:
-  - {name: chat, backends: [{provider: p, model: large}]}
-  - {name: small, backends: [{provider: p, model: small}]}
+  - name: chat
+    retry: {attempts: 1}
+    breaker: {min_requests: 1000}
+    backends: [{provider: p, model: large}]
+  - name: small
+    retry: {attempts: 1}
+    breaker: {min_requests: 1000}
+    backends: [{provider: p, model: small}]
 prices: [{match: p/large, input: 2, output: 8}, {match: p/small, input: 0.2, output: 0.8}]
 budgets:
   - {name: search-day, who: {team: search}, usd: 4, per: day}

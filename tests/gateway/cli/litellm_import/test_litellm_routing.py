@@ -106,7 +106,7 @@ def test_a_deadline_does_not_cut_the_timeout_of_a_backend(tmp_path: Path) -> Non
     )
 
     deadlines = {name: model.deadline_s for name, model in by_name(config).items()}
-    assert deadlines == {"a": 1800, "b": 1800, "c": 600}
+    assert deadlines == {"a": 1800, "b": 1800, "c": None}
 
 
 @pytest.mark.parametrize(
