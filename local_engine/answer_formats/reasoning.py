@@ -12,7 +12,8 @@ class Thinking(Struct, frozen=True, kw_only=True):
 
     answer:  marks around the text after it, which belong to neither; "" if there are none.
     also:    other spellings of `open`.
-    assumed: the chat template knows only `close`, so the model reasons without a first mark.
+    assumed: the chat template knows only `close`, so the model reasons without a first mark. An
+             answer that ends without `close` was no reasoning after all, and is text as well.
     """
 
     open: str
@@ -90,15 +91,20 @@ class ReasoningSplit:
         self._before = True
         self._wrapped = False
         self._after = False
+        self._assumed = marks.assumed and opened
+        self._thoughts: list[str] = []
 
     def feed(self, piece: str) -> tuple[str, str]:
         """Return the reasoning and the text that are certain now."""
         self._buffer += piece
         if self._before and not self._begun():
             return "", ""
-        if self.inside:
-            return self._thought()
-        return "", self._said()
+        if not self.inside:
+            return "", self._said()
+        thought, said = self._thought()
+        if self._assumed:
+            self._thoughts.append(thought)
+        return thought, said
 
     def close(self, *, cut: bool = False) -> tuple[str, str]:
         """Return the last reasoning and text. cut: the answer was ended from outside."""
@@ -107,7 +113,9 @@ class ReasoningSplit:
             marks = (self._marks.close, *self._ends) if self.inside else self._opens
             rest = without_half_a_mark(rest, (*marks, *self._marks.answer))
         if self.inside:
-            return rest.rstrip(BLANK), ""
+            thought = rest.rstrip(BLANK)
+            answered = self._assumed and not cut
+            return thought, "".join([*self._thoughts, thought]) if answered else ""
         close = self._marks.answer[1]
         if self._wrapped and rest.rstrip(BLANK) and close.startswith(rest.strip(BLANK)):
             rest = ""
@@ -120,6 +128,7 @@ class ReasoningSplit:
         if opened is not None:
             self._buffer = text[len(opened) :]
             self.inside = True
+            self._assumed = False
         elif any(one.startswith(text) for one in self._opens):
             return False
         elif not self.inside:

@@ -43,6 +43,12 @@ CASES: list[tuple[OutputFormat, str, Parsed]] = [
     (OutputFormat(thinking=THINK), f"<think>a</think>{CALL}", ("a", CALL, 0)),
     (OPENED, "<think>\nHm\n</think>\n\nYes", ("Hm", "Yes", 0)),
     (of("{{ c.split('</think>')[-1] }}", opened=True), "Hm\n</think>\n\nYes", ("Hm", "Yes", 0)),
+    (of("{{ c.split('</think>')[-1] }}", opened=True), " Yes, so. ", ("Yes, so.", "Yes, so.", 0)),
+    (
+        of("{{ c.split('</think>')[-1] }}", opened=True),
+        "<think>Hm</think>Yes",
+        ("Hm", "Yes", 0),
+    ),
     (of("<seed:think></seed:think>"), "<seed:think>Hm</seed:think>Yes", ("Hm", "Yes", 0)),
     (of("[THINK][/THINK]"), "[THINK]Hm[/THINK]Yes", ("Hm", "Yes", 0)),
     (
