@@ -3,12 +3,14 @@
 Some return ids of items, although nothing is stored; some only thoughts that have text.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
+from itertools import product
 from typing import Final
 
 import pytest
+from _pytest.mark import ParameterSet
 
-from tests.switching.backends import BACKENDS, Backend
+from tests.switching.backends import BACKENDS
 from tests.switching.clients import CODE, REFERRING
 from tests.switching.exempt import unexplained
 from tests.switching.scene import SceneName
@@ -28,21 +30,28 @@ async def setting(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Se
         yield one
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("backend", BACKENDS, ids=[one.name for one in BACKENDS])
+def both_ways(*names: str) -> Iterator[ParameterSet]:
+    """Yield each name with whole and with streamed answers: one of them in each run."""
+    for (place, name), stream in product(enumerate(names), (False, True)):
+        nightly = () if stream == bool(place % 2) else pytest.mark.nightly
+        way = "streamed" if stream else "whole"
+        yield pytest.param(name, stream, id=f"{name}-{way}", marks=nightly)
+
+
+@pytest.mark.parametrize(("name", "stream"), list(both_ways(*[one.name for one in BACKENDS])))
 async def test_a_client_that_returns_ids_has_the_same_conversation(
-    setting: Setting, backend: Backend, stream: bool
+    setting: Setting, name: str, stream: bool
 ) -> None:
     setting.reset()
-    scenes = setting.stages[backend.name].scenes
+    scenes = setting.stages[name].scenes
     talk = Conversation(setting, REFERRING, stream=stream, echo="everything")
 
     for scene in SCENES:
         if scene in scenes:
-            await talk.hears(backend.name, scene)
-    await talk.ends(backend.name)
+            await talk.hears(name, scene)
+    await talk.ends(name)
 
-    assert unexplained(talk.problems, "responses", (backend.name,)) == []
+    assert unexplained(talk.problems, "responses", (name,)) == []
 
 
 async def test_another_vendor_gets_what_ids_stand_for_as_well(setting: Setting) -> None:
@@ -59,8 +68,7 @@ async def test_another_vendor_gets_what_ids_stand_for_as_well(setting: Setting) 
     assert unexplained(found, "responses", ("anthropic", "openai-responses")) == []
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("second", ["gemini", "anthropic", "openrouter"])
+@pytest.mark.parametrize(("second", "stream"), list(both_ways("anthropic", "gemini", "openrouter")))
 async def test_signatures_of_calls_outlive_a_client_that_drops_empty_thoughts(
     setting: Setting, second: str, stream: bool
 ) -> None:
