@@ -113,7 +113,11 @@ def test_greedy_tokens_are_transformers_own(family: str, folder: Folder) -> None
 
 @pytest.mark.parametrize("inclusive", [True, False])
 @pytest.mark.parametrize(
-    ("family", "dtype"), [("mistral", torch.float16), ("gpt_oss", torch.bfloat16)]
+    ("family", "dtype"),
+    [
+        ("mistral", torch.float16),
+        pytest.param("gpt_oss", torch.bfloat16, marks=pytest.mark.nightly),
+    ],
 )
 def test_windows_and_sinks_are_the_attention_kernels_whatever_pre_tokens_counts(
     family: str, dtype: torch.dtype, inclusive: bool, folder: Folder
@@ -180,7 +184,13 @@ def test_a_kernel_that_ignores_the_window_of_a_single_query_computes_no_windows(
     assert stand_in.calls[ATTENTION[1]] == 0 or caplog.messages == []
 
 
-@pytest.mark.parametrize("family", ["gemma3_text", "gpt_oss", "llama4_text", "gemma4_text"])
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param("gemma3_text", marks=pytest.mark.nightly),
+        *("gpt_oss", "llama4_text", "gemma4_text"),
+    ],
+)
 def test_models_with_their_own_code_attend_over_the_same_pages(family: str, folder: Folder) -> None:
     stand_in = torch_npu()
     lane, runner, _ = npu_lane(folder(family), stand_in)
@@ -196,8 +206,8 @@ def test_models_with_their_own_code_attend_over_the_same_pages(family: str, fold
     "without",
     [
         (ATTENTION[1],),
-        ("npu_scatter_pa_kv_cache",),
-        ATTENTION,
+        pytest.param(("npu_scatter_pa_kv_cache",), marks=pytest.mark.nightly),
+        pytest.param(ATTENTION, marks=pytest.mark.nightly),
         LAYER,
         (*ATTENTION, *LAYER, "npu_scatter_pa_kv_cache", "npu_top_k_top_p_sample"),
     ],
