@@ -138,7 +138,7 @@ class Rig(Struct, kw_only=True, eq=False):
         model = first.partition(" ")[0]
         answer = await self._ask(client, model, items, stream=stream)
         reply = client.reply(answer.content, "everything", stream=stream)
-        # For clients of the Messages API the signature is part of the id, if no thought precedes it.
+        # Clients of the Messages API get the signature in the id, if no thought precedes it.
         assert [call[0].partition("__thought__")[0] for call in reply.calls] == [CALL]
         items += [*reply.items, *client.results(reply, ["19 degrees"]), client.user("And?")]
         self.deltas[:] = [{"content": "Fine."}]
