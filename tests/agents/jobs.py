@@ -70,7 +70,7 @@ JOBS: Final = (
     FILES,
     Job(name="search", title="searches", task=SEARCH, prepare=_nothing, faults=_says(CITED)),
     Job(name="pdf", title="a PDF", task=READ_PDF, prepare=_paper, faults=_says(play.AFTER)),
-    _files("thinks", "70 s of thinking", thinks_s=THINKS_S),
+    _files("thinks", "long thinking", thinks_s=THINKS_S),
     _files("blip-1", "1 s of errors", outage_s=1),
     _files("blip-5", "5 s of errors", outage_s=5),
 )

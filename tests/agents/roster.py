@@ -117,6 +117,7 @@ AGENTS: Final = (
         package=PACKAGES["cline"],
         start=cline,
         jobs=ALWAYS,
+        everywhere=False,
     ),
     Agent(
         name="openai-agents-responses",

@@ -54,7 +54,8 @@ def note(outcome: Outcome) -> str:
 
 def documented(document: str, agent: Agent, backend: str) -> str:
     """Return the note of a cell. Raises ValueError if there is no such cell."""
-    lines = document.splitlines()
+    _, _, rest = document.partition(BEGIN)
+    lines = rest.partition(END)[0].splitlines()
     (head,) = [line for line in lines if line.startswith("| agent | API |")]
     (row,) = [line for line in lines if line.startswith(f"| {agent.named} | {agent.api} |")]
     cell = row.strip("| ").split(" | ")[head.strip("| ").split(" | ").index(backend)]
