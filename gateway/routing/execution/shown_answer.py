@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from schemas.events import Event, Finished, Started, TextDelta, Tokens, Usage
+from schemas.events import Event, Finished, OpaqueDelta, Started, TextDelta, Tokens, Usage
+from schemas.searches import SEARCHES
 
 
 class ShownAnswer:
@@ -44,5 +45,10 @@ class ShownAnswer:
                     self.lacking = "logprobs"
             elif isinstance(event, Finished):
                 self.finished = True
-            elif not isinstance(event, Started | Usage):
+            elif not (isinstance(event, Started | Usage) or _is_search(event)):
                 self.lacking = type(event).__name__
+
+
+def _is_search(event: Event) -> bool:
+    """Return whether it tells of web searches only, which the text after them does not need."""
+    return isinstance(event, OpaqueDelta) and event.fields.keys() == {SEARCHES}
