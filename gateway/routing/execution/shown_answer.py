@@ -50,5 +50,5 @@ class ShownAnswer:
 
 
 def _is_search(event: Event) -> bool:
-    """Return whether it tells of web searches only, which the text after them does not need."""
+    """Return whether it is about web searches only; the text after them goes on without them."""
     return isinstance(event, OpaqueDelta) and event.fields.keys() == {SEARCHES}
