@@ -68,6 +68,7 @@ class Seals:
         self._clock = clock
         self._configured: tuple[str, ...] | None = None
         self._keys: Sequence[bytes] = ()
+        self._current = False
         self._own = secrets.token_urlsafe(32).encode()
         self._tried = -math.inf
         self._reading = asyncio.Lock()
@@ -93,14 +94,18 @@ class Seals:
     def _is_due(self, *, again: bool) -> bool:
         configured = tuple([key.reveal() for key in self._settings().sealing_keys])
         if configured != self._configured:
-            self._configured, self._keys, self._tried = configured, (), -math.inf
-        if self._keys and (configured or self._rows is None):
+            # The keys so far stay until then: streams that have begun seal with them.
+            self._configured, self._current, self._tried = configured, False, -math.inf
+        if self._current and (configured or self._rows is None):
             return False
-        wait_s = _RETRY_S if again or not self._keys else _READ_AGAIN_S
+        wait_s = _RETRY_S if again or not self._current else _READ_AGAIN_S
         return self._clock() - self._tried >= wait_s
 
     async def _read(self) -> None:
-        """Set the time of the try at its end: until then, other answers wait for its keys."""
+        """Set the time of the try at its end: until then, other answers wait for its keys.
+
+        One that its client gave up is no try: the next answer reads at once.
+        """
         loop = asyncio.get_running_loop()
         if self._cipher is None:
             # Not in the store's time: on a busy machine it takes seconds.
@@ -111,9 +116,8 @@ class Seals:
         except (StoreUnavailable, TimeoutError) as exc:
             _log.error("the keys that seal items cannot be read: %s", exc or "timeout")
         else:
-            self._keys = [key.encode() for key in found]
-        finally:
-            self._tried = self._clock()
+            self._keys, self._current = [key.encode() for key in found], True
+        self._tried = self._clock()
 
     def _found(self) -> Sequence[str]:
         """Blocks. Raises StoreUnavailable."""

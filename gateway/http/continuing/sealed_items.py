@@ -47,27 +47,36 @@ async def _opened(
 ) -> Mapping[str, Raw]:
     """Return the items that the request refers to and brings along, by their ids.
 
-    most_bytes: of all of them, each as often as the request refers to it.
+    most_bytes: of all of them, each as often as the request refers to it; also of all that the
+                seals contain, because many seals can have the same items.
     """
     from gateway.surfaces.responses.carriers import PREFIX, carried
 
     known: dict[str, Raw] = {}
-    for id in {id for id, _ in needed.references if id.startswith(PREFIX)}:
+    left = most_bytes
+    for id, at in {id: at for id, at in needed.references if id.startswith(PREFIX)}.items():
         data = await seals.open(caller, id.removeprefix(PREFIX), most_bytes)
         if data is not None:
+            left = _left(left, len(data), at)
             known |= {id: _NOTHING, **carried(data)}
     found: dict[str, Raw] = {}
+    left = most_bytes
     for id, at in needed.references:
         if id in known:
             found[id] = known[id]
-            most_bytes -= len(bytes(known[id]))
-        if most_bytes < 0:
-            raise InvalidRequest(
-                f"{at}: the items that the request refers to are larger than "
-                "server.max_body_bytes allows; send fewer",
-                param=at,
-            )
+            left = _left(left, len(bytes(known[id])), at)
     return found
+
+
+def _left(left: int, size: int, at: str) -> int:
+    """Return what is left after an item of this size. Raises InvalidRequest if that is too long."""
+    if size > left:
+        raise InvalidRequest(
+            f"{at}: the items that the request refers to are larger than "
+            "server.max_body_bytes allows; send fewer",
+            param=at,
+        )
+    return left - size
 
 
 def _lost(unknown: Sequence[tuple[str, str]]) -> list[str]:

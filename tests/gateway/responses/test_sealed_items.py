@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from threading import Event
 from typing import cast
 
 import httpx
@@ -172,6 +173,20 @@ async def test_many_references_to_one_item_count_each_time(up: Up) -> None:
     assert len(many.request.content) < 20_000
 
 
+async def test_many_spellings_of_one_seal_count_each_time(up: Up) -> None:
+    answer = await up.ask([{"role": "user", "content": LONG}])
+    carrier = str(answer.json()["output"][-1]["id"])
+    spelt = [{"type": "item_reference", "id": carrier + "!!!!" * place} for place in range(5)]
+
+    few = await up.ask([USER, *spelt[:2], USER])
+    many = await up.ask([USER, *spelt, USER])
+
+    assert few.status_code == 200, few.text
+    assert many.status_code == 400, many.text[:200]
+    assert many.json()["error"]["param"] == "input[4]"
+    assert "max_body_bytes" in many.json()["error"]["message"]
+
+
 class Clock(Struct):
     at: float = 1_800_000_000.0
 
@@ -259,6 +274,51 @@ async def test_answers_that_begin_while_the_keys_are_read_are_sealed_with_them(
 
     assert [await other.open("ann", one, MOST) for one in made] == [b"[1]"] * 3
     store.close()
+
+
+class SlowKeys:
+    """A store that answers when it is let go."""
+
+    def __init__(self) -> None:
+        self.asked, self.go = Event(), Event()
+
+    def keys(self, at: float, valid_s: float) -> list[str]:
+        self.asked.set()
+        assert self.go.wait(20)
+        return [SECOND]
+
+
+async def test_a_client_that_leaves_during_the_read_of_the_keys_spoils_no_other_answer() -> None:
+    kept = SlowKeys()
+    seals, other = Seals(settings, kept), Seals(lambda: settings(SECOND))
+    leaving = asyncio.create_task(seals.ready())
+    await asyncio.to_thread(kept.asked.wait, 20)
+    leaving.cancel()
+    await asyncio.wait({leaving})
+
+    kept.go.set()
+    await seals.ready()
+
+    assert await other.open("ann", seals.seal("ann", b"[1]"), MOST) == b"[1]"
+
+
+async def test_a_stream_that_ends_during_a_reload_seals_with_a_key_that_others_have() -> None:
+    kept = SlowKeys()
+    current = [settings(FIRST)]
+    seals, other = Seals(lambda: current[0], kept), Seals(lambda: settings(SECOND, FIRST))
+    await seals.ready()
+
+    current[0] = settings()
+    reading = asyncio.create_task(seals.ready())
+    await asyncio.to_thread(kept.asked.wait, 20)
+    during = seals.seal("ann", b"[1]")
+    kept.go.set()
+    await reading
+    after = seals.seal("ann", b"[2]")
+
+    assert await other.open("ann", during, MOST) == b"[1]"
+    assert await other.open("ann", after, MOST) == b"[2]"
+    assert await Seals(lambda: settings(SECOND)).open("ann", after, MOST) == b"[2]"
 
 
 async def test_a_process_opens_what_it_sealed_while_the_store_was_away(
