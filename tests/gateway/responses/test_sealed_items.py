@@ -176,7 +176,7 @@ async def test_many_references_to_one_item_count_each_time(up: Up) -> None:
 async def test_many_spellings_of_one_seal_count_each_time(up: Up) -> None:
     answer = await up.ask([{"role": "user", "content": LONG}])
     carrier = str(answer.json()["output"][-1]["id"])
-    spelt = [{"type": "item_reference", "id": carrier + "!!!!" * place} for place in range(5)]
+    spelt = referring([{"id": carrier + "!!!!" * place} for place in range(5)])
 
     few = await up.ask([USER, *spelt[:2], USER])
     many = await up.ask([USER, *spelt, USER])
