@@ -58,9 +58,18 @@ class Cited(Struct, frozen=True, kw_only=True, gc=False):
     content: str | UnsetType = UNSET
 
 
+class _Citation(Struct, frozen=True, kw_only=True):
+    """As vendors send it; what some leave out, others send as null."""
+
+    url: str | None = None
+    title: str | None = None
+    start_index: int | None = None
+    end_index: int | None = None
+    content: str | None = None
+
+
 class _Annotation(Struct, frozen=True, kw_only=True):
-    type: str = ""
-    url_citation: Cited | None = None
+    url_citation: _Citation | None = None
 
 
 _searches: Final = msgspec.json.Decoder(tuple[Search, ...])
@@ -136,8 +145,16 @@ def citations_of(fields: Mapping[str, Raw]) -> tuple[Cited, ...]:
             cited = _annotation.decode(one).url_citation
         except (DecodeError, RecursionError):
             continue
-        if cited is not None:
-            found.append(cited)
+        if cited is not None and cited.url:
+            found.append(
+                Cited(
+                    url=cited.url,
+                    title=cited.title or "",
+                    start_index=cited.start_index or 0,
+                    end_index=cited.end_index or 0,
+                    content=cited.content or UNSET,
+                )
+            )
     return tuple(found)
 
 

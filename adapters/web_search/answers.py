@@ -1,10 +1,10 @@
 """Read what a vendor's web search found, and what its answer cites."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
-from msgspec import UNSET, DecodeError, Raw, Struct
+from msgspec import UNSET, DecodeError, Meta, Raw, Struct
 
 from schemas.searches import Cited, Found, Search
 
@@ -40,9 +40,9 @@ class _Result(Struct, frozen=True, kw_only=True):
 
 class _Location(Struct, frozen=True, kw_only=True):
     type: str = ""
-    url: str = ""
+    url: str | None = None
     title: str | None = None
-    cited_text: str = ""
+    cited_text: str | None = None
 
 
 class _Block(Struct, frozen=True, kw_only=True):
@@ -68,19 +68,19 @@ class _Chunk(Struct, frozen=True, kw_only=True):
 
 
 class _Segment(Struct, frozen=True, kw_only=True, rename="camel"):
-    start_index: int = 0
-    end_index: int = 0
+    start_index: Annotated[int, Meta(ge=0)] = 0
+    end_index: Annotated[int, Meta(ge=0)] = 0
 
 
 class _Support(Struct, frozen=True, kw_only=True, rename="camel"):
     segment: _Segment | None = None
-    grounding_chunk_indices: tuple[int, ...] | None = None
+    grounding_chunk_indices: tuple[Annotated[int, Meta(ge=0)], ...] | None = None
 
 
 class _Grounding(Struct, frozen=True, kw_only=True, rename="camel"):
     web_search_queries: tuple[str, ...] | None = None
-    grounding_chunks: tuple[_Chunk, ...] | None = None
-    grounding_supports: tuple[_Support, ...] | None = None
+    grounding_chunks: tuple[Raw, ...] | None = None
+    grounding_supports: tuple[Raw, ...] | None = None
 
 
 _call: Final = msgspec.json.Decoder(_Call).decode
@@ -89,6 +89,8 @@ _query: Final = msgspec.json.Decoder(_Query).decode
 _results: Final = msgspec.json.Decoder(tuple[_Result, ...]).decode
 _location: Final = msgspec.json.Decoder(_Location).decode
 _grounding: Final = msgspec.json.Decoder(_Grounding).decode
+_chunk: Final = msgspec.json.Decoder(_Chunk).decode
+_support: Final = msgspec.json.Decoder(_Support).decode
 
 
 def search_of_item(raw: Raw) -> Search | None:
@@ -145,8 +147,11 @@ def citations_of_blocks(blocks: Sequence[Raw]) -> list[Cited]:
             continue
         end = begin + len(one.text) if one.type == "text" else begin
         for location in one.citations or ():
-            source = _location(location)
-            if source.type == "web_search_result_location":
+            try:
+                source = _location(location)
+            except UNREADABLE:
+                continue
+            if source.type == "web_search_result_location" and source.url:
                 cited.append(
                     Cited(
                         url=source.url,
@@ -173,12 +178,16 @@ def grounding_of(fields: Mapping[str, Raw], text: str) -> tuple[list[Search], li
         read = _grounding(raw)
     except UNREADABLE:
         return [], []
-    pages = [one.web or _Web() for one in read.grounding_chunks or ()]
+    pages = [_page(one) for one in read.grounding_chunks or ()]
     queries = read.web_search_queries or ()
     results = tuple([Found(url=one.uri, title=one.title or "") for one in pages if one.uri])
     searches = [Search(queries=queries, results=results)] if queries or results else []
     encoded, cited = text.encode("utf-8", "surrogatepass"), list[Cited]()
-    for support in read.grounding_supports or ():
+    for one in read.grounding_supports or ():
+        try:
+            support = _support(one)
+        except UNREADABLE:
+            continue
         segment = support.segment or _Segment()
         start, end = _characters(encoded, segment.start_index, segment.end_index)
         cited += [
@@ -189,6 +198,14 @@ def grounding_of(fields: Mapping[str, Raw], text: str) -> tuple[list[Search], li
             if page.uri
         ]
     return searches, cited
+
+
+def _page(chunk: Raw) -> _Web:
+    """Return the page of a chunk, without an address if it is none: others count its place."""
+    try:
+        return _chunk(chunk).web or _Web()
+    except UNREADABLE:
+        return _Web()
 
 
 def _characters(encoded: bytes, start: int, end: int) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 from msgspec import DecodeError, Raw, Struct
+from msgspec.structs import replace
 
 from schemas.messages import FunctionTool, ToolChoice
 from schemas.requests import ChatRequest
@@ -69,11 +70,11 @@ _kind: Final = msgspec.json.Decoder(_Kind)
 
 
 def settings_of(raw: Raw) -> SearchSettings:
-    """Read a search tool, or `web_search_options`. What cannot be read counts as not sent."""
+    """Read a search tool, or `web_search_options`. A member that cannot be read is as not sent."""
     try:
         found = _settings.decode(raw)
     except (DecodeError, RecursionError):
-        return SearchSettings()
+        found = _readable(raw)
     within = found.parameters or _Settings()
     filters = found.filters or within.filters or _Filters()
     groups = (found, within, filters)
@@ -96,6 +97,22 @@ def settings_of(raw: Raw) -> SearchSettings:
         max_uses=found.max_uses or within.max_uses or 0,
         offline=found.external_web_access is False,
     )
+
+
+def _readable(raw: Raw) -> _Settings:
+    """Return the settings that can be read: one bad member must not lift the limits on hosts."""
+    found = _Settings()
+    try:
+        members = _texts.decode(raw)
+    except (DecodeError, RecursionError):
+        return found
+    for name in [one for one in _Settings.__struct_fields__ if one in members]:
+        try:
+            one = _settings.decode(b'{"%b":%b}' % (name.encode(), bytes(members[name])))
+        except (DecodeError, RecursionError):
+            continue
+        found = replace(found, **{name: getattr(one, name)})
+    return found
 
 
 def forces_search(request: ChatRequest) -> bool:
