@@ -93,7 +93,7 @@ class BlockWriter:
             if self._must_wait():
                 self._held.append(event)
                 return
-            id = self._sign_call(event, out) if event.signature else event.id
+            id = self._sign_call(event, out)
             self.calls += 1
             self._begin(key, tool_use(id, event.name, b"{}"), out)
             self._before = delta_start(self._index, b"input_json_delta", b"partial_json")
@@ -190,6 +190,9 @@ class BlockWriter:
 
     def _sign_call(self, event: ToolDelta, out: list[bytes]) -> str:
         """Write Gemini's signature of a call where clients return it. Return the call's id."""
+        unsigned = proofs.unsigned_id(event.id)
+        if not event.signature:
+            return unsigned
         signature = encode(proofs.written_for_call(event.signature, event.id))
         if self._open[0] != "thinking" or not self._signable:
             id = proofs.signed_id(event.id, event.signature)
@@ -197,7 +200,7 @@ class BlockWriter:
                 return id
             self._begin(_NATIVE, _EMPTY_THOUGHT, out)
         out += (delta_start(self._index, b"signature_delta", b"signature"), signature, TEXT_END)
-        return event.id
+        return unsigned
 
     def _begin(self, key: _Key, block: bytes, out: list[bytes]) -> None:
         self._end(out)

@@ -38,8 +38,8 @@ _Read = tuple[Block | OpaquePart, Marks]
 class MessagesConversation:
     """The messages of one request.
 
-    marked: some have fields that our schema does not have. signed: ids of calls had signatures in
-    them, which they do not have here. turns: see schemas.requests.Original.
+    marked: some have fields that our schema does not have. signed: ids of calls had signatures or
+    marks in them, which they do not have here. turns: see schemas.requests.Original.
     """
 
     def __init__(self, system: Raw | UnsetType, messages: Raw) -> None:
@@ -178,7 +178,7 @@ class MessagesConversation:
     def _plain_id(self, id: str) -> tuple[str, str]:
         """Return the id of a call without the signature in it, and that."""
         found = proofs.plain_id(id)
-        self.signed = self.signed or bool(found[1])
+        self.signed = self.signed or found[0] != id
         return found
 
     def _parts(self, raws: list[Raw], where: str) -> list[Part]:

@@ -8,7 +8,8 @@ Gemini also signs calls. Claude Code returns a `thinking` block only if it has t
 signature is on the thought before it, if that has no other: `google-gemini-v1:call:ID:SIGNATURE`.
 Without such a thought it is in the call's id, which every client returns, in the letters of ids:
 `ID__thought__SIGNATURE`, as LiteLLM writes it (https://github.com/BerriAI/litellm/pull/16895). An
-id or a signature with other letters gets an empty `thinking` block.
+id or a signature with other letters gets an empty `thinking` block. A vendor's own id that looks
+like this, such as LiteLLM's, gets `__thought__` at its end, and returns to the vendor as it was.
 """
 
 import re
@@ -44,14 +45,22 @@ def signed_id(call_id: str, signature: str) -> str:
     return f"{call_id}{_IN_ID}{signature.translate(_TO_ID)}"
 
 
+def unsigned_id(call_id: str) -> str:
+    """Return the id of a call without a signature, of which `plain_id` takes nothing away."""
+    return call_id if plain_id(call_id)[0] == call_id else call_id + _IN_ID
+
+
 def plain_id(id: str) -> tuple[str, str]:
     """Return the call's own id, and the signature in it; "" for none."""
-    call_id, marked, written = id.partition(_IN_ID)
-    if not (marked and call_id and written):
+    if _IN_ID not in id:
         return id, ""
+    call_id, _, written = id.rpartition(_IN_ID)
+    if not written:
+        return (call_id if _IN_ID in call_id else id), ""
     signature = written.rstrip("=").translate(_FROM_ID)
     signature += "=" * (-len(signature) % 4)
-    return (call_id, signature) if _BASE64.fullmatch(signature) is not None else (id, "")
+    valid = call_id and _BASE64.fullmatch(signature) is not None
+    return (call_id, signature) if valid else (id, "")
 
 
 def read(text: str, proof: str, data: str) -> Thought:

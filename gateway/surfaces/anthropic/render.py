@@ -269,16 +269,17 @@ def _calls(choice: Choice, before: list[bytes]) -> list[bytes]:
     """
     blocks: list[bytes] = []
     for place, call in enumerate(choice.tool_calls):
-        id = call.id
+        id = proofs.unsigned_id(call.id)
         if call.signature:
-            proof = proofs.written_for_call(call.signature, id)
+            proof = proofs.written_for_call(call.signature, call.id)
             last = choice.thoughts[-1] if choice.thoughts else None
             ends = place == 0 and len(before) == len(choice.thoughts)
             if ends and last is not None and last.text and not (last.signature or last.data):
                 before[-1] = _thinking(last.text, proof)
             else:
-                id = proofs.signed_id(id, call.signature) or id
-                blocks += [_thinking("", proof)] if id == call.id else []
+                signed = proofs.signed_id(call.id, call.signature)
+                id = signed or id
+                blocks += [] if signed else [_thinking("", proof)]
         blocks.append(_call(call, id))
     return blocks
 

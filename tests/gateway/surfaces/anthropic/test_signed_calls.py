@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gateway.surfaces.anthropic.parse import parse_messages
-from gateway.surfaces.anthropic.proofs import plain_id, signed_id
+from gateway.surfaces.anthropic.proofs import plain_id, signed_id, unsigned_id
 from schemas.events import Event, ReasoningDelta, TextDelta, ToolDelta
 from schemas.messages import CLAUDE, GEMINI, Thought, thoughts_of
 from schemas.requests import ChatRequest
@@ -119,3 +119,17 @@ def test_base64_survives_an_id(signature: str) -> None:
 def test_other_ids_stay_as_they_are(id: str) -> None:
     assert plain_id(id) == (id, "")
     assert signed_id("with:colon", "AAAA") == signed_id("a", "not base64") == ""
+
+
+@pytest.mark.parametrize(
+    "id", [CARRIED, "call_1", "a__thought__", f"{CARRIED}__thought__", "__thought____thought__"]
+)
+def test_an_id_of_a_vendor_with_a_signature_in_it_returns_to_the_vendor_as_it_was(id: str) -> None:
+    (written,) = found(ToolDelta(tool=0, id=id, name="f", arguments="{}"))
+    returned = str(written["id"])
+    _, made, result = conversation(named(returned), result=returned).messages
+
+    assert [(one.id, one.signature) for one in made.tool_calls] == [(id, "")]
+    assert result.tool_call_id == id
+    assert plain_id(unsigned_id(id)) == (id, "")
+    assert plain_id(signed_id(id, SIGNATURE)) == (id, SIGNATURE)
