@@ -62,7 +62,8 @@ class SseKeepAlive:
 
     def configure(self, silence_s: float, commit_after_s: CommitAfter) -> None:
         """Change `server.sse_keepalive_s` and `server.commit_after_s`."""
-        self._silence_s, self._commit_after_s = silence_s, commit_after_s
+        self._silence_s = silence_s
+        self._commit_after_s: CommitAfter = commit_after_s
         self._every_s = min(silence_s, begin_after(commit_after_s, EARLIEST_S)) / 4
 
     def add(self, stream: Frames, sign: bytes, own_s: float) -> None:
