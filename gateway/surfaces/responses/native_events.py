@@ -48,6 +48,7 @@ class NativeEvents:
     def __init__(self, carriers: Carriers | None = None) -> None:
         self._carriers = carriers
         self._carried: dict[int, bytes] = {}
+        self._places: dict[int, int] = {}
         self._open: dict[int, Raw] = {}
         self._ended: dict[int, Raw] = {}
 
@@ -56,10 +57,12 @@ class NativeEvents:
         event = _event.decode(raw)
         watched = self._carriers is not None and event.type in (ADDED, DONE)
         kind = _typed.decode(event.item).type if watched else ""
-        place = event.output_index + len(self._carried)
+        # An item that is open keeps its place, whatever carrier comes after it.
+        place = self._places.get(event.output_index, event.output_index + len(self._carried))
         if event.type == ADDED:
             if kind != REASONING and self._carry(place, numbers, out):
                 place += 1
+            self._places[event.output_index] = place
             self._open[place] = event.item.copy()
         elif event.type == DONE:
             self._open.pop(place, None)
@@ -84,6 +87,8 @@ class NativeEvents:
         for index, item in sorted(self._open.items()):
             cut = Raw(encode({**_fields.decode(item), "status": _INCOMPLETE}))
             self._ended[index] = cut
+            if self._carriers is not None:
+                self._carriers.note(one_line(bytes(cut)), _typed.decode(cut).type)
             numbers.emit(
                 DONE.encode(), b'"output_index":%d,"item":%b' % (index, one_line(bytes(cut))), out
             )
