@@ -11,7 +11,7 @@ from local_engine.text.stop_strings import overlap
 from schemas.events import Event, TextDelta, ToolDelta
 
 _SEPARATORS = BLANK + ",;"
-_STRAY = re.compile(r"[}\])\s]+")
+_STRAY = re.compile(r"[}\])\s]{1,64}")
 
 
 class ToolCallParser:
@@ -37,6 +37,7 @@ class ToolCallParser:
         self._functions = functions
         self._index = index
         self._buffer: str = ""
+        self._blank = 0  # characters at the beginning of the buffer that are known to be blank
         self._fresh = True
         self._last = self._cut = False
         marks = sorted({*format.opens, *format.starts} - {""}, key=len, reverse=True)
@@ -93,26 +94,34 @@ class ToolCallParser:
     def _prose(self, events: list[Event]) -> bool:
         """Return text up to the next mark."""
         text, format = self._buffer, self._format
+        blank, self._blank = self._blank, 0
         if self._fresh and format.bare:
-            begun = text.lstrip(_SEPARATORS)
+            begun = text[blank:].lstrip(_SEPARATORS)
             if begun and begun[0] in format.bare:
                 self._buffer = begun
                 return self._enter(text[: len(text) - len(begun)], known=True)
             waits = not begun or any(mark.startswith(begun) for mark in self._marks)
             if waits and not self._last:
+                self._blank = len(text) - len(begun)
                 return False
-        found = self._open.search(text) if self._open else None
+            blank = 0  # it counted commas as well
+        found = self._open.search(text, blank) if self._open else None
         end = len(text) if found is None else found.start()
         if found is None and not self._final:
             end -= max((overlap(text, mark) for mark in self._marks), default=0)
         whole = self._final and found is None
         hides_blanks = self._open is not None and not whole
-        shown = text[:end].rstrip(BLANK) if hides_blanks else text[:end]
+        if hides_blanks:
+            seen = text[blank:end].rstrip(BLANK)
+            shown = text[: blank + len(seen)] if seen else ""
+        else:
+            shown = text[:end]
         if shown:
             self._fresh = False
             events.append(TextDelta(text=shown, index=self._index))
         if found is None:
             self._buffer = text[len(shown) :]
+            self._blank = end - len(shown)
             return False
         mark = found.group()
         starts = mark in format.starts
@@ -136,9 +145,11 @@ class ToolCallParser:
         if self._reader is not None:
             return self._call(events)
         text = self._buffer
-        rest = text.lstrip(_SEPARATORS if self._found else BLANK)
+        blank, self._blank = self._blank, 0
+        rest = text[blank:].lstrip(_SEPARATORS if self._found else BLANK)
         skipped = len(text) - len(rest)
         if not rest:
+            self._blank = skipped
             return False
         marks = self._closes if self._found else [*self._closes, *self._format.opens]
         for mark in marks:

@@ -105,10 +105,13 @@ class LooseReader:
             end = self._text.find(quote, at)
             if end < 0:
                 raise Malformed("a string does not end")
-            raw = self._text[begin:end]
-            if (len(raw) - len(raw.rstrip("\\"))) % 2 == 0:
+            escape = end
+            while escape > at and self._text[escape - 1] == "\\":
+                escape -= 1
+            if (end - escape) % 2 == 0:
                 break
             at = end + 1
+        raw = self._text[begin:end]
         self.at = end + len(quote)
         return _unescaped(raw)
 

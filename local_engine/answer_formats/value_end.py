@@ -18,6 +18,8 @@ JSON = Notation(outside=re.compile(r"[\w\s,:.+\-]*"))
 PYTHON = Notation(outside=re.compile(r"[\w\s,:.+\-=]*"), python=True)
 
 _BEFORE_A_STRING = "{[(:,="
+_LONGEST_QUOTE = 16
+"""Characters, and more than three of a short one."""
 
 
 def keyed(quote: str) -> Notation:
@@ -97,7 +99,7 @@ class ValueEnd:
 
     def _begin(self, text: str, *, last: bool) -> bool:
         """Begin a string; anything else is wrong."""
-        rest = text[self.at :]
+        rest = text[self.at : self.at + _LONGEST_QUOTE]
         quote = next((one for one in self._notation.quotes if rest.startswith(one)), "")
         if not quote:
             partial = any(one.startswith(rest) for one in self._notation.quotes)
