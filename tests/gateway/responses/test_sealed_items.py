@@ -11,10 +11,14 @@ import httpx
 import pytest
 from msgspec import Struct
 
+from gateway.clock import now
 from gateway.config.schema.responses import ResponsesConfig
+from gateway.http.continuing.sealed_items import earlier_items
 from gateway.responses.seals import Seals
+from gateway.routing.request_record import RequestRecord
 from gateway.state import Gateway
 from gateway.store.open import open_store
+from gateway.surfaces.stored_items import EarlierItemsNeeded
 from schemas.secret import Secret
 from tests.gateway.responses.archives import KEYS
 from tests.gateway.serving import Serving, one_model, serving
@@ -185,6 +189,21 @@ async def test_many_spellings_of_one_seal_count_each_time(up: Up) -> None:
     assert many.status_code == 400, many.text[:200]
     assert many.json()["error"]["param"] == "input[4]"
     assert "max_body_bytes" in many.json()["error"]["message"]
+
+
+async def test_other_requests_have_their_turn_while_many_seals_are_opened(up: Up) -> None:
+    await up.items()
+    references = [(f"rs_sealed_AQ{place:050}", f"input[{place}]") for place in range(1000)]
+    needed = EarlierItemsNeeded("", references, 0, lambda _: pytest.fail("not resumed here"))
+    record = RequestRecord(request_id="r", started=now(), attempts=[], caller="ann")
+    reading = asyncio.create_task(earlier_items(needed, up.gateway.state, record))
+    turns = 0
+    while not reading.done():
+        await asyncio.sleep(0)
+        turns += 1
+
+    assert turns > 5
+    assert len((await reading).found) == len(record.repairs) == 1000
 
 
 class Clock(Struct):
