@@ -15,6 +15,7 @@ from schemas.events import Event, ReasoningDelta, TextDelta, ToolDelta
 
 CHANNEL, MESSAGE = "<|channel|>", "<|message|>"
 _ENDS = ("<|end|>", "<|call|>", "<|return|>", "<|start|>", CHANNEL)
+_LONGEST_END = max(map(len, _ENDS))
 _END = re.compile("|".join(map(re.escape, _ENDS)))
 _TO = re.compile(r"to=([^\s<]+)")
 _NAME = re.compile(re.escape(CHANNEL) + r"\s*(\w+)")
@@ -37,6 +38,7 @@ class HarmonyParser:
         self._tools = tools
         self._index = index
         self._buffer = ""
+        self._searched = 0  # characters of the buffer in which no mark ends
         self._header = not begun
         self._first = True
         self._called = ""
@@ -99,9 +101,11 @@ class HarmonyParser:
 
     def _content(self, events: list[Event]) -> bool:
         text = self._buffer
-        found = _END.search(text)
+        found = _END.search(text, self._searched)
+        self._searched = 0
         if self._called:
             if found is None:
+                self._searched = max(0, len(text) - _LONGEST_END)
                 return False
             self._call(text[: found.start()], events, cut=False)
         else:

@@ -40,6 +40,7 @@ class TaggedReader:
 
     A mark that closes the call counts only outside an argument: a file that a model writes may
     contain it. If the argument is never closed, the first such mark was the end after all.
+    A name that a text mentions is not a call: arguments, or the end, follow a call's name.
     """
 
     def __init__(self, body: TaggedBody, closes: Sequence[str], functions: Functions) -> None:
@@ -48,6 +49,8 @@ class TaggedReader:
         self._functions = functions
         ends = dict.fromkeys(mark for mark in (body.end, *closes) if mark)
         before = body.call[0]
+        self._named = not before
+        self._follows = [mark for mark in (body.key[0], before, *ends) if mark]
         self._groups = [
             ("open", [body.key[0]]),
             ("shut", [body.value[1]]),
@@ -68,6 +71,8 @@ class TaggedReader:
         self._doubtful: tuple[int, int] | None = None
 
     def read(self, text: str, *, last: bool) -> Item | None:
+        if not self._named and (mentioned := self._mentioned(text, last=last)):
+            return Item(count=mentioned)
         while (found := self._marks.search(text, self._at)) is not None:
             self._at = found.end()
             kind = found.lastgroup
@@ -90,6 +95,21 @@ class TaggedReader:
         if self._doubtful is not None:
             return self._item(text, *self._doubtful)
         return Item(count=len(text)) if self._open else self._item(text, len(text), len(text))
+
+    def _mentioned(self, text: str, *, last: bool) -> int:
+        """Return where a name ends that is not a call's; 0 if it is, or if that is not known."""
+        before, after = self._body.call
+        mark = after.strip() or "\n"
+        at = text.find(mark, len(before))
+        if at < 0:
+            return 0
+        end = at + len(mark)
+        rest = text[end:].lstrip()
+        if not rest or (not last and any(one.startswith(rest) for one in self._follows)):
+            return 0
+        self._named = True
+        odd = self._body.key[0] in text[:at]  # the mark is an argument's
+        return 0 if odd or any(rest.startswith(one) for one in self._follows) else end
 
     def _item(self, text: str, end: int, count: int) -> Item:
         """end: where the call's last argument ends. count: characters of the call."""
@@ -123,12 +143,15 @@ class TaggedReader:
         )
         pieces: list[str] = []
         begin = -1
+        closed = re.compile(re.escape(self._body.value[1]) + r"\s*" + re.escape(mark))
+        ends = {found.end() for found in closed.finditer(text)}
+        longest = max(map(len, known), default=0) + len(closing) + LONGEST_NAME
         for found in re.finditer(re.escape(mark), text):
-            before = text[: found.start()].rstrip()
-            name = text[found.end() :].partition(closing)[0].strip().strip("\"'")
+            after = text[found.end() : found.end() + longest]
+            name = after.partition(closing)[0].strip().strip("\"'")
             if begin < 0:
                 begin = found.end()
-            elif before.endswith(self._body.value[1]) or name in known:
+            elif found.end() in ends or name in known:
                 pieces.append(text[begin : found.start()])
                 begin = found.end()
         return pieces if begin < 0 else [*pieces, text[begin:]]

@@ -21,6 +21,8 @@ _KINDS: tuple[tuple[str, type], ...] = (
 )
 _DEEPEST = 8
 """References followed."""
+_MOST = 64
+"""Schemas with alternatives that are looked into for one argument."""
 
 
 def typed(text: str, name: str, schema: Schema) -> str:
@@ -49,7 +51,7 @@ def typed(text: str, name: str, schema: Schema) -> str:
 
 def kinds_of(part: object, root: Schema) -> list[str]:
     """Return the JSON types that a schema permits, in its order; none if it does not restrict."""
-    return list(dict.fromkeys(_kinds(part, root, 0)))
+    return _kinds(part, root, [])
 
 
 def resolved(part: object, root: Schema) -> Schema:
@@ -68,7 +70,8 @@ def resolved(part: object, root: Schema) -> Schema:
     return {}
 
 
-def _kinds(part: object, root: Schema, depth: int) -> list[str]:
+def _kinds(part: object, root: Schema, seen: list[Schema]) -> list[str]:
+    """seen: schemas with alternatives, which may refer to themselves."""
     schema = resolved(part, root)
     kind = schema.get("type")
     if isinstance(kind, str):
@@ -82,10 +85,12 @@ def _kinds(part: object, root: Schema, depth: int) -> list[str]:
         return [_kind_of(value) for value in cast(list[object], values)]
     for key in ("anyOf", "oneOf", "allOf"):
         parts = schema.get(key)
-        if isinstance(parts, list) and depth < _DEEPEST:
-            return [
-                kind for one in cast(list[object], parts) for kind in _kinds(one, root, depth + 1)
-            ]
+        if isinstance(parts, list):
+            if len(seen) >= _MOST or any(one is schema for one in seen):
+                return []
+            seen.append(schema)
+            found = [kind for one in cast(list[object], parts) for kind in _kinds(one, root, seen)]
+            return list(dict.fromkeys(found))
     if "properties" in schema:
         return ["object"]
     return ["array"] if "items" in schema else []

@@ -1,6 +1,7 @@
 """Calls that are nearly right are repaired, and nothing is invented."""
 
 import json
+import time
 
 import pytest
 from msgspec import Raw, Struct
@@ -8,6 +9,7 @@ from msgspec import Raw, Struct
 from local_engine.answer_formats.call_parser import ToolCallParser
 from local_engine.answer_formats.calls import Functions
 from local_engine.answer_formats.catalogue import format_of
+from local_engine.answer_formats.typed_values import kinds_of, typed
 from schemas.events import TextDelta, ToolDelta
 from tests.local_engine.answer_formats.published import PUBLISHED
 
@@ -219,7 +221,13 @@ OTHERS = {
     ),
     "a list without marks": Near(format="json", answer=f"[{CALL}, {CALL}]", calls=(LS, LS)),
 }
-CASES = {**JSON, **TAGS, **OTHERS}
+MENTIONS = {
+    f"{mark} in a text": Near(
+        format="qwen-xml", answer=f"Use {mark} in it.\nSo.", text=f"Use {mark} in it.\nSo."
+    )
+    for mark in ("<function=NAME>", "<function=run>", "<tool_call>", "<tool_call><function=run>")
+}
+CASES = {**JSON, **TAGS, **OTHERS, **MENTIONS}
 
 
 def read(case: Near, *pieces: str) -> tuple[str, list[ToolDelta]]:
@@ -271,3 +279,45 @@ def test_deep_brackets_stay_text() -> None:
 
     assert not calls
     assert deep in text
+
+
+LOOP = 60_000
+"""Characters of a loop; reading all of them again with every token would take many seconds."""
+
+LOOPS = {
+    "blanks after a mark": ("hermes", "<tool_call>" + "\n" * LOOP),
+    "blanks in a text": ("hermes", "hi" + "\n" * LOOP),
+    "blanks at the beginning": ("pythonic", "\n" * LOOP),
+    "commas after a call": ("hermes", f"<tool_call>{CALL}" + ",\n" * (LOOP // 2)),
+    "brackets after a call": ("hermes", f"<tool_call>{CALL}" + "}" * LOOP),
+    "marks of arguments": (
+        "qwen-xml",
+        "<function=run>" + "<parameter=>" * (LOOP // 4) + "</parameter></function>",
+    ),
+    "escaped quotation marks": (
+        "hermes",
+        '<tool_call>{"name": "run", "arguments": {"cmd": "\n' + '\\"' * LOOP + '"}}</tool_call>',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_an_answer_in_a_loop_is_read_in_time_that_grows_with_its_length(name: str) -> None:
+    format, answer = LOOPS[name]
+    pieces = [answer[at : at + 4] for at in range(0, len(answer), 4)]
+
+    begun = time.process_time()
+    read(Near(format=format, answer=answer), *pieces)
+
+    assert time.process_time() - begun < 2
+
+
+def test_schemas_that_refer_to_themselves_in_many_alternatives_are_read_once() -> None:
+    alternatives = [{"$ref": "#/$defs/any"}] * 20
+    schema = {
+        "properties": {"cmd": {"$ref": "#/$defs/any"}},
+        "$defs": {"any": {"anyOf": [*alternatives, {"type": "integer"}, {"type": "string"}]}},
+    }
+
+    assert kinds_of(schema["properties"]["cmd"], schema) == ["integer", "string"]
+    assert typed("3", "cmd", schema) == "3"
