@@ -98,6 +98,7 @@ class ItemWriter:
         self._called: set[int] = set()
         self._searches = 0
         self._cited: list[Cited] = []
+        self._told = 0
 
     def emit(self, kind: bytes, members: bytes, out: list[bytes]) -> None:
         out.append(event(kind, members, self.number))
@@ -167,7 +168,7 @@ class ItemWriter:
         part = self._part
         if part is None or part.kind is not _TEXT:
             return
-        for one in web_searches.citations(cited):
+        for one in web_searches.citations(web_searches.from_here(cited, self._told)):
             members = b'%b,"annotation_index":%d,"annotation":%b' % (
                 part.place,
                 len(part.cited),
@@ -239,8 +240,10 @@ class ItemWriter:
         part, self._part = self._part, None
         if part is None:
             return
-        text = encode("".join(part.pieces))
+        written = "".join(part.pieces)
+        text = encode(written)
         if part.kind is _TEXT:
+            self._told += len(written)
             logprobs = items.logprobs_json(part.logprobs)
             whole = items.text_part(text, logprobs, part.cited)
             members = b'%b,"text":%b,"logprobs":%b' % (part.place, text, logprobs)

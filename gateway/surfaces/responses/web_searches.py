@@ -7,6 +7,8 @@ https://platform.openai.com/docs/api-reference/responses/object#responses-object
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from gateway.surfaces.openai.stream_chunks import encode
 from schemas.searches import MADE_HERE, Cited, Search
 
@@ -34,6 +36,22 @@ def whole_call(search: Search) -> Callable[[bytes, bytes], bytes]:
     """As `search_call`, by an id without the kind before it."""
     write = search_call(search)
     return lambda id, status: write(b"%b_%b" % (KIND, id), status)
+
+
+def from_here(cited: Sequence[Cited], begin: int) -> Sequence[Cited]:
+    """Return what a text cites that begins at this character of the answer, counted from there.
+
+    A citation of the texts before is left out; one without a place may be of this text.
+    """
+    return [
+        replace(
+            one,
+            start_index=max(one.start_index - begin, 0),
+            end_index=max(one.end_index - begin, 0),
+        )
+        for one in cited
+        if one.end_index > begin or not one.end_index
+    ]
 
 
 def citations(cited: Sequence[Cited]) -> list[bytes]:
