@@ -8,6 +8,7 @@ https://platform.openai.com/docs/api-reference/responses-streaming
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 from msgspec import Raw
@@ -112,7 +113,8 @@ class ResponsesDecoder:
         self._items: dict[int, OpenItem] = {}
         self._others: list[Raw] = []
         self._ended: list[Raw] = []
-        self._annotations: list[Raw] = []
+        self._annotations: list[tuple[int, Raw]] = []
+        self._told = 0
         self._searches: list[Search] = []
         self._tools = 0
         self._thoughts = 0
@@ -252,9 +254,11 @@ class ResponsesDecoder:
             self._others.append(raw.copy())
         if item.type == "web_search_call" and not self._native:
             found += self._searched(raw)
-        for one in annotations_of(item) if item.type == "message" else ():
-            check_room(self._annotations, NOTES, "annotations", self._endpoint.name)
-            self._annotations.append(one.copy())
+        if item.type == "message":
+            cited, self._told = annotations_of(item, self._told)
+            for one in cited:
+                check_room(self._annotations, NOTES, "annotations", self._endpoint.name)
+                self._annotations.append(one)
         return found + self._showing(opened.close(item))
 
     def _searched(self, raw: Raw) -> list[Event]:
@@ -337,7 +341,7 @@ class ResponsesDecoder:
         if self._others:
             fields[ITEMS] = Raw(_encode(self._others))
         if self._annotations:
-            fields["annotations"] = Raw(_encode([_citation(one) for one in self._annotations]))
+            fields["annotations"] = Raw(_encode([_citation(*one) for one in self._annotations]))
         if self._searches:
             fields |= searches_field(with_results(self._searches, citations_of(fields)))
         return fields
@@ -372,8 +376,11 @@ def _value(items: Sequence[Raw]) -> object:
     return msgspec.json.decode(_encode(items))
 
 
-def _citation(raw: Raw) -> Raw | dict[str, object]:
-    """Return a citation as chat completions have it: its members under its type."""
+def _citation(begin: int, raw: Raw) -> Raw | dict[str, object]:
+    """Return a citation as chat completions have it: its members under its type.
+
+    begin: of its text, in the answer, in which chat completions count.
+    """
     try:
         fields = read_fields(raw)
     except UNREADABLE:
@@ -381,4 +388,7 @@ def _citation(raw: Raw) -> Raw | dict[str, object]:
     kind = bytes(fields.pop("type", NULL))
     if kind != b'"url_citation"':
         return raw
+    for name in ("start_index", "end_index") if begin else ():
+        with suppress(KeyError, ValueError):
+            fields[name] = Raw(b"%d" % (begin + int(bytes(fields[name]))))
     return {"type": Raw(kind), "url_citation": fields}

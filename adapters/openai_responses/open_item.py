@@ -128,8 +128,13 @@ def _said(parts: Sequence[ItemPart]) -> list[Event]:
     return found
 
 
-def annotations_of(item: OutputItem) -> list[msgspec.Raw]:
-    """Return the citations of a message's parts."""
-    return [
-        raw for part in item.content or (_NOTHING,) for raw in part.annotations or () if raw != NULL
-    ]
+def annotations_of(item: OutputItem, begin: int) -> tuple[list[tuple[int, msgspec.Raw]], int]:
+    """Return a message's citations, each with the place of its text in the answer, and the end.
+
+    begin: characters of the answer's texts before this message.
+    """
+    found: list[tuple[int, msgspec.Raw]] = []
+    for part in item.content or ():
+        found += [(begin, raw.copy()) for raw in part.annotations or () if raw != NULL]
+        begin += len(part.text or "")
+    return found, begin

@@ -82,6 +82,28 @@ def test_other_clients_get_citations_items_and_probabilities(name: str) -> None:
     }
 
 
+def test_citations_of_a_second_text_are_counted_in_the_whole_answer() -> None:
+    cited: Json = {
+        "type": "url_citation",
+        "url": "https://a.test",
+        "start_index": 3,
+        "end_index": 7,
+    }
+    second: list[Json] = [cited, {"type": "url_citation", "url": "b"}]
+    texts = [("I look. ", NONE), ("It snows.", second)]
+    parts = [{"type": "output_text", "text": one, "annotations": found} for one, found in texts]
+    output = [{"type": "message", "id": "m", "content": [part]} for part in parts]
+    body = json.dumps({"id": "r", "status": "completed", "output": output}).encode()
+
+    choice = only_choice(translate(OPENAI, WHOLE, [body]))
+
+    placed, bare = json.loads(bytes(choice.opaque["annotations"]))
+    place = placed["url_citation"]
+    assert choice.text is not None
+    assert choice.text[place["start_index"] : place["end_index"]] == "snow"
+    assert bare["url_citation"] == {"url": "b"}
+
+
 def test_a_limit_ends_an_answer_with_length() -> None:
     request, body = answered("chat-incomplete")
 
