@@ -1,13 +1,11 @@
 """Find the items that a request refers to: sealed ones that it brings along, and stored ones."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Raw
 from msgspec.structs import replace
 
-from gateway.eventloop.inline_task import in_task
 from gateway.responses.seals import Seals
 from gateway.routing.request_record import RequestRecord
 from gateway.state import Gateway
@@ -19,8 +17,6 @@ LOST_REASONING: Final = "lost_reasoning"
 
 _REASONING: Final = "rs_"
 _NOTHING: Final = Raw(b"")
-_AT_ONCE: Final = 100
-"""Seals that are opened before other requests have their turn: a few milliseconds."""
 
 
 async def earlier_items(
@@ -58,11 +54,7 @@ async def _opened(
 
     known: dict[str, Raw] = {}
     left = most_bytes
-    seal_at = {id: at for id, at in needed.references if id.startswith(PREFIX)}
-    for place, (id, at) in enumerate(seal_at.items(), 1):
-        if place % _AT_ONCE == 0:
-            await in_task()
-            await asyncio.sleep(0)
+    for id, at in {id: at for id, at in needed.references if id.startswith(PREFIX)}.items():
         data = await seals.open(caller, id.removeprefix(PREFIX), most_bytes)
         if data is not None:
             left = _left(left, len(data), at)
@@ -77,7 +69,7 @@ async def _opened(
 
 
 def _left(left: int, size: int, at: str) -> int:
-    """Return what is left after an item of this size. Raises InvalidRequest if that is too long."""
+    """Return what is left after an item of this size. Raises InvalidRequest if it is too long."""
     if size > left:
         raise InvalidRequest(
             f"{at}: the items that the request refers to are larger than "
