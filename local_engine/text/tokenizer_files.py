@@ -26,6 +26,10 @@ TEMPLATE = "chat_template.json"
 """Where models that see have it, written by older versions of transformers."""
 
 
+_BEGINNING = ("LlamaTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer", "CohereTokenizer")
+"""Classes that heed `add_bos_token`; DeepSeek's file adds no token, its settings demand it."""
+
+
 class _Read(Protocol):
     def __call__(
         self, path: str, *, subfolder: str, trust_remote_code: bool
@@ -64,6 +68,8 @@ def read_tokenizer(path: str, subfolder: str, *, ends: bool) -> PreTrainedTokeni
         path, subfolder=subfolder
     )
     _set_normalizer(backend, settings)
+    if str(settings.get("tokenizer_class")).removesuffix("Fast") in _BEGINNING:
+        _set_beginning(backend, found, settings.get("add_bos_token"))
     if ends and settings.get("add_eos_token") is True:
         _end_texts(backend, found)
     template = _file(path, TEMPLATE, subfolder) if not found.chat_template else None
@@ -119,6 +125,26 @@ def _set_normalizer(backend: Tokenizer, settings: Mapping[str, object]) -> None:
         handle_chinese_chars=bool(chosen("tokenize_chinese_chars", state.handle_chinese_chars)),
         strip_accents=chosen("strip_accents", state.strip_accents),
         lowercase=bool(chosen("do_lower_case", state.lowercase)),
+    )
+
+
+def _set_beginning(backend: Tokenizer, found: PreTrainedTokenizerBase, begins: object) -> None:
+    """Apply `add_bos_token`; a post-processor that differs is replaced.
+
+    https://github.com/huggingface/transformers/blob/v4.57.1/src/transformers/models/llama/tokenization_llama_fast.py
+    """
+    token, id = cast(str | None, found.bos_token), cast(int | None, found.bos_token_id)
+    if token is None or id is None or not isinstance(begins, bool):
+        return
+    backend.no_padding()
+    backend.no_truncation()
+    if (backend.encode("a").ids[:1] == [id]) is begins:
+        return
+    if not begins:
+        backend.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B")
+        return
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{token} $A", pair=f"{token} $A {token} $B", special_tokens=[(token, id)]
     )
 
 

@@ -161,6 +161,25 @@ def test_texts_to_embed_end_with_the_end_token_if_the_configuration_says_so(
     assert tokenizer.encode("the fox", special=False) == [4, 7]
 
 
+@pytest.mark.parametrize("said", [True, False])
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_text_begins_with_the_begin_token_if_the_configuration_of_a_llama_says_so(
+    said: bool, stored: bool, tmp_path: Path
+) -> None:
+    save_words(tmp_path, decoder=True)
+    if stored:
+        only_begin(tmp_path)
+    found: dict[str, list[int]] = {}
+    for kind in ("LlamaTokenizerFast", "GemmaTokenizer", "PreTrainedTokenizerFast"):
+        changed(tmp_path, tokenizer_class=kind, add_bos_token=said)
+        tokenizer = engine.Tokenizer(str(tmp_path))
+        found[kind] = [id for id in tokenizer.encode("the fox") if id != 2]
+        assert tokenizer.encode("the fox", special=False) == [4, 7]
+
+    assert found["LlamaTokenizerFast"] == found["GemmaTokenizer"] == [*((1,) * said), 4, 7]
+    assert found["PreTrainedTokenizerFast"] == [*((1,) * stored), 4, 7]
+
+
 def test_an_end_token_that_the_file_adds_is_added_once(tmp_path: Path) -> None:
     save_words(tmp_path, decoder=True)
     changed(tmp_path, add_eos_token=True)
