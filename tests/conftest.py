@@ -33,6 +33,9 @@ share_contexts()
 
 os.environ["DO_NOT_TRACK"] = "true"  # mlflow, a client in some tests, reports its use unless told
 
+for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+    os.environ.pop(name, None)  # the gateway warns of them
+
 EXAMPLES = int(os.environ.get("STROWGER_EXAMPLES", "30"))
 """Examples of a property that names no number of its own; `make nightly-properties` has more."""
 

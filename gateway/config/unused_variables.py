@@ -19,6 +19,9 @@ _PROXIES: Final[Mapping[str, tuple[str, ...]]] = {
 """By the scheme of an address, the variables that name its proxy."""
 
 _BUNDLES: Final = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+_READ: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+"""Of certificates, those that the gateway uses."""
+
 _MOST: Final = 5
 """Providers that a warning names."""
 
@@ -38,7 +41,7 @@ def warn_unused_variables(config: Config, env: Mapping[str, str], problems: Prob
             f"the environment variable {name} is not used: {', '.join(providers[:_MOST])}{more} "
             f"are called directly; to use it, set providers[].proxy to ${{{name}}}",
         )
-    if not any(one.tls.ca_file is None for one in remote):
+    if any(env.get(name) for name in _READ) or all(one.tls.ca_file for one in remote):
         return
     for name in _BUNDLES:
         if env.get(name):

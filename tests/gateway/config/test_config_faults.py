@@ -36,7 +36,7 @@ def test_all_errors_are_reported_at_once() -> None:
     assert faults(MANY_FAULTS) == [
         'servr: unknown key; did you mean "server"?',
         "providers[0].timeouts.connect_s: expected a number above 0, found -1",
-        'providers[0].timeouts.total_s: expected a number above 0, found ".inf"',
+        'providers[0].timeouts.total_s: expected a number above 0 or null, found ".inf"',
         "providers[1].name: is missing; give up to 128 letters, digits and . - _, "
         "starting with a letter or digit",
         'providers[2]: expected a mapping, found text; its keys: "name", "adapter", "base_url", '

@@ -164,6 +164,7 @@ def test_an_empty_variable_is_no_key() -> None:
         ({"ALL_PROXY": "http://proxy.test:3128", "no_proxy": "other.test"}, ["ALL_PROXY is not"]),
         ({"HTTP_PROXY": "http://proxy.test:3128"}, []),
         ({"REQUESTS_CA_BUNDLE": "/etc/ca.pem"}, ["REQUESTS_CA_BUNDLE is not used"]),
+        ({"REQUESTS_CA_BUNDLE": "/etc/ca.pem", "SSL_CERT_FILE": "/etc/ca.pem"}, []),
         ({}, []),
     ],
 )
