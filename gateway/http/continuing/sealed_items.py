@@ -69,7 +69,7 @@ async def _opened(
 
 
 def _left(left: int, size: int, at: str) -> int:
-    """Return what is left after an item of this size. Raises InvalidRequest if it is too long."""
+    """Return the room after an item of this size. Raises InvalidRequest if it is too long."""
     if size > left:
         raise InvalidRequest(
             f"{at}: the items that the request refers to are larger than "
