@@ -20,6 +20,7 @@ models:
 """
 
 
+@pytest.mark.nightly
 def test_a_configured_model_is_compared_part_by_part_and_answers(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(CONFIG.format(folder=save_model(tmp_path / "model", "gemma3_text")))

@@ -313,6 +313,7 @@ async def test_an_engine_continues_a_remote_backends_text(stage: Stage) -> None:
     assert (got.text, got.error) == ("17 + 25 = 42.", "")
 
 
+@pytest.mark.nightly
 async def test_a_restarted_engine_resumes_its_own_answers(stage: Stage) -> None:
     uncut = await ask(stage.gateway.url, model="alone", **SAMPLED)
     stage.relay.left, stage.relay.seen = stage.relay.seen // 2, 0

@@ -205,6 +205,7 @@ def test_a_core_that_fails_in_an_update_ends_the_process(folder: Folder) -> None
         answers(lane)
 
 
+@pytest.mark.nightly
 def test_layers_that_the_attention_does_not_compute_are_not_captured(tmp_path: Path) -> None:
     """A window that fails its trial is torch's."""
     folder = save_model(tmp_path, "mistral")
@@ -226,6 +227,7 @@ def test_layers_that_the_attention_does_not_compute_are_not_captured(tmp_path: P
     assert runner.graphs is None
 
 
+@pytest.mark.nightly
 def test_heads_that_are_too_wide_for_the_attention_are_not_captured(tmp_path: Path) -> None:
     folder = save_model(tmp_path, "llama", head_dim=160)
 

@@ -180,6 +180,7 @@ async def test_every_kind_of_request_is_answered_alike_with_graphs_and_without(
     assert sum(one.replays for one in state.graphs[captured:]) > 100
 
 
+@pytest.mark.nightly
 async def test_graphs_can_be_switched_off(folder: Folder) -> None:
     settings = config(folder("llama"), device="npu", dtype="bfloat16", kv_cache=1 << 23)
     captured = len(state.graphs)
@@ -190,7 +191,14 @@ async def test_graphs_can_be_switched_off(folder: Folder) -> None:
     assert len(state.graphs) == captured
 
 
-@pytest.mark.parametrize("case", ["bert-cls", "qwen3-last", "gemma3-residual"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "bert-cls",
+        pytest.param("qwen3-last", marks=pytest.mark.nightly),
+        pytest.param("gemma3-residual", marks=pytest.mark.nightly),
+    ],
+)
 async def test_embeddings_are_those_of_the_cpu(
     case: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
