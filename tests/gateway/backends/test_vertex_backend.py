@@ -69,7 +69,7 @@ async def test_without_a_token_the_client_learns_that_and_nothing_of_the_account
         with pytest.raises(openai.APIStatusError, match="vertex: no access token") as caught:
             await client.chat.completions.create(model="chat", messages=[HELLO])
 
-    assert caught.value.status_code == 502
+    assert caught.value.status_code == 424
     assert "PRIVATE" not in caught.value.message
     assert "invalid_grant" not in caught.value.message
     assert not cloud.issued

@@ -127,22 +127,21 @@ async def test_a_request_id_that_is_not_sane_is_replaced(tmp_path: Path) -> None
     assert answer.headers["x-request-id"] == answer.headers["x-gateway-request-id"]
 
 
-async def test_the_error_for_a_base_url_with_a_wrong_v1_names_the_right_path(
+async def test_the_error_for_a_base_url_without_v1_names_the_right_path(
     tmp_path: Path,
 ) -> None:
     async with (
         serving(one_model("http://127.0.0.1:9/v1"), tmp_path) as gateway,
         httpx.AsyncClient(base_url=gateway.url) as client,
     ):
-        few, many, other = [
+        few, other, twice = [
             (await client.post(path, json=HELLO)).json()["error"]["message"]
-            for path in ("/chat/completions", "/v1/v1/chat/completions", "/v1/nowhere")
+            for path in ("/chat/completions", "/v1/nowhere", "/v1/v1/nowhere")
         ]
 
     hint = "; did you mean /v1/chat/completions? Set the client's base_url to end in /v1"
     assert few == f"no route POST /chat/completions{hint}"
-    assert many == f"no route POST /v1/v1/chat/completions{hint}"
-    assert other == "no route POST /v1/nowhere"
+    assert other == twice == "no route POST /v1/nowhere"
 
 
 async def test_a_public_face_shows_no_backend(tmp_path: Path) -> None:
