@@ -130,6 +130,8 @@ def _supported(row: ResponsesRow) -> Supports:
     translated = {**TRANSLATED, **row.translated}
     if row.proofs:
         translated["reasoning_effort"] += " + include"
+    if row.sources:
+        translated["tools.opaque"] = "tools[] + include"
     return Supports(
         client_fields=withheld(row.name),
         chat=row.chat,
