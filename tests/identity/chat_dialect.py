@@ -26,14 +26,17 @@ REASONING: tuple[Difference, ...] = (
     Difference(f"{SAID}.reasoning", "added", "both names of reasoning, whichever the vendor has"),
     Difference(f"{SAID}.reasoning_content", "added", "as above"),
 )
+MODEL = Difference("model", "added", "the requested one, where the vendor names none")
 CHAT: tuple[Difference, ...] = (
     *HEAD,
     *REASONING,
     Difference("object", "other", "the dialect's word, whatever the vendor writes"),
+    MODEL,
     Difference("obfuscation", "other", "padding that OpenAI adds to its own streams"),
     Difference("choices.*.finish_reason", "other", "OpenAI's word; the vendor's is native"),
     Difference("choices.*.native_finish_reason", "added", "the vendor's word, if it is another"),
     Difference(f"{SAID}.role", "added", "some streams of Workers AI name no role"),
+    Difference(f"{SAID}.annotations", "added", "pages that Perplexity's text has as numbers"),
     Difference(f"{SAID}.content", "empty", "beside calls it is null, as OpenAI sends it"),
     Difference(f"{SAID}.content", "json", "the dialect's content is text"),
     Difference(f"{SAID}.*", "empty", "Snowflake sends each member, most of them empty"),
@@ -57,7 +60,6 @@ RARE: tuple[Difference, ...] = (
     Difference(f"{SAID}.tool_calls.*.id", "json", "old versions of TGI number calls"),
     Difference(f"{SAID}.tool_calls.*.function.arguments", "json", "and parse their arguments"),
     Difference("choices.*.logprobs.*.bytes*", "added", "the text's, where the vendor sends none"),
-    Difference("model", "added", "the requested one, where the vendor names none"),
     Difference("object", "added", "the dialect's word, where the vendor has none"),
 )
 """What only recordings outside the repository show."""
@@ -149,7 +151,7 @@ DIALECTS: tuple[Dialect, ...] = (
         task="chat",
         reader=read_chat,
         differences=DATABRICKS,
-        rare=RARE,
+        rare=(*RARE, MODEL),
         adapters={"databricks": ("databricks/",)},
         surface="/serving-endpoints",
     ),

@@ -231,13 +231,17 @@ async def test_vllm_gets_custom_tools_as_functions_and_reasoning_as_text(tmp_pat
         )
         sent = vllm.received.json
         hosted = await vllm.responses(tools=[{"type": "web_search"}])
+        answered_without = vllm.received.json
+        own = await vllm.responses(tools=[{"type": "local_shell"}])
 
     items = cast("list[Json]", sent["input"])
     tools = cast("list[Json]", sent["tools"])
     assert dropped(answer) == ["user"]
     assert [(one["type"], one["name"]) for one in tools] == [("function", "shell")]
     assert items[1]["content"] == [{"type": "reasoning_text", "text": "Hm."}]
-    assert (hosted.status_code, error(hosted)["param"]) == (400, "tools.opaque")
+    assert dropped(hosted) == ["tools[].web_search"]
+    assert "tools" not in answered_without
+    assert (own.status_code, error(own)["param"]) == (400, "tools.opaque")
 
 
 async def test_vllms_errors_have_a_number_as_code_and_the_class_as_type(tmp_path: Path) -> None:
