@@ -15,6 +15,9 @@ from schemas.errors import InvalidRequest, Unavailable
 LOST_REASONING: Final = "lost_reasoning"
 """The repair of a reference to reasoning that nothing has any more: the turn is sent without it."""
 
+_MOST_NAMED: Final = 16
+"""Places of lost reasoning that are named one by one, so that no request makes a long record."""
+
 _REASONING: Final = "rs_"
 _NOTHING: Final = Raw(b"")
 
@@ -31,7 +34,10 @@ async def earlier_items(
     sealed = await _opened(needed, gateway.seals, record.caller, most_bytes - needed.size)
     unknown = [(id, at) for id, at in needed.references if id not in sealed]
     if not gateway.stores_responses:
-        record.repaired_body += tuple([f"{at}:{LOST_REASONING}" for at in _lost(unknown)])
+        places = _lost(unknown)
+        if len(places) > _MOST_NAMED:
+            places = [*places[:_MOST_NAMED], "input[]"]
+        record.repaired_body += tuple([f"{at}:{LOST_REASONING}" for at in places])
         return EarlierItems(found={**sealed, **{id: _NOTHING for id, _ in unknown}})
     if not (unknown or needed.previous):
         return EarlierItems(found=sealed)

@@ -164,6 +164,20 @@ async def test_a_spoilt_seal_is_unknown_reasoning(up: Up, spoilt: str) -> None:
     assert repairs == "input[1]:lost_reasoning, input[2]:lost_reasoning"
 
 
+async def test_only_the_first_of_many_lost_references_are_named(up: Up) -> None:
+    lost: list[Json] = [{"type": "item_reference", "id": f"rs_{at}"} for at in range(2000)]
+
+    answer = await up.ask([USER, *lost, USER])
+
+    assert answer.status_code == 200, answer.text
+    named = answer.headers["x-gateway-repairs"].split(", ")
+    assert (len(named), named[0], named[-1]) == (
+        17,
+        "input[1]:lost_reasoning",
+        "input[]:lost_reasoning",
+    )
+
+
 async def test_many_references_to_one_item_count_each_time(up: Up) -> None:
     answer = await up.ask([{"role": "user", "content": LONG}])
     items = referring(answer.json()["output"])
