@@ -44,7 +44,7 @@ class HarmonyParser:
         self._called = ""
         self._shown: set[type[Event]] = set()
         self._breaks = False
-        self._blank = ""
+        self._blank: str = ""
         self._last = False
         self.reasoning = False
         self.calls = 0
@@ -127,6 +127,9 @@ class HarmonyParser:
     def _show(self, text: str, events: list[Event]) -> None:
         """Messages of one kind are separated by an empty line; blanks at an end are left out."""
         kind = ReasoningDelta if self.reasoning else TextDelta
+        if self.reasoning and not self._breaks and not text.strip(BLANK):
+            self._blank += text
+            return
         text, self._blank = self._blank + text, ""
         if self._breaks:
             text = text.lstrip(BLANK)

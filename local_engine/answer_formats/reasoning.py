@@ -86,6 +86,7 @@ class ReasoningSplit:
         self._opens = (marks.open, *marks.also)
         self._ends = ends
         self._buffer = ""
+        self._blank = 0  # characters at the beginning of the buffer that are known to be blank
         self._begins = True
         self.inside = opened
         self._before = True
@@ -123,13 +124,15 @@ class ReasoningSplit:
 
     def _begun(self) -> bool:
         """True once it is known whether the answer begins with a mark."""
-        text = self._buffer.lstrip(BLANK)
+        blank, self._blank = self._blank, 0
+        text = self._buffer[blank:].lstrip(BLANK)
         opened = next((one for one in self._opens if text.startswith(one)), None)
         if opened is not None:
             self._buffer = text[len(opened) :]
             self.inside = True
             self._assumed = False
         elif any(one.startswith(text) for one in self._opens):
+            self._blank = len(self._buffer) - len(text)
             return False
         elif not self.inside:
             self._begins = False
@@ -139,12 +142,15 @@ class ReasoningSplit:
 
     def _thought(self) -> tuple[str, str]:
         text = self._buffer.lstrip(BLANK) if self._begins else self._buffer
+        blank, self._blank = self._blank, 0
         stops = (self._marks.close, *self._ends)
-        found = [(at, stop) for stop in stops if (at := text.find(stop)) >= 0]
+        found = [(at, stop) for stop in stops if (at := text.find(stop, blank)) >= 0]
         if not found:
-            held = max(overlap(text, stop) for stop in stops)
-            shown = text[: len(text) - held].rstrip(BLANK)
+            end = len(text) - max(overlap(text, stop) for stop in stops)
+            seen = text[blank:end].rstrip(BLANK)
+            shown = text[: blank + len(seen)] if seen else ""
             self._buffer = text[len(shown) :]
+            self._blank = 0 if self._begins else end - len(shown)
             self._begins = self._begins and not shown
             return shown, ""
         at, stop = min(found)

@@ -9,6 +9,7 @@ from msgspec import Raw, Struct
 from local_engine.answer_formats.call_parser import ToolCallParser
 from local_engine.answer_formats.calls import Functions
 from local_engine.answer_formats.catalogue import format_of
+from local_engine.answer_formats.reasoning import ReasoningSplit, Thinking
 from local_engine.answer_formats.typed_values import kinds_of, typed
 from schemas.events import TextDelta, ToolDelta
 from tests.local_engine.answer_formats.published import PUBLISHED
@@ -310,6 +311,20 @@ def test_an_answer_in_a_loop_is_read_in_time_that_grows_with_its_length(name: st
     read(Near(format=format, answer=answer), *pieces)
 
     assert time.process_time() - begun < 2
+
+
+@pytest.mark.parametrize("answer", ["\n" * LOOP, "<think>a" + "\n" * LOOP])
+def test_reasoning_in_a_loop_is_read_in_time_that_grows_with_its_length(answer: str) -> None:
+    split = ReasoningSplit(Thinking(open="<think>", close="</think>"), opened=False)
+
+    begun = time.process_time()
+    pairs = [split.feed(answer[at : at + 4]) for at in range(0, len(answer), 4)]
+    pairs += [split.feed("b </think>c"), split.close()]
+
+    assert time.process_time() - begun < 2
+    whole = ("".join(thought for thought, _ in pairs), "".join(said for _, said in pairs))
+    blanks = "\n" * LOOP
+    assert whole == ((f"a{blanks}b", "c") if "a" in answer else ("", f"{blanks}b </think>c"))
 
 
 def test_schemas_that_refer_to_themselves_in_many_alternatives_are_read_once() -> None:
