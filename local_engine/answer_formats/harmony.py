@@ -79,6 +79,7 @@ class HarmonyParser:
                 self._buffer = ""
                 return False
             self._header = self._first = False  # no channel: plain text
+            self._searched = 1 if text.startswith(("<|start|>", CHANNEL)) else 0
             return True
         header, self._buffer = text[:at], text[at + len(MESSAGE) :]
         if not header.strip() and self._first:

@@ -9,6 +9,7 @@ from msgspec import Raw, Struct
 from local_engine.answer_formats.call_parser import ToolCallParser
 from local_engine.answer_formats.calls import Functions
 from local_engine.answer_formats.catalogue import format_of
+from local_engine.answer_formats.harmony import HarmonyParser
 from local_engine.answer_formats.reasoning import ReasoningSplit, Thinking
 from local_engine.answer_formats.typed_values import kinds_of, typed
 from schemas.events import TextDelta, ToolDelta
@@ -325,6 +326,15 @@ def test_reasoning_in_a_loop_is_read_in_time_that_grows_with_its_length(answer: 
     whole = ("".join(thought for thought, _ in pairs), "".join(said for _, said in pairs))
     blanks = "\n" * LOOP
     assert whole == ((f"a{blanks}b", "c") if "a" in answer else ("", f"{blanks}b </think>c"))
+
+
+@pytest.mark.parametrize("mark", ["<|channel|>", "<|start|>"])
+def test_harmony_s_marks_in_a_loop_end(mark: str) -> None:
+    parser = HarmonyParser(FUNCTIONS, tools=True, index=0, begun=False)
+
+    events = [event for _ in range(500) for event in parser.feed(mark)] + parser.close()
+
+    assert mark in "".join(event.text for event in events if isinstance(event, TextDelta))
 
 
 def test_schemas_that_refer_to_themselves_in_many_alternatives_are_read_once() -> None:
