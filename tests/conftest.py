@@ -36,7 +36,7 @@ os.environ["DO_NOT_TRACK"] = "true"  # mlflow, a client in some tests, reports i
 for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
     os.environ.pop(name, None)  # the gateway warns of them
 
-EXAMPLES = int(os.environ.get("STROWGER_EXAMPLES", "30"))
+EXAMPLES = int(os.environ.get("STROWGER_EXAMPLES", "20"))
 """Examples of a property that names no number of its own; `make nightly-properties` has more."""
 
 settings.register_profile(
@@ -51,7 +51,7 @@ settings.register_profile(
         HealthCheck.data_too_large,
     ],
 )
-settings.register_profile("fast", settings.get_profile("steady"), max_examples=20)
+settings.register_profile("fast", settings.get_profile("steady"), max_examples=12)
 settings.register_profile("drawn", settings.get_profile("steady"), derandomize=False)
 settings.load_profile("steady")
 """The code decides, and neither how busy the machine is nor what is drawn today: a property has the

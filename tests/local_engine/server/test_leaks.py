@@ -31,7 +31,7 @@ GROWTH_BYTES = 48 << 20
 limit (docs/operations.md); a leak of a hundred kilobytes per request would be more."""
 
 
-@pytest.mark.parametrize("requests", [320, pytest.param(1000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("requests", [160, pytest.param(1000, marks=pytest.mark.nightly)])
 async def test_mixed_requests_leave_pages_answers_and_memory_as_they_were(
     folder: Folder, requests: int
 ) -> None:
