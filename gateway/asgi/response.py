@@ -110,7 +110,7 @@ class ResponseWriter:
     async def error(self, error: GatewayError, body: bytes) -> None:
         """Send the error's status and envelope, and whether the client should retry.
 
-        That the gateway has retried is no reason against it: clients go on for longer.
+        The gateway's own retries do not count against it: clients retry for longer.
         """
         extra: Headers = []
         if error.retry_after is not None:

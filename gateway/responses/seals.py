@@ -108,7 +108,7 @@ class Seals:
     async def _read(self) -> None:
         """Set the time of the try at its end: until then, other answers wait for its keys.
 
-        One that its client gave up is no try: the next answer reads at once.
+        A read that ends because its client left does not count: the next answer reads at once.
         """
         loop = asyncio.get_running_loop()
         if self._cipher is None:

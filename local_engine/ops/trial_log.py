@@ -1,4 +1,4 @@
-"""The results of the trials at start, for the table of `strowger doctor --engine`.
+"""Results of the trials at start, for the table of `strowger doctor --engine`.
 
 A start compares kernels, the sampler and the whole model with torch's or transformers' own
 results, each in its own place. While `recorded` is active, each of them adds a row here.

@@ -97,7 +97,7 @@ def _name_tokens(
     """Take the begin and end tokens from the class, as for GPT-2, whose files name none."""
     try:
         defaults = named()
-    except Exception:  # noqa: BLE001  the class does not fit the file, and its names are no matter
+    except Exception:  # noqa: BLE001  the class may not fit the file; the tokens stay as they are
         return
     known = found.get_vocab()
     for role in ("bos_token", "eos_token"):
