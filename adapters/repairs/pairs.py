@@ -58,6 +58,8 @@ def _is_paired(messages: Sequence[Message]) -> bool:
             return False
         elif one.tool_calls:
             waiting = {call.id for call in one.tool_calls}
+            if len(waiting) != len(one.tool_calls):  # two calls with one id need two results
+                return False
     return not waiting
 
 

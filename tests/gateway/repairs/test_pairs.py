@@ -99,6 +99,19 @@ async def test_paired_calls_are_sent_as_they_are(rig: Rig, surface: str) -> None
     assert repairs(answer) == []
 
 
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_two_calls_with_one_id_need_two_results(rig: Rig, surface: str) -> None:
+    turns = ["hi", [A, A], (A, "r"), "go on"]
+    answer = await converse(rig, surface, "openai", turns)
+
+    assert answer.status_code == 200, answer.text
+    assert calls_and_results(rig.sent)[2:] == [
+        f"result {A} r",
+        f"result {A} {INTERRUPTED}",
+        "user go on",
+    ]
+
+
 _ids = st.sampled_from(["a", "b", "c"])
 _turns = st.one_of(
     st.text("xy", min_size=1, max_size=2).map(lambda text: Message(role="user", content=text)),
