@@ -6,7 +6,8 @@ of one key come one after another, in PostgreSQL too, and those of different key
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -80,6 +81,30 @@ class StoredConversation(Struct, frozen=True, kw_only=True, gc=False):
     too_long: bool = False
 
 
+class StoredChain:
+    """The responses of one conversation, oldest first, of which `read` returns one at a time.
+
+    ids: those that are stored; empty if there are more than MOST_ROWS. sizes: bytes of the items
+    of each.
+    """
+
+    def __init__(self, session: Session, key: str, rows: Sequence[tuple[str, int]]) -> None:
+        self.ids = [id for id, _ in rows]
+        self.sizes = [size for _, size in rows]
+        self._session = session
+        self._key = key
+
+    def read(self, place: int) -> StoredTurn:
+        """Return the items of one response. Blocks."""
+        rows = self._session.rows(
+            tuple[str, str, str],
+            "SELECT id, input, output FROM stored_responses WHERE key_name = ? AND id = ?",
+            self._key,
+            self.ids[place],
+        )
+        return [StoredTurn(id=one, input=given, output=made) for one, given, made in rows][0]
+
+
 class ResponseRows:
     """The stored responses in one database. Every method raises StoreUnavailable."""
 
@@ -111,20 +136,37 @@ class ResponseRows:
             found = _select(session, "key_name = ? AND id = ?", key, id)
         return found[0] if found else None
 
+    def resource(self, key: str, id: str) -> tuple[str, str] | None:
+        """Return the resource and the output of a response, as stored."""
+        sql = "SELECT resource, output FROM stored_responses WHERE key_name = ? AND id = ?"
+        with self._database.reading() as session:
+            found = session.rows(tuple[str, str], sql, key, id)
+        return found[0] if found else None
+
+    def exists(self, key: str, id: str) -> bool:
+        sql = "SELECT COUNT(*) FROM stored_responses WHERE id = ? AND key_name = ?"
+        with self._database.reading() as session:
+            return session.rows(tuple[int], sql, id, key)[0][0] > 0
+
+    @contextmanager
+    def chain(self, key: str, id: str) -> Generator[StoredChain | None]:
+        """Yield what leads to a response, to be read in pieces within the block.
+
+        `None` if the key has no such response.
+        """
+        with self._database.reading() as session:
+            found = _links(session, key, id)
+            few = found if len(found) <= MOST_ROWS else []
+            rows = [(one, size) for one, _, size in reversed(few)]
+            yield StoredChain(session, key, rows) if found else None
+
     def conversation(self, key: str, id: str, most_bytes: int) -> StoredConversation | None:
         """Return what leads to a response, and the response. `None` if the key has none such.
 
         most_bytes: of all items together.
         """
         with self._database.reading() as session:
-            found = session.rows(
-                tuple[str, str, int],
-                f"{_CHAIN} SELECT id, previous, bytes FROM chain ORDER BY depth",
-                id,
-                key,
-                key,
-                MOST_ROWS,
-            )
+            found = _links(session, key, id)
             if not found:
                 return None
             if len(found) > MOST_ROWS or sum(size for _, _, size in found) > most_bytes:
@@ -191,6 +233,22 @@ class ResponseRows:
             removed += sum(self.remove(key, ids) for key, ids in by_key.items())
             if len(old) < _BATCH_ROWS:
                 return removed
+
+
+def _links(session: Session, key: str, id: str) -> list[tuple[str, str, int]]:
+    """Return id, previous and bytes of a response and of those that it continues, it first.
+
+    One more than MOST_ROWS if there are more. The index stored_responses_chain has all of it, so
+    that no items are read: SQLite stores these columns behind them.
+    """
+    return session.rows(
+        tuple[str, str, int],
+        f"{_CHAIN} SELECT id, previous, bytes FROM chain ORDER BY depth",
+        id,
+        key,
+        key,
+        MOST_ROWS,
+    )
 
 
 def _add(session: Session, row: StoredResponse, most_bytes: int) -> bool:

@@ -272,6 +272,10 @@ _END_USERS = (
 _SEALING_KEYS = (
     "CREATE TABLE sealing_keys (secret {text} PRIMARY KEY, created DOUBLE PRECISION NOT NULL)",
 )
+_CHAINS = (
+    """CREATE INDEX stored_responses_chain
+        ON stored_responses (id, key_name, previous, item_bytes, bytes)""",
+)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _FIRST,
     _COURSES,
@@ -293,6 +297,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _PAYLOADS,
     _END_USERS,
     _SEALING_KEYS,
+    _CHAINS,
 )
 """Entry n migrates version n to n + 1; a released migration never changes."""
 
