@@ -11,7 +11,7 @@ BENCHMARKS = {
     "benchmarks.experiment_overhead": "routing, breaker, experiment and recording",
     "benchmarks.guardrails": "50 patterns over 1,000 tokens, whole and streamed",
     "benchmarks.request_instructions": "instructions per request, from socket to socket",
-    "benchmarks.isolation": "what one hostile client costs the others",
+    "benchmarks.isolation": "what one hostile client or backend costs the others",
     "benchmarks.fleet": "gateways and replicas in virtual time",
     "benchmarks.capacity": "records per second into a database, memory per stream",
     "benchmarks.redis_delay": "latency that a healthy, hanging or missing Redis adds",

@@ -1,0 +1,1 @@
+"""Effect of one hostile client or backend on the other clients."""
