@@ -15,6 +15,7 @@ from gateway.config.schema.auth import Auth, Key, Team
 from gateway.issued_keys.secret import judged
 from gateway.store.key_rows import IssuedKey, KeySecret
 from schemas.errors import Forbidden, Throttled, Unauthenticated
+from schemas.holdings import ANONYMOUS, Holder
 
 if TYPE_CHECKING:
     from litestar.types import Scope
@@ -29,6 +30,7 @@ class Caller(Struct, frozen=True, kw_only=True):
 
     team: its team, "" for none. team_models: of the team, if they are limited; both lists apply.
     user: of an issued key or a token. tags: of a key, for reports of usage. plan: of a token.
+    holder: as what is scarce is shared out; ANONYMOUS for the only key, which nothing bounds.
     """
 
     name: str = ""
@@ -39,6 +41,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     user: str = ""
     tags: tuple[str, ...] = ()
     plan: str = ""
+    holder: Holder = ANONYMOUS
 
     def may_use(self, *names: str) -> bool:
         """Return whether the key may use any of the names (the requested one, the model's own)."""
@@ -168,6 +171,9 @@ class Keyring:
 
     def rebuild(self) -> None:
         """See Follower. A key of the file wins over an issued one of the same name."""
+        names = {key.name for key in (*self._auth.keys, *self._issued.keys)}
+        several = len(names) > 1 or self._tokens is not None
+        self.several = not self._open and several
         entries = list(self._of_issued())
         entries += [
             _Entry(
@@ -179,8 +185,6 @@ class Keyring:
         ]
         self._entries = {entry.digest[:8]: entry for entry in entries}
         self._by_name = {entry.caller.name: entry.caller for entry in entries}
-        several = len(self._by_name) > 1 or self._tokens is not None
-        self.several = not self._open and several
         self._seen = {}
 
     def forget_seen(self) -> None:
@@ -227,7 +231,11 @@ class Keyring:
             team=key.team or "",
             team_models=None if team is None or "*" in team.models else team.models,
             tags=key.tags,
+            holder=self._holder(key.name, key.team or ""),
         )
+
+    def _holder(self, name: str, team: str) -> Holder:
+        return Holder(name, team) if self.several else ANONYMOUS
 
     def _of_issued(self) -> Iterator[_Entry]:
         in_file = {key.name for key in self._auth.keys}
@@ -243,6 +251,7 @@ class Keyring:
                 team_models=None if team is None or "*" in team.models else team.models,
                 user=key.user,
                 tags=key.tags,
+                holder=self._holder(key.name, key.team),
             )
             networks = tuple(map(ip_network, key.allowed_networks))
             for secret in key.secrets:
@@ -332,14 +341,15 @@ def check_model(caller: Caller, model: str, route: str) -> None:
         raise Forbidden(f"the API key {caller.name!r} may not use the model {model!r}")
 
 
-def check_priority(caller: Caller, priority: object) -> None:
-    """Raise Forbidden for a priority more urgent (a smaller number) than the key's best."""
-    if isinstance(priority, int) and priority < caller.max_priority:
+def check_priority(caller: Caller, priority: int) -> int:
+    """Return the priority. Raise Forbidden if it is more urgent (smaller) than the key's best."""
+    if priority < caller.max_priority:
         raise Forbidden(
             f"priority: the API key {caller.name!r} may use priorities {caller.max_priority} to 5",
             param="priority",
             code="priority_not_allowed",
         )
+    return priority
 
 
 def _any_matches(names: tuple[str, ...], patterns: tuple[str, ...]) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from adapters.capabilities import sent_as, unsupported
 from gateway.access.auth import EVERYONE, Caller, check_model, check_priority
@@ -106,7 +106,7 @@ def explain(
     seen = _with_route(seen, planner, route, request, facts)
     try:
         check_model(caller, request.model, route.name)
-        if not isinstance(request, EmbeddingsRequest):
+        if not isinstance(request, EmbeddingsRequest) and request.priority is not UNSET:
             check_priority(caller, request.priority)
         planned, groups = _planned(planner, route, request, facts)
     except (InvalidRequest, Unavailable) as exc:

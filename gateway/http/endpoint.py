@@ -160,7 +160,7 @@ class Endpoint:
             await delay_wrong_key(gateway.wrong_keys, scope, runtime.clients)
             raise
         record.caller, record.team, record.user = caller.name, caller.team, caller.user
-        record.tags, record.plan = caller.tags, caller.plan
+        record.tags, record.plan, record.holder = caller.tags, caller.plan, caller.holder
         check_type(exchange.fields.get(b"content-type", b""), self._surface.accepts)
         encoding = encoding_of(exchange.fields, ENCODINGS)
         held = gateway.shares.hold(
@@ -181,7 +181,7 @@ class Endpoint:
             record.route = route.name
             if type(request) is not EmbeddingsRequest:  # `isinstance` takes 7 times as long: ADR 16
                 if request.priority is not UNSET:
-                    check_priority(caller, request.priority)
+                    record.level = check_priority(caller, request.priority)
                 record.stream = request.stream
             if gateway.limits.any or gateway.budgets.any:
                 reserved = reserve_now(gateway, runtime, record, request, route, response, at)

@@ -89,6 +89,8 @@ async def _count(
         deadline=record.started + plan.deadline_s,
         request_id=record.request_id,
         tenant=record.caller,
+        holder=record.holder,
+        level=record.level,
         large=record.large,
         trace=None if record.trace is None else record.trace.start_attempt(at),
         pool=b"" if pool is None else pool.lines(request, candidate.request, record),

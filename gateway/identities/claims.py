@@ -9,6 +9,7 @@ from gateway.access.issued_keys import instant
 from gateway.config.schema.auth import Team
 from gateway.config.schema.identities import Issuer
 from gateway.identities.refusals import EarlyToken, ExpiredToken, TokenNotAllowed, WrongToken
+from schemas.holdings import Holder
 
 Claims = Mapping[str, object]
 OfIssuer = TypeVar("OfIssuer")
@@ -71,14 +72,16 @@ def caller_of(
     paths = issuer.claims
     team = _team(claims, issuer, teams)
     team_models = None if team is None or "*" in team.models else team.models
+    name = f"{issuer.name}/{_text(claims, paths.name)}"
     return Caller(
-        name=f"{issuer.name}/{_text(claims, paths.name)}",
+        name=name,
         models=issuer.models if paths.models is None else _models(claims, paths.models),
         max_priority=_priority(claims, issuer),
         team="" if team is None else team.name,
         team_models=team_models,
         user="" if paths.user is None else _text(claims, paths.user),
         plan=_plan(claims, issuer, plans),
+        holder=Holder(name, "" if team is None else team.name),
     )
 
 

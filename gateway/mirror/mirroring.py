@@ -23,6 +23,7 @@ from gateway.store.rows import AttemptRow
 from gateway.telemetry.mirror_log_entry import MirrorLogEntry
 from schemas.answers import Answer, Embeddings
 from schemas.errors import GatewayError, InvalidRequest
+from schemas.holdings import LEVEL, Holder
 from schemas.requests import EmbeddingsRequest, Request
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 MAX_IN_FLIGHT = 32
 """Maximum number of copies in flight in one process; further ones are shed."""
+
+COPIES = Holder("\0mirror")
+"""Copies take turns as one key of their own, which no client has, behind all clients' requests."""
 
 ONCE = RetryRule(attempts=1)
 
@@ -104,19 +108,7 @@ class Mirrors:
         real: Answer | Embeddings,
         runtime: Runtime,
     ) -> None:
-        shadow = RequestRecord(
-            request_id=record.request_id,
-            started=now(),
-            task=record.task,
-            attempts=[],
-            caller=record.caller,
-            team=record.team,
-            user=record.user,
-            client_headers=record.client_headers,
-            requested_tier=record.requested_tier,
-        )
-        if record.trace is not None:
-            shadow.trace = record.trace.of_mirror()
+        shadow = _shadow(record)
         comparison: Comparison | None = None
         reason = ""
         try:
@@ -155,6 +147,26 @@ class Mirrors:
                 self._on_mirrored(line, _charged(row, record))
             if self.tracing is not None:
                 self.tracing.add_mirrored(shadow, time.time() - now())
+
+
+def _shadow(record: RequestRecord) -> RequestRecord:
+    """Begin the record of the copy of a request."""
+    shadow = RequestRecord(
+        request_id=record.request_id,
+        started=now(),
+        task=record.task,
+        attempts=[],
+        caller=record.caller,
+        holder=COPIES,
+        level=LEVEL + 1,
+        team=record.team,
+        user=record.user,
+        client_headers=record.client_headers,
+        requested_tier=record.requested_tier,
+    )
+    if record.trace is not None:
+        shadow.trace = record.trace.of_mirror()
+    return shadow
 
 
 def _charged(row: AttemptRow, record: RequestRecord) -> AttemptRow:

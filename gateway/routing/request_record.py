@@ -18,6 +18,7 @@ from gateway.trace_context import RequestTrace
 from gateway.upstream.drawn_tokens import DrawnTokens
 from schemas.errors import GatewayError
 from schemas.events import Usage
+from schemas.holdings import ANONYMOUS, LEVEL, Holder
 
 _UUID_BITS = 0x7 << 76 | 0b10 << 62
 """The version and the variant of a UUIDv7."""
@@ -124,6 +125,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     findings: of guardrails, as GUARDRAIL/RULE:ACTION, without content.
     cache:   `None` if neither side asked for an answer from the cache.
     drawn:   of the current attempt; `None` unless its stream can be continued.
+    holder, level: of the caller and of the request, as what is scarce is shared out.
     end_user: of the client, as its account is named; "" unless a limit or a budget needs it.
     spender: the same, "" unless a budget needs it.
     client_headers: names in lower case; () unless a backend has a `pool`.
@@ -142,6 +144,8 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     user: str = ""
     end_user: str = ""
     spender: str = ""
+    holder: Holder = ANONYMOUS
+    level: int = LEVEL
     plan: str = ""
     tags: tuple[str, ...] = ()
     budget: str = ""

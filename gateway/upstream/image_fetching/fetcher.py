@@ -10,8 +10,9 @@ import httpx
 from msgspec import Struct
 
 from gateway.config.schema.connection import Fetch
+from gateway.fair_slots import FairSlots
 from gateway.upstream.image_fetching.allowed_addresses import AllowedAddresses, literal
-from gateway.upstream.image_fetching.budget import ByteMeter, FairSlots
+from gateway.upstream.image_fetching.byte_meter import ByteMeter
 from gateway.upstream.image_fetching.image import Image
 from schemas.errors import InvalidConfig, InvalidRequest
 

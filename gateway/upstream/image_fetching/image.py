@@ -4,7 +4,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from gateway.upstream.image_fetching.budget import ByteMeter, FairSlots
+from gateway.fair_slots import FairSlots
+from gateway.upstream.image_fetching.byte_meter import ByteMeter
 
 
 class Image(Struct, frozen=True, kw_only=True):

@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from gateway.clock import now
 from gateway.eventloop.inline_task import in_task
-from gateway.trace_context import AttemptTrace
 from gateway.upstream.base import Call, Upstream
-from gateway.upstream.image_fetching.budget import ByteMeter
+from gateway.upstream.image_fetching.byte_meter import ByteMeter
 from gateway.upstream.image_fetching.image import Image, ImageSource
 from schemas.answers import Embeddings
 from schemas.errors import DeadlineExceeded, GatewayError, InvalidRequest
@@ -73,21 +72,21 @@ class ImageFetching:
         """Reserve memory for the maximum first, then keep what the images use until the answer
         ends."""
         await in_task()
-        memory, tenant = self._fetcher.memory, call.tenant
-        claimed = memory.bounded(tenant, self._fetcher.max_bytes)
+        memory, holder = self._fetcher.memory, call.holder
+        claimed = memory.bounded(holder, self._fetcher.max_bytes)
         try:
             async with asyncio.timeout_at(call.deadline):
-                await memory.acquire(tenant, claimed)
+                await memory.acquire(holder, claimed, level=call.level)
         except TimeoutError as exc:
             raise DeadlineExceeded("the request's deadline has passed") from exc
         try:
             meter = ByteMeter(claimed)
             try:
                 async with asyncio.timeout_at(call.deadline):
-                    fetched = await self._fetch(images, meter, tenant, call.trace)
+                    fetched = await self._fetch(images, meter, call)
             except TimeoutError as exc:
                 raise DeadlineExceeded("the request's deadline has passed") from exc
-            memory.release(tenant, claimed - meter.used)
+            memory.release(holder, claimed - meter.used)
             claimed = meter.used
             messages = tuple(
                 _with_parts(message, at, fetched) for at, message in enumerate(request.messages)
@@ -97,14 +96,13 @@ class ImageFetching:
                 async for batch in source:
                     yield batch
         finally:
-            memory.release(tenant, claimed)
+            memory.release(holder, claimed)
 
     async def _fetch(
         self,
         images: dict[_Place, ImagePart],
         meter: ByteMeter,
-        tenant: str,
-        trace: AttemptTrace | None,
+        call: Call,
     ) -> dict[_Place, ImagePart]:
         """Fetch a few at a time, each URL once; the first failure cancels the others."""
         places: dict[str, list[_Place]] = {}
@@ -115,7 +113,7 @@ class ImageFetching:
 
         async def line() -> None:
             for url, named in left:
-                async with self._fetcher.lines.holding(tenant, 1):
+                async with self._fetcher.lines.holding(call.holder, level=call.level):
                     started, error = now(), "cancelled"
                     try:
                         image = await self._fetcher.image(url, named[0].where, meter)
@@ -124,8 +122,8 @@ class ImageFetching:
                         error = exc.code
                         raise
                     finally:
-                        if trace is not None:
-                            trace.fetched(started, now(), error)
+                        if call.trace is not None:
+                            call.trace.fetched(started, now(), error)
                 inline = _data_uri(image)
                 for place in named:
                     found[place] = replace(images[place], url=inline, raw=UNSET)

@@ -9,7 +9,7 @@ import pytest
 import trustme
 
 from gateway.config.schema.connection import Fetch
-from gateway.upstream.image_fetching.budget import ByteMeter
+from gateway.upstream.image_fetching.byte_meter import ByteMeter
 from gateway.upstream.image_fetching.fetcher import ImageFetcher
 from schemas.errors import InvalidConfig, InvalidRequest
 from tests.stand_ins.doubles import Peer, RawServer, Script, answering, raw_server, sized
