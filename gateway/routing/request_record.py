@@ -121,11 +121,11 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     refusal: the gateway's own error message if no backend was asked.
     certificate: of the client, its subject. team, user, plan, tags: of the
              caller.
+    holder, level: of the caller and of the request, as what is scarce is shared out.
     trace:   `None` if requests are not traced. payload: `None` if it is not logged.
     findings: of guardrails, as GUARDRAIL/RULE:ACTION, without content.
     cache:   `None` if neither side asked for an answer from the cache.
     drawn:   of the current attempt; `None` unless its stream can be continued.
-    holder, level: of the caller and of the request, as what is scarce is shared out.
     end_user: of the client, as its account is named; "" unless a limit or a budget needs it.
     spender: the same, "" unless a budget needs it.
     client_headers: names in lower case; () unless a backend has a `pool`.
@@ -140,12 +140,12 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     large: bool = False
     route: str = ""
     caller: str = ""
+    holder: Holder = ANONYMOUS
+    level: int = LEVEL
     team: str = ""
     user: str = ""
     end_user: str = ""
     spender: str = ""
-    holder: Holder = ANONYMOUS
-    level: int = LEVEL
     plan: str = ""
     tags: tuple[str, ...] = ()
     budget: str = ""

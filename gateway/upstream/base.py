@@ -10,8 +10,8 @@ from gateway.trace_context import AttemptTrace
 from gateway.upstream.drawn_tokens import DrawnTokens
 from schemas.answers import Embeddings
 from schemas.events import Event
-from schemas.plain_answer import PlainAnswer
 from schemas.holdings import ANONYMOUS, LEVEL, Holder
+from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
 
 
@@ -22,9 +22,9 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     deadline:   loop time at which the whole request ends, whatever the attempt does.
     request_id: the gateway's id, for logs and for the engine.
     tenant:     the key's name, "" without keys; salts the local prefix cache.
-    begun:      loop time at which the attempt began, if it needs several calls; else `None`.
     holder:     the key and its team, as what is scarce is shared out between them.
     level:      1 (most urgent) to 5, for queues.
+    begun:      loop time at which the attempt began, if it needs several calls; else `None`.
     large:      the request has a large body: encode it in a thread, not on the event loop.
     longest_prompt: a prompt of more tokens certainly exceeds the model; `None` if unknown. For
                 upstreams that count the tokens exactly.
@@ -38,10 +38,10 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     deadline: float
     request_id: str
     tenant: str = ""
-    begun: float | None = None
-    large: bool = False
     holder: Holder = ANONYMOUS
     level: int = LEVEL
+    begun: float | None = None
+    large: bool = False
     longest_prompt: int | None = None
     trace: AttemptTrace | None = None
     drawn: DrawnTokens | None = None
