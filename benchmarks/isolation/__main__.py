@@ -6,10 +6,10 @@ Per attack, a gateway as the row needs it (benchmarks/isolation/rows.py), and tw
 keys. The victim sends small requests continuously; the attack uses another key, from its own
 process. Reports per attack: the longest times of a victim's request (or of its stream's first
 token) and of a `GET /healthz`, the maximum growth of the gateway's and its engine's memory, the
-backends that answered the victim, and the answers that the attacker got. Exits with 1 if the victim waits for longer than
-promised, is rejected or is answered by another backend, if a circuit opens, if an attack takes more
-memory than promised, or if the log has a traceback. `--code` runs another checkout of the project
-instead. Uses only loopback, and every attack ends without intervention.
+backends that answered the victim, and the answers that the attacker got. Exits with 1 if the victim
+waits for longer than promised, is rejected or is answered by another backend, if a circuit opens,
+if an attack takes more memory than promised, or if the log has a traceback. `--code` runs another
+checkout of the project instead. Uses only loopback, and every attack ends without intervention.
 """
 
 import argparse
