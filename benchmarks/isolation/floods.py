@@ -17,7 +17,7 @@ def _slow(count: int, **fields: object) -> list[Pieces]:
 
 
 def _answers(count: int, **fields: object) -> list[Pieces]:
-    return [attack(chat("Tell me a story", "chat", **{**_LONG, **fields}))] * count
+    return [attack(chat("Write a story", "chat", **{**_LONG, **fields}))] * count
 
 
 def _pages() -> list[Pieces]:
