@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from gateway.eventloop.inline_task import in_task
 from schemas.fair_share import FairShare
 from schemas.holdings import LEVEL, Holder
 
@@ -34,6 +35,11 @@ class FairSlots:
         """Return how many of `amount` slots the key may ever hold."""
         return self._shares.bounded(holder, amount)
 
+    def at_bound(self, holder: Holder) -> bool:
+        """Return whether the key holds all that it may hold, while others may hold more."""
+        holdings = self._shares.holdings
+        return holdings.free > 0 and not holdings.within_bound(holder, 1)
+
     def take(self, holder: Holder, amount: int = 1) -> bool:
         """Hold slots now, or return false. amount: at most `bounded(holder, amount)`."""
         return self._shares.take(holder, amount)
@@ -48,6 +54,7 @@ class FairSlots:
         """
         if self._shares.take(holder, amount):
             return
+        await in_task()
         async with asyncio.timeout_at(by):
             await self._queue(holder, amount, level)
 

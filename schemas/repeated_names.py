@@ -5,6 +5,7 @@ backends; some read the first. A cache or a guardrail has then read another valu
 """
 
 import json
+from collections import Counter
 from typing import Final, cast
 
 import msgspec
@@ -39,8 +40,8 @@ def repeated_name(encoded: bytes) -> str | None:
     def read(pairs: list[tuple[str, object]]) -> dict[str, object]:
         fields = dict(pairs)
         if len(fields) < len(pairs) and not repeated:
-            names = [name for name, _ in pairs]
-            repeated.append(next(name for name in names if names.count(name) > 1))
+            counts = Counter(name for name, _ in pairs)
+            repeated.append(next(name for name, count in counts.items() if count > 1))
         return fields
 
     cast("object", json.loads(encoded, object_pairs_hook=read, parse_int=str, parse_float=str))

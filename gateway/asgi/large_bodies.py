@@ -1,61 +1,66 @@
-"""Process large bodies in threads: a few at a time, and one at a time per API key."""
+"""Work on large bodies in threads: one at a time for all, in turns of teams and their keys.
+
+Python code in several threads competes for the interpreter lock, so more threads make nothing
+faster; they only make the event loop wait longer for the lock. Bodies up to SMALL have a thread of
+their own, so that a chat of 100 KB never waits for another key's 20 MB.
+"""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeVar
+
+from gateway.fair_slots import FairSlots
+from schemas.holdings import Holder
 
 T = TypeVar("T")
 
-AT_ONCE: Final = 2
-"""Large bodies at a time per process: more would only compete for the interpreter lock."""
-
-
-class _Line:
-    """The queue of one key. waiting: requests in the queue, including the one that is running."""
-
-    __slots__ = ("lock", "waiting")
-
-    def __init__(self) -> None:
-        self.lock = asyncio.Lock()
-        self.waiting = 0
+SMALL: Final = 1024 * 1024
+"""Bytes of a body whose work takes some 10 ms, so that another may wait for it."""
 
 
 class LargeBodyQueue:
-    """Queue large bodies per key, so that one key's bodies never delay another key's."""
+    """Each call is a turn of its own, so that others come between the steps of a long body."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, _Line] = {}
-        self._free = asyncio.Semaphore(AT_ONCE)
-        self._threads: ThreadPoolExecutor | None = None
+        self._small = _Lane("small-body")
+        self._large = _Lane("large-body")
+        self._inflating = FairSlots(1)
 
-    @asynccontextmanager
-    async def slot(self, key: str) -> AsyncGenerator[None]:
-        """Wait for earlier bodies of the same key, then for one of AT_ONCE slots."""
-        line = self._lines.setdefault(key, _Line())
-        line.waiting += 1
-        try:
-            async with line.lock, self._free:
-                yield
-        finally:
-            line.waiting -= 1
-            if not line.waiting:
-                del self._lines[key]
+    async def run(self, call: Callable[[], T], holder: Holder, size: int) -> T:
+        """Run `call` in a thread when it is the key's turn, and return its result.
 
-    async def run(self, call: Callable[[], T]) -> T:
-        """Run `call` in a thread and return its result; call it inside `turn`.
-
-        A thread cannot be stopped: when cancelled, this waits for the thread to finish, so that
-        the slot is released only when the work is over.
+        size: bytes that it works on. A thread cannot be stopped: when cancelled, this waits for it
+        to finish, so that the turn is over only when the work is.
         """
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="large-body")
-        done = asyncio.get_running_loop().run_in_executor(self._threads, call)
-        try:
-            return await asyncio.shield(done)
-        except asyncio.CancelledError:
-            await asyncio.wait({done})
-            if not done.cancelled():
-                done.exception()
-            raise
+        lane = self._small if size <= SMALL else self._large
+        return await lane.run(call, holder)
+
+    def inflating(self, holder: Holder) -> AbstractAsyncContextManager[None]:
+        """Hold the place of the body that the event loop decompresses, in pieces."""
+        return self._inflating.holding(holder)
+
+
+class _Lane:
+    """One thread and its queue. The thread starts with the first call."""
+
+    __slots__ = ("_name", "_slots", "_thread")
+
+    def __init__(self, name: str) -> None:
+        self._slots = FairSlots(1)
+        self._name = name
+        self._thread: ThreadPoolExecutor | None = None
+
+    async def run(self, call: Callable[[], T], holder: Holder) -> T:
+        async with self._slots.holding(holder):
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, thread_name_prefix=self._name)
+            done = asyncio.get_running_loop().run_in_executor(self._thread, call)
+            try:
+                return await asyncio.shield(done)
+            except asyncio.CancelledError:
+                await asyncio.wait({done})
+                if not done.cancelled():
+                    done.exception()
+                raise

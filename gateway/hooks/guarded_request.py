@@ -4,11 +4,11 @@ import inspect
 from collections.abc import Mapping, Sequence
 
 from gateway.config.schema.guardrails import GuardrailConfig
+from gateway.hooks.answer_texts import mask_text
 from gateway.hooks.contract import AsyncHook, ClosingHook, Hook
 from gateway.hooks.counts import GuardCounts
 from gateway.hooks.guards import Rail, RequestGuards
 from gateway.hooks.input import guard_request
-from gateway.hooks.stream_guard import mask_text
 from gateway.hooks.streamed_answer import guard_events
 from gateway.hooks.whole_answer import guard_answer
 from gateway.limits.scope import covers, subject_of
@@ -23,12 +23,9 @@ class GuardedRequest(RequestGuards):
 
     __slots__ = ()
 
-    async def request(self, request: Request, *, large: bool) -> Request:
-        """Return the request as backends may receive it. large: it is examined in a thread.
-
-        Raises ContentBlocked, and InvalidRequest for what cannot be examined.
-        """
-        return await guard_request(self, request, large=large)
+    async def request(self, request: Request, size: int) -> Request:
+        """Return the request as backends may receive it. See guard_request."""
+        return await guard_request(self, request, size)
 
     def events(self, source: EventSource) -> EventSource:
         """Return the events as the client may receive them. Closing it closes the source."""

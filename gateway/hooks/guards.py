@@ -1,6 +1,7 @@
 """The guardrails that apply to one request: how their hooks are called, and what they find."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Final, Protocol, TypeVar, cast
 
 from msgspec import Struct
@@ -21,11 +22,17 @@ from schemas.errors import ContentBlocked
 _T = TypeVar("_T")
 _A = TypeVar("_A")
 
+ANSWER: Final = "answer"
+"""The place of what is found in an answer."""
+
 DIRECT: Final = 64 * 1024
 """Characters of a text that is examined in the event loop; a longer one is examined in a thread."""
 
-Offload = Callable[[Callable[[], object]], Awaitable[object]]
-"""Runs a call in a thread, when it is its caller's turn."""
+Offload = Callable[[Callable[[], object], int], Awaitable[object]]
+"""Runs a call on so many characters in a thread, when it is its caller's turn."""
+
+Claim = Callable[[int], None]
+"""Claims bytes of memory until the end of the request. Raises Throttled, Unavailable."""
 
 
 class Rail(Struct, frozen=True, kw_only=True, eq=False):
@@ -50,6 +57,7 @@ class RequestGuards:
     """
 
     __slots__ = (
+        "_claim",
         "_counts",
         "_generation",
         "_offload",
@@ -67,6 +75,7 @@ class RequestGuards:
         self.findings: dict[str, None] = {}
         self._counts = counts
         self._seen: set[tuple[str, str, str, str]] = set()
+        self._claim: Claim | None = None
         self._offload: Offload | None = None
         self._generation: Generation | None = None
 
@@ -75,9 +84,20 @@ class RequestGuards:
         """Whether something was masked or blocked so far, or could not be examined."""
         return any(not one.endswith(":monitor") for one in self.findings)
 
-    def offload_with(self, offload: Offload) -> None:
-        """Examine long texts in threads."""
-        self._offload = offload
+    def offload_with(self, offload: Offload, claim: Claim) -> None:
+        """Examine long texts in threads. claim: memory for what is decoded of them."""
+        self._offload, self._claim = offload, claim
+
+    def claim(self, size: int) -> None:
+        """Claim bytes of memory until the end of the request. Raises Throttled, Unavailable."""
+        if size and self._claim is not None:
+            self._claim(size)
+
+    async def run(self, call: Callable[[], _T], characters: int) -> _T:
+        """Return what a call returns; in a thread if it works on more than DIRECT characters."""
+        if characters <= DIRECT or self._offload is None:
+            return call()
+        return cast("_T", await self._offload(call, characters))
 
     def belong_to(self, generation: Generation) -> None:
         """Keep the hooks open for work in the background, which may outlive the request."""
@@ -90,10 +110,18 @@ class RequestGuards:
             generation.in_flight += 1
             task.add_done_callback(lambda _: _leave(generation))
 
-    def report(self, rail: Rail, place: str, rules: Sequence[str], *, blocks: bool = False) -> None:
+    def report(
+        self,
+        rail: Rail,
+        place: str,
+        rules: Sequence[str],
+        *,
+        blocks: bool = False,
+        why: str = "",
+    ) -> None:
         """Record findings, each rule once per place. Raises ContentBlocked if they end the request.
 
-        blocks: they also do so with the mode `mask`.
+        blocks: they also do so with the mode `mask`. why: added to the error's message.
         """
         mode = rail.settings.mode
         ends = bool(rules) and (mode == "block" or (blocks and mode == "mask"))
@@ -105,7 +133,7 @@ class RequestGuards:
                 self.findings[f"{rail.settings.name}/{rule}:{action}"] = None
                 self._counts.findings[rail.settings.name, place, action] += 1
         if ends:
-            raise _blocked(rail, place)
+            raise _blocked(rail, place, why)
 
     async def call(
         self,
@@ -121,14 +149,14 @@ class RequestGuards:
         closed.
         """
         try:
-            if characters > DIRECT and not rail.waits and self._offload is not None:
-                found = cast("_T", await self._offload(lambda: result_of_now(function, argument)))
+            if characters > DIRECT and not rail.waits:
+                whole = partial(result_of_now, function, argument)
+                found = cast("_T", await self.run(whole, characters))
             else:
                 found = await result_of(function, argument, rail.settings.timeout_s)
             return checked(found, argument)
         except HookFailed as exc:
-            self._counts.failure_log.add(rail.settings.name, exc)
-            self.failed(rail, place, exc.reason)
+            self.on_failure(rail, place, exc)
         return None
 
     def call_now(
@@ -142,12 +170,13 @@ class RequestGuards:
         try:
             return checked(result_at_once(function, argument), argument)
         except HookFailed as exc:
-            self._counts.failure_log.add(rail.settings.name, exc)
-            self.failed(rail, place, exc.reason)
+            self.on_failure(rail, place, exc)
         return None
 
-    def failed(self, rail: Rail, place: str, reason: str) -> None:
+    def on_failure(self, rail: Rail, place: str, failure: HookFailed) -> None:
         """Record that a hook failed. Raises ContentBlocked if `fail` is closed."""
+        reason = failure.reason
+        self._counts.failure_log.add(rail.settings.name, failure)
         self._counts.failures[rail.settings.name, reason] += 1
         self.findings[f"{rail.settings.name}/{reason}:failed"] = None
         if rail.enforces and rail.settings.fail == "closed":
@@ -162,5 +191,6 @@ def _leave(generation: Generation) -> None:
     generation.in_flight -= 1
 
 
-def _blocked(rail: Rail, place: str) -> ContentBlocked:
-    return ContentBlocked(f"the guardrail {rail.settings.name!r} blocked the {place}")
+def _blocked(rail: Rail, place: str, why: str) -> ContentBlocked:
+    reason = f": {why}" if why else ""
+    return ContentBlocked(f"the guardrail {rail.settings.name!r} blocked the {place}{reason}")

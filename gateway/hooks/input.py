@@ -1,35 +1,41 @@
 """Guardrails over the request."""
 
+from functools import partial
+
 import msgspec
 from msgspec import UNSET
 
 from gateway.hooks.contract import Edited, HookRefusal
-from gateway.hooks.guards import DIRECT, Rail, RequestGuards
-from gateway.hooks.request_text import has_tokens
+from gateway.hooks.guards import Rail, RequestGuards
+from gateway.hooks.request_text import has_tokens, measure_arguments
 from schemas.errors import InvalidRequest
+from schemas.measured_json import Meter, TooComplex
 from schemas.repeated_names import repeated_name
 from schemas.requests import EmbeddingsRequest, Request
 
 PLACE = "request"
 
 
-async def guard_request(guards: RequestGuards, request: Request, *, large: bool) -> Request:
+async def guard_request(guards: RequestGuards, request: Request, size: int) -> Request:
     """Return the request as backends may receive it.
 
-    large: it is examined in a thread. Raises ContentBlocked, and InvalidRequest for what cannot be
-    examined.
+    size: bytes of a large body, which is examined in a thread; 0 of any other. Raises
+    ContentBlocked, InvalidRequest for what cannot be examined, Throttled and Unavailable.
     """
     _refuse_unreadable(guards, request)
+    if any(rail.enforces for rail in guards.input):
+        meter = Meter()
+        await guards.run(partial(_check_forms, request, meter if size else None), size)
+        guards.claim(meter.weight.size + 2 * meter.size)
     for rail in guards.input:
         if rail.waits and not rail.enforces:
-            guards.in_background(_examine(guards, rail, request, large=large))
+            guards.in_background(_examine(guards, rail, request, size))
         else:
-            request = await _examine(guards, rail, request, large=large)
+            request = await _examine(guards, rail, request, size)
     return request
 
 
-async def _examine(guards: RequestGuards, rail: Rail, request: Request, *, large: bool) -> Request:
-    size = DIRECT + 1 if large else 0
+async def _examine(guards: RequestGuards, rail: Rail, request: Request, size: int) -> Request:
     found = await guards.call(rail, PLACE, rail.hook.before, request, size)
     if found is None or found is request:
         return request
@@ -58,8 +64,6 @@ def _refuse_unreadable(guards: RequestGuards, request: Request) -> None:
                     code="content_not_readable",
                 )
             guards.report(rail, PLACE, ("not_readable",))
-    elif any(rail.enforces for rail in guards.input):
-        _refuse_repeated_names(request)
     if isinstance(request, EmbeddingsRequest) or request.sampling.logprobs in (UNSET, None, False):
         return
     for rail in guards.output:
@@ -70,6 +74,25 @@ def _refuse_unreadable(guards: RequestGuards, request: Request) -> None:
                 param="logprobs",
                 code="content_not_readable",
             )
+
+
+def _check_forms(request: Request, meter: Meter | None) -> None:
+    """Raise InvalidRequest for JSON of which a guardrail would not see all, or too much.
+
+    meter: of a large request; a small one has too little to decode.
+    """
+    _refuse_repeated_names(request)
+    if meter is None:
+        return
+    try:
+        measure_arguments(request, meter)
+    except TooComplex as exc:
+        raise InvalidRequest(
+            f"a guardrail cannot examine the arguments of tool calls in this request: {exc.problem}"
+            "; shorten the arguments of earlier calls",
+            param="messages",
+            code="body_too_complex",
+        ) from None
 
 
 def _refuse_repeated_names(request: Request) -> None:

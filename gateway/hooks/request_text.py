@@ -9,6 +9,7 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from gateway.hooks.encoded_text import encoded_text
+from schemas.measured_json import Meter, NotJson, TooComplex, decoded
 from schemas.repeated_names import repeated_name
 from schemas.requests import (
     ChatRequest,
@@ -37,16 +38,22 @@ FREE: Final = frozenset("input arguments args metadata variables".split())  # no
 
 _MEDIA: Final = frozenset("url image_url file_url file_data data uri".split())  # noqa: SIM905
 _ENCODED: Final = frozenset(["base64", "redacted_thinking"])
+_BLANK: Final = " \t\r\n"
 _is_word = re.compile(r"[\w.:/@+-]{1,128}", re.ASCII).fullmatch
 _is_base64_uri = re.compile(r"data:[^,\s]{0,200};base64,", re.IGNORECASE).match
 
-_decode = msgspec.json.Decoder().decode
 _R = TypeVar("_R", bound=Request)
 
 
 def texts_of(request: Request) -> tuple[str, ...]:
     """Every different text of a request, in order: also of fields outside the schema."""
-    return tuple(dict.fromkeys(_strings(request)))
+    return tuple(dict.fromkeys(_strings(request, Meter())))
+
+
+def measure_arguments(request: Request, meter: Meter) -> None:
+    """Measure the JSON within a request's texts as `texts_of` decodes it. Raises TooComplex."""
+    for _ in _strings(request, meter, strict=True):
+        pass
 
 
 def characters_of(request: Request) -> int:
@@ -80,24 +87,33 @@ def with_texts(request: _R, changes: Mapping[str, str]) -> _R:
 
 def json_texts(raw: Raw, *, free: bool = False) -> Iterator[str]:
     """The texts of a JSON value. free: it is of someone's own making, as fields in FREE are."""
-    return _strings(_decode(raw), free=free)
+    return _strings(decoded(raw), Meter(), free=free)
 
 
 def json_with_texts(raw: Raw, changes: Mapping[str, str], *, free: bool = False) -> Raw:
     return cast("Raw", _Replacement(changes).of(raw, free=free))
 
 
-def arguments_of(text: str) -> object:
+def arguments_of(text: str, meter: Meter, *, strict: bool = False) -> object:
     """Return the arguments of a tool call, read from their JSON.
 
     `None` if that has no object, or one that repeats a name: it is text as a whole then, because
-    reading it would leave out a value.
+    reading it would leave out a value. The same is true of arguments beyond the meter's limits:
+    requests and answers with such are refused before a guardrail that enforces examines them.
+
+    strict: raises TooComplex for those.
     """
+    if not text.lstrip(_BLANK).startswith("{"):
+        return None
     try:
-        value: object = _decode(text)
+        value = meter.decode(text)
         if not isinstance(value, dict) or repeated_name(text.encode()) is not None:
             return None
-    except (ValueError, RecursionError):  # msgspec.DecodeError is a ValueError
+    except TooComplex:
+        if strict:
+            raise
+        return None
+    except (NotJson, ValueError, RecursionError):
         return None
     return cast("object", value)
 
@@ -132,7 +148,7 @@ def _fields_of(value: Struct) -> dict[str, object]:
 
 
 def _characters(value: object) -> int:
-    return sum(map(len, _strings(value)))
+    return sum(map(len, _strings(value, Meter())))
 
 
 def _one_form(value: object) -> object:
@@ -152,18 +168,26 @@ def _one_form(value: object) -> object:
             return value
 
 
-def _strings(value: object, name: str = "", *, free: bool = False) -> Iterator[str]:
-    """name: of the field that has the value; a list's values are in its field."""
+def _strings(
+    value: object, meter: Meter, name: str = "", *, free: bool = False, strict: bool = False
+) -> Iterator[str]:
+    """name: of the field that has the value; a list's values are in its field.
+
+    strict: raises TooComplex for arguments beyond the meter's limits.
+    """
     match value:
         case str():
-            if name == "arguments" and (inside := arguments_of(value)) is not None:
-                yield from _strings(inside, free=True)
+            if (
+                name == "arguments"
+                and (inside := arguments_of(value, meter, strict=strict)) is not None
+            ):
+                yield from _strings(inside, meter, free=True, strict=strict)
             elif name in _MEDIA and (file := encoded_text(name, value)) is not None:
                 yield file.text
             elif value and (free or _is_text(name, value)):
                 yield value
         case Raw():
-            yield from _strings(_decode(value), name, free=free)
+            yield from _strings(decoded(value), meter, name, free=free, strict=strict)
         case Struct() | dict():
             free = free or name in FREE
             fields = (
@@ -172,12 +196,13 @@ def _strings(value: object, name: str = "", *, free: bool = False) -> Iterator[s
             for key, one in fields.items():
                 if free:
                     yield key
-                    yield from _strings(one, key, free=True)
+                    yield from _strings(one, meter, key, free=True, strict=strict)
                 elif not (skipped := _is_skipped(key, fields)):
-                    yield from _strings(one, "" if skipped is None else key)
+                    name_of = "" if skipped is None else key
+                    yield from _strings(one, meter, name_of, strict=strict)
         case tuple() | list():
             for one in cast("tuple[object, ...]", value):
-                yield from _strings(one, name, free=free)
+                yield from _strings(one, meter, name, free=free, strict=strict)
         case _:
             pass
 
@@ -191,6 +216,7 @@ class _Replacement:
 
     def __init__(self, changes: Mapping[str, str]) -> None:
         self._changes = changes
+        self._meter = Meter()
         self._done: dict[tuple[int, str, bool], tuple[object, object]] = {}
         """With the value itself, because another one may get its identity when it is gone."""
 
@@ -200,7 +226,7 @@ class _Replacement:
             case str():
                 return self._text(value, name, free=free)
             case Raw():
-                before = cast("object", _decode(value))
+                before = decoded(value)
                 after = self.of(before, name, free=free)
                 return value if after is before else Raw(msgspec.json.encode(after))
             case Struct() | dict() | tuple() | list():
@@ -214,7 +240,7 @@ class _Replacement:
                 return value
 
     def _text(self, value: str, name: str, *, free: bool) -> str:
-        if name == "arguments" and (inside := arguments_of(value)) is not None:
+        if name == "arguments" and (inside := arguments_of(value, self._meter)) is not None:
             after = self.of(inside, free=True)
             return value if after is inside else msgspec.json.encode(after).decode()
         if name in _MEDIA and (file := encoded_text(name, value)) is not None:

@@ -1,9 +1,8 @@
 """One guardrail over the events of one streamed answer, without I/O."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from msgspec import Raw
 from msgspec.structs import replace
 
 from gateway.hooks.answer_pieces import (
@@ -15,12 +14,10 @@ from gateway.hooks.answer_pieces import (
     text_key,
     with_text,
 )
-from gateway.hooks.contract import PASS, Block, Channel, Mask, TextWindow, Verdict
-from gateway.hooks.guards import DIRECT, Rail, RequestGuards
+from gateway.hooks.answer_texts import mask_fields, mask_json, verdict_of
+from gateway.hooks.contract import PASS, Block, Channel, Mask
+from gateway.hooks.guards import ANSWER, DIRECT, Rail, RequestGuards
 from gateway.hooks.held_text import HeldText, decided
-from gateway.hooks.log_probabilities import without_logprobs
-from gateway.hooks.request_text import json_texts, json_with_texts
-from gateway.hooks.text_hook import masked
 from schemas.events import (
     Event,
     Finished,
@@ -36,11 +33,8 @@ from schemas.events import (
     Usage,
 )
 
-ANSWER = "answer"
 _NO_TEXT: Final = HeldText(0, "text", -1)
 """Of no choice."""
-PLAIN: Final = frozenset(["system_fingerprint", "service_tier", "object"])
-"""Fields of an answer that are words of the protocol: each would be a call of a service."""
 
 
 class StreamGuard:
@@ -220,49 +214,3 @@ class StreamGuard:
             self.guards.report(self.rail, ANSWER, rules)
         if text:
             out.append(only_text(piece, text))
-
-
-async def verdict_of(guards: RequestGuards, rail: Rail, window: TextWindow) -> Verdict:
-    """The hook's verdict on a window; PASS if it failed, and that has no effect."""
-    found = await guards.call(rail, ANSWER, rail.hook.chunk, window, len(window.text))
-    return PASS if found is None else found
-
-
-async def mask_text(
-    guards: RequestGuards, rail: Rail, text: str, channel: Channel, choice: int
-) -> str:
-    """Return a whole text of an answer, masked. Raises ContentBlocked."""
-    window = TextWindow(text=text, channel=channel, choice=choice)
-    verdict = await verdict_of(guards, rail, window)
-    if isinstance(verdict, Block):
-        guards.report(rail, ANSWER, (verdict.rule,), blocks=True)
-    elif isinstance(verdict, Mask):
-        guards.report(rail, ANSWER, [span.rule for span in verdict.spans])
-        if rail.enforces:
-            return masked(text, verdict.spans)
-    return text
-
-
-async def mask_json(guards: RequestGuards, rail: Rail, raw: Raw, *, free: bool = False) -> Raw:
-    """Return a JSON value with the findings in its texts masked. Raises ContentBlocked.
-
-    free: see json_texts. Any other value is a vendor's, and loses its log probabilities.
-    """
-    if rail.enforces and not free:
-        raw = without_logprobs(raw)
-    changes: dict[str, str] = {}
-    for text in dict.fromkeys(json_texts(raw, free=free)):
-        found = await mask_text(guards, rail, text, "other", 0)
-        if found != text:
-            changes[text] = found
-    return json_with_texts(raw, changes, free=free) if changes else raw
-
-
-async def mask_fields(
-    guards: RequestGuards, rail: Rail, fields: Mapping[str, Raw]
-) -> dict[str, Raw]:
-    """Return a vendor's fields with the findings in their texts masked. Raises ContentBlocked."""
-    return {
-        name: raw if name in PLAIN else await mask_json(guards, rail, raw)
-        for name, raw in fields.items()
-    }

@@ -6,7 +6,6 @@ only. Everything that Litestar's layers would do is done here.
 
 import asyncio
 from contextlib import aclosing, suppress
-from functools import partial
 from typing import Final
 
 from litestar.types import Receive, Scope, Send
@@ -15,7 +14,6 @@ from msgspec import UNSET
 from gateway.access.auth import Caller, WrongKey, check_priority
 from gateway.access.client_certificate import certificate_name
 from gateway.access.key_shares import Slot
-from gateway.asgi.body_complexity import measure
 from gateway.asgi.decompression import ENCODINGS, inflate
 from gateway.asgi.disconnect import DisconnectGuard
 from gateway.asgi.exchange import AsgiExchange, HotExchange
@@ -35,7 +33,7 @@ from gateway.http.error_fields import name_field
 from gateway.http.governed import reserve, reserve_now
 from gateway.http.internal_error import internal_error
 from gateway.http.other_methods import answer_other_method
-from gateway.http.parsed_body import parsed
+from gateway.http.parsed_body import parsed, parsed_in_thread
 from gateway.http.passage import Passage, examined, whole_answer
 from gateway.http.request_plan import plan_of
 from gateway.http.stream_output import StreamOutput
@@ -190,7 +188,7 @@ class Endpoint:
                         gateway, runtime, record, request, route, response, at
                     )
             if runtime.examines:
-                request, passage = await examined(gateway, runtime, record, response, exchange, at)
+                request, passage = await examined(gateway, runtime, record, response, at, held)
             planned = plan_of(route, request, scope, gateway, runtime.planner, record, at)
             try:
                 await self._answer(planned, request, record, response, runtime, exchange, passage)
@@ -217,7 +215,7 @@ class Endpoint:
         """Parse the request; in a thread, in turn, if it is large, compressed or a surface's first.
 
         encoding: one of ENCODINGS, or b"".
-        Raises as `read_body`, `inflate`, `weighed` and the surface's `parse` do.
+        Raises as `read_body`, `inflate`, `measure` and the surface's `parse` do.
         """
         gateway, server, scope = self._gateway, runtime.config.server, exchange.scope
         body = arrived_body(exchange, server.max_body_bytes, held)
@@ -236,21 +234,21 @@ class Endpoint:
             return parsed(self._surface, inbound, record)
         record.large = len(body) > LARGE or bool(encoding)
         with DisconnectGuard(exchange):
-            async with gateway.large_bodies.slot(record.caller):
-                if encoding:
+            if encoding:
+                async with gateway.large_bodies.inflating(caller.holder):
                     whole = await inflate(body, encoding, server.max_body_bytes, held)
-                    inbound = plain(inbound, whole)
-                    if gateway.payloads is not None:
-                        gateway.payloads.begin(record, whole)
-                    held.release(len(body))
-                del body
-                weigh = partial(measure, inbound.body, self._surface.json_length(inbound))
-                held.buffer((await gateway.large_bodies.run(weigh)).size)
-                try:
-                    parse = partial(parsed, self._surface, inbound, record)
-                    return await gateway.large_bodies.run(parse)
-                finally:
-                    self._directly = LARGE
+                inbound = plain(inbound, whole)
+                if gateway.payloads is not None:
+                    gateway.payloads.begin(record, whole)
+                held.release(len(body))
+                del whole
+            del body
+            try:
+                return await parsed_in_thread(
+                    gateway.large_bodies, self._surface, inbound, record, held
+                )
+            finally:
+                self._directly = LARGE
 
     async def _answer(
         self,

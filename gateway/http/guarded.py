@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from gateway.access.key_shares import Slot
 from gateway.asgi.disconnect import DisconnectGuard
-from gateway.asgi.exchange import HotExchange
 from gateway.asgi.response import ResponseWriter
 from gateway.routing.request_record import RequestRecord
 from gateway.runtime import Runtime
@@ -20,12 +20,12 @@ async def guarded(
     runtime: Runtime,
     record: RequestRecord,
     response: ResponseWriter,
-    exchange: HotExchange,
+    held: Slot,
 ) -> "tuple[Request, GuardedRequest | None]":
     """Return `response.request` as backends may receive it, and the guardrails of its answer.
 
-    What takes long happens in a thread, or is waited for while the client is there. Raises
-    ContentBlocked, InvalidRequest, ClientGone.
+    What takes long happens in a thread, or is waited for while the client is there. held: the
+    request's memory. Raises ContentBlocked, InvalidRequest, Throttled, Unavailable, ClientGone.
     """
     request = response.request
     assert runtime.guards is not None
@@ -42,16 +42,15 @@ async def guarded(
     if record.payload is not None:
         record.payload.withheld = True  # a reload may have removed them while the body arrived
 
-    async def offload(call: Callable[[], object]) -> object:
-        async with gateway.large_bodies.slot(record.caller):
-            return await gateway.large_bodies.run(call)
+    async def offload(call: Callable[[], object], size: int) -> object:
+        return await gateway.large_bodies.run(call, record.holder, size)
 
-    guards.offload_with(offload)
+    guards.offload_with(offload, held.buffer)
     if record.large or guards.waits:
-        with DisconnectGuard(exchange):
-            request = await guards.request(request, large=record.large)
+        with DisconnectGuard(response.exchange):
+            request = await guards.request(request, held.size if record.large else 0)
     else:
-        request = await guards.request(request, large=False)
+        request = await guards.request(request, 0)
     response.request = request
     if record.payload is not None:
         record.payload.withheld = guards.has_acted

@@ -1,10 +1,14 @@
 """Parse a request's body, after repairing bytes that are not valid Unicode text."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
 
+from gateway.access.key_shares import Slot
+from gateway.asgi.body_complexity import measure
+from gateway.asgi.large_bodies import LargeBodyQueue
 from gateway.routing.request_record import RequestRecord
 from gateway.surfaces.base import Inbound, Surface
 from gateway.surfaces.body_repair import BOM, RepairedBody, repair_body, repair_text
@@ -33,6 +37,18 @@ def parsed(surface: Surface, inbound: Inbound, record: RequestRecord) -> Request
     if not isinstance(fault.__cause__, UnicodeDecodeError):
         raise fault
     return surface.parse(_repaired(surface, inbound, record, repair_text))
+
+
+async def parsed_in_thread(
+    bodies: LargeBodyQueue, surface: Surface, inbound: Inbound, record: RequestRecord, held: Slot
+) -> Request:
+    """Measure the body, claim memory for its values, and parse it, when it is the key's turn.
+
+    held: the request's memory. Raises as `parsed`, and as `measure` and `Slot.buffer` do.
+    """
+    weigh = partial(measure, inbound.body, surface.json_length(inbound))
+    held.buffer((await bodies.run(weigh, record.holder, held.size)).size)
+    return await bodies.run(partial(parsed, surface, inbound, record), record.holder, held.size)
 
 
 def _repaired(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.asgi.exchange import HotExchange
+from gateway.access.key_shares import Slot
 from gateway.asgi.response import ResponseWriter
 from gateway.http.guarded import guarded
 from gateway.routing.execution import pipeline
@@ -18,6 +18,7 @@ from gateway.surfaces.hot_route import HotRoute
 from schemas.answers import Answer, Embeddings
 from schemas.errors import GatewayError
 from schemas.event_source import EventSource
+from schemas.holdings import Holder
 from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
 
@@ -117,20 +118,20 @@ async def examined(
     runtime: Runtime,
     record: RequestRecord,
     response: ResponseWriter,
-    exchange: HotExchange,
     at_route: HotRoute,
+    held: Slot,
 ) -> tuple[Request, Passage | None]:
     """Return `response.request` as backends may receive it, and what its answer passes.
 
-    at_route: the path; one that only counts tokens has no answer. Raises ContentBlocked,
-    InvalidRequest, ClientGone.
+    at_route: the path; one that only counts tokens has no answer. held: the request's memory.
+    Raises ContentBlocked, InvalidRequest, Throttled, Unavailable, ClientGone.
     """
     request, guards, cached = response.request, None, None
     assert request is not None
     if runtime.guards is not None:
-        request, guards = await guarded(gateway, runtime, record, response, exchange)
+        request, guards = await guarded(gateway, runtime, record, response, held)
     if runtime.cache is not None and not at_route.counts:
-        cached = _cached(gateway, runtime, record, request, response, exchange, guards)
+        cached = _cached(gateway, runtime, record, request, response, guards, held)
     if guards is None and cached is None:
         return request, None
     return request, Passage(guards, cached)
@@ -142,14 +143,14 @@ def _cached(
     record: RequestRecord,
     request: Request,
     response: ResponseWriter,
-    exchange: HotExchange,
     guards: "GuardedRequest | None",
+    held: Slot,
 ) -> "CachedRequest | None":
     """Return the request's part in the cache; `None` if neither side asks for one."""
     assert runtime.cache is not None
     assert gateway.cache is not None
     resolved = with_operator_values(runtime.table.routes[record.route], request)
-    use = runtime.cache.use(record.route, resolved, exchange.fields)
+    use = runtime.cache.use(record.route, resolved, response.exchange.fields)
     if use is None:
         return None
     return gateway.cache.begin(
@@ -158,12 +159,13 @@ def _cached(
         resolved,
         record,
         response.own_headers if runtime.config.server.expose_headers else None,
-        partial(_offload, gateway, record.caller) if record.large else None,
+        partial(_offload, gateway, record.holder, held.size) if record.large else None,
         lambda: guards is not None and bool(guards.findings),
     )
 
 
-async def _offload(gateway: Gateway, caller: str, call: Callable[[], str | None]) -> str | None:
+async def _offload(
+    gateway: Gateway, holder: Holder, size: int, call: Callable[[], str | None]
+) -> str | None:
     """Run a call in a thread, when it is its caller's turn."""
-    async with gateway.large_bodies.slot(caller):
-        return await gateway.large_bodies.run(call)
+    return await gateway.large_bodies.run(call, holder, size)

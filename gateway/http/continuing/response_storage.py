@@ -45,11 +45,10 @@ async def continued(
         if size + needed.size <= directly:
             return needed.resume(earlier)
         record.large = True
-        async with gateway.large_bodies.slot(record.caller):
-            weigh = partial(measure, earlier.items, len(earlier.items))
-            weight = await gateway.large_bodies.run(weigh)
-            held.buffer(weight.size)
-            return await gateway.large_bodies.run(partial(needed.resume, earlier))
+        run, holder = gateway.large_bodies.run, record.holder
+        weigh = partial(measure, earlier.items, len(earlier.items))
+        held.buffer((await run(weigh, holder, held.size)).size)
+        return await run(partial(needed.resume, earlier), holder, held.size)
 
 
 def is_kept(request: ChatRequest) -> bool:

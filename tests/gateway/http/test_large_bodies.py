@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import threading
 import time
 import zlib
 from collections.abc import AsyncGenerator
@@ -12,18 +13,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.asgi.body_complexity import (
-    MOST_FIELDS,
-    MOST_STRINGS,
-    MOST_VALUES,
-    BodyComplexity,
-    measure,
-)
-from gateway.asgi.large_bodies import LargeBodyQueue
+from gateway.asgi.body_complexity import measure
+from gateway.asgi.large_bodies import SMALL, LargeBodyQueue
 from gateway.config.schema.config import ServerConfig
 from gateway.surfaces.base import Inbound
 from gateway.surfaces.openai.surface import COMPLETIONS, EMBEDDINGS
 from schemas.errors import InvalidRequest
+from schemas.holdings import ANONYMOUS, Holder
+from schemas.measured_json import BODY, Complexity
 from tests.gateway.by_hand import connect, head
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Provider, answers, provider
@@ -98,13 +95,13 @@ async def test_a_long_prompt_is_answered_with_any_content(tmp_path: Path) -> Non
 def test_one_long_text_is_allowed(text: str) -> None:
     body = f'["{text}", "é"]'.encode()
 
-    assert measure(body, len(body)) == BodyComplexity(values=2, containers=1, strings=2)
+    assert measure(body, len(body)) == Complexity(values=2, containers=1, strings=2)
 
 
 def test_texts_that_are_long_together_are_allowed() -> None:
     body = json.dumps(["é" * 2_000_000] * 4, ensure_ascii=False).encode()
 
-    assert measure(body, len(body)) == BodyComplexity(values=4, containers=1, strings=4)
+    assert measure(body, len(body)) == Complexity(values=4, containers=1, strings=4)
 
 
 async def test_what_is_unknown_at_the_top_is_bounded_too(tmp_path: Path) -> None:
@@ -121,7 +118,7 @@ def test_weighing_counts_what_is_outside_of_strings() -> None:
     body = json.dumps(
         {"a": [1, 2, "x,y:z{}[]"], 'q"\\': {"b": '\\",,,\\\\'}, "c": ["", [], "\\"]}
     ).encode()
-    expected = BodyComplexity(values=7, fields=4, containers=5, strings=8)
+    expected = Complexity(values=7, fields=4, containers=5, strings=8)
 
     assert measure(body, len(body)) == expected
 
@@ -131,17 +128,17 @@ def test_pieces_never_change_a_weight(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = measure(body, len(body))
 
     for size in range(1, len(body)):
-        monkeypatch.setattr("gateway.asgi.body_complexity.PIECE", size)
+        monkeypatch.setattr("schemas.measured_json.PIECE", size)
         assert measure(body, len(body)) == whole
 
 
 @pytest.mark.parametrize(
     ("body", "what"),
     [
-        ("{{{}}}".format(many(MOST_FIELDS + 1, '"a":1')), "fields"),
-        ("[{}]".format(many(MOST_FIELDS + 1, "{}")), "objects and lists"),
-        ("[{}]".format(many(MOST_STRINGS + 1, '""')), "strings"),
-        ("[{}]".format(many(MOST_VALUES + 1, "1")), "values"),
+        ("{{{}}}".format(many(BODY.fields + 1, '"a":1')), "fields"),
+        ("[{}]".format(many(BODY.containers + 1, "{}")), "objects and lists"),
+        ("[{}]".format(many(BODY.strings + 1, '""')), "strings"),
+        ("[{}]".format(many(BODY.values + 1, "1")), "values"),
     ],
 )
 def test_each_bound_is_named(body: str, what: str) -> None:
@@ -325,44 +322,44 @@ async def test_a_single_key_may_take_everything(tmp_path: Path) -> None:
         slow.writer.close()
 
 
-async def test_large_bodies_of_one_key_wait_for_each_other_and_not_for_others() -> None:
-    turns = LargeBodyQueue()
+async def test_the_bodies_of_keys_take_turns_and_small_ones_wait_for_no_large_one() -> None:
+    queue = LargeBodyQueue()
     order: list[str] = []
-    go_on = asyncio.Event()
+    go_on = threading.Event()
 
-    async def one(key: str, name: str) -> None:
-        async with turns.slot(key):
+    async def one(key: str, name: str, size: int) -> None:
+        def work() -> None:
             order.append(name)
-            await go_on.wait()
+            go_on.wait(30)
 
-    waiting = [asyncio.create_task(one("a", f"a{n}")) for n in range(3)]
+        await queue.run(work, Holder(key), size)
+
+    waiting = [asyncio.create_task(one("a", f"a{n}", SMALL + 1)) for n in range(3)]
     await asyncio.sleep(0)
-    waiting.append(asyncio.create_task(one("b", "b0")))
-    await asyncio.sleep(0.01)
-
-    assert order == ["a0", "b0"]
+    waiting.append(asyncio.create_task(one("b", "b0", SMALL + 1)))
+    waiting.append(asyncio.create_task(one("c", "small", SMALL)))
+    async with asyncio.timeout(30):
+        while len(order) < 2:  # noqa: ASYNC110  no event to wait for
+            await asyncio.sleep(0.005)
     go_on.set()
     await asyncio.gather(*waiting)
-    assert order == ["a0", "b0", "a1", "a2"]
+
+    assert set(order[:2]) == {"a0", "small"}
+    assert order[2:] in (["b0", "a1", "a2"], ["a1", "b0", "a2"])
 
 
 async def test_a_turn_is_over_when_the_thread_is_and_not_before() -> None:
-    turns = LargeBodyQueue()
+    queue = LargeBodyQueue()
     ended: list[bool] = []
 
     def work() -> None:
         time.sleep(0.1)
         ended.append(True)
 
-    async def turn() -> None:
-        async with turns.slot("a"):
-            await turns.run(work)
-
-    first = asyncio.create_task(turn())
+    first = asyncio.create_task(queue.run(work, ANONYMOUS, SMALL + 1))
     await asyncio.sleep(0.02)
     first.cancel()
-    async with turns.slot("a"):
-        assert ended == [True]
+    assert await queue.run(ended.copy, ANONYMOUS, SMALL + 1) == [True]
     assert first.cancelled()
 
 
@@ -372,12 +369,18 @@ async def test_a_client_that_disconnects_after_a_large_body_frees_its_memory(
     async with gateway(tmp_path) as (running, remote):
         client = await connect(running.url)
         body = json.dumps({**CHAT, "user": "u" * 300_000}).encode()
-        async with running.state.large_bodies.slot(""):
-            await client.say(head(f"content-length: {len(body)}\r\n") + body)
-            client.writer.close()
-            async with asyncio.timeout(30):
-                while running.state.admission.in_flight:  # noqa: ASYNC110  no event to wait for
-                    await asyncio.sleep(0.005)
+        go_on = threading.Event()
+        before = asyncio.create_task(
+            running.state.large_bodies.run(lambda: go_on.wait(30), ANONYMOUS, len(body))
+        )
+        await asyncio.sleep(0)
+        await client.say(head(f"content-length: {len(body)}\r\n") + body)
+        client.writer.close()
+        async with asyncio.timeout(30):
+            while running.state.admission.in_flight:  # noqa: ASYNC110  no event to wait for
+                await asyncio.sleep(0.005)
+        go_on.set()
+        await before
 
         assert not remote.requests
         assert running.state.shares.buffered == 0
