@@ -39,6 +39,11 @@ class ClientAddresses:
         client = scope["client"]
         return "" if client is None else self._behind(client[0], scope["headers"])
 
+    def trusts(self, host: str) -> bool:
+        """Return whether this is the address of a trusted proxy."""
+        address = _address(host)
+        return address is not None and self._trusts(address)
+
     def _behind(self, peer: str, headers: Iterable[tuple[bytes, bytes]]) -> str:
         """Return the rightmost hop that is not a trusted proxy.
 

@@ -14,6 +14,7 @@ from gateway.cli.config_loading import Faults, config_option, faults_shown, load
 from gateway.cli.known_models.retirement import retirements
 from gateway.config.schema.config import Config
 from gateway.config.schema_store import SQLITE
+from gateway.open_files import file_warnings, most_open_files
 from gateway.wiring.models import models_of
 from schemas.errors import InvalidConfig
 
@@ -33,6 +34,8 @@ def check(named: Path | None, path: Path) -> None:
     config = load(path, lambda warning: click.echo(f"warning: {warning}", err=True), priced=True)
     for note in build(config):
         click.echo(f"note: {note}", err=True)
+    for warning in file_warnings(config, most_open_files()):
+        click.echo(f"warning: {warning}", err=True)
     for warning in retirements(config, models_of(config), datetime.now(UTC).date()):
         click.echo(f"warning: {warning}", err=True)
     counted = ", ".join(

@@ -12,6 +12,7 @@ from pathlib import Path
 from gateway.code_on_disk import CodeChanged
 from gateway.config.schema.config import Config
 from gateway.listener_tls.watch import TlsWatch
+from gateway.open_files import file_warnings, raise_limit
 from gateway.processes.audit_events import recorded_run
 from gateway.processes.listening_socket import listen
 from gateway.recording.setup import import_running
@@ -37,7 +38,7 @@ def serve(
     _check_workers(config)
     listener = listen(config.server.host, config.server.port)
     _log.info("serving %s on %s", source, _url(config, listener))
-    for warning in warnings:
+    for warning in (*warnings, *file_warnings(config, raise_limit())):
         _warn(warning)
     with (
         tempfile.TemporaryDirectory(prefix="strowger-") as folder,

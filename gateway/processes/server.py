@@ -12,7 +12,8 @@ from gateway.access.issued_keys import TICK_S
 from gateway.app import build_app
 from gateway.asgi.client_timeouts import SlowClientReaper
 from gateway.background import keep_running
-from gateway.config.schema.config import Config
+from gateway.client_connections import FilesCollector, limits_in_force
+from gateway.config.schema.config import Config, ServerConfig
 from gateway.config.schema.responses import ResponsesConfig
 from gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
 from gateway.engine_process.process import EngineView
@@ -76,7 +77,8 @@ class Server:
         first = Runtime(config, run_dir=run_dir, engines=engines, discovered=discovered)
         self._recorder = FileRecorder(open_spool(config))
         self.gateway = Gateway(first, access_log, recorder=self._recorder)
-        self.gateway.log.metrics.registry.register(RecorderCollector(self._recorder))
+        registry = self.gateway.log.metrics.registry
+        registry.register(RecorderCollector(self._recorder))
         self._store = open_store(config.store.url)
         self._experiments = self.gateway.experiments = ExperimentService(
             self._store,
@@ -89,7 +91,7 @@ class Server:
         self._archive = self.gateway.archive = ResponseArchive(
             self._store, self._store.stored_responses, self._responses
         )
-        self.gateway.log.metrics.registry.register(ResponseCollector(self._archive))
+        registry.register(ResponseCollector(self._archive))
         self.gateway.seals = Seals(self._responses, self._store.sealing_keys)
         self._desk = self.gateway.keys = KeyDesk(
             self._store.issued_keys,
@@ -110,14 +112,16 @@ class Server:
         self.on_new_runtime: Callable[[Runtime], None] = _ignore
         self.on_keys: Callable[[KeysApplied | KeysChanged | KeysUsed], None] = _ignore
         self._stop = asyncio.Event()
-        registry = self.gateway.log.metrics.registry
         self._tls = None if tls is None else ListenerContext(tls, registry)
-        self._server = HttpServer(build_app(self.gateway), tls=self._tls)
-        self.gateway.log.metrics.registry.register(TurnCollector(self._server.turn))
-        self._patience = SlowClientReaper(
-            self._server.connections,
-            lambda: self.gateway.runtime.config.server.client_timeout_s,
-        )
+        limits = limits_in_force(self._settings)
+        self._server = HttpServer(build_app(self.gateway), tls=self._tls, limits=limits)
+        registry.register(TurnCollector(self._server.turn))
+        connections = self._server.connections
+        registry.register(FilesCollector(connections))
+        self._patience = SlowClientReaper(connections, lambda: self._settings().client_timeout_s)
+
+    def _settings(self) -> ServerConfig:
+        return self.gateway.runtime.config.server
 
     def _responses(self) -> ResponsesConfig:
         return self.gateway.runtime.config.responses

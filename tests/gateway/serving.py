@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from gateway.app import build_app
 from gateway.asgi.client_timeouts import SlowClientReaper
+from gateway.client_connections import limits_in_force
 from gateway.config.load import read_config
 from gateway.config.schema.config import Config
 from gateway.engine_process.process import EngineView
@@ -110,6 +111,7 @@ async def serving(
         build_app(state, at_once=next(_STARTED) == 0),
         tls=None if tls is None else ListenerContext(read_files(tls), state.log.metrics.registry),
         lifespan=state.experiments is not None,
+        limits=limits_in_force(lambda: state.runtime.config.server),
     )
     await runtime.start()
     running = asyncio.create_task(server.serve(listener))

@@ -45,6 +45,7 @@ SECTIONS = {
     "gateway/replica_gauges": "Discovery",
     "gateway/placement": "Placement (`strowger placement`)",
     "gateway/listener_tls": "TLS",
+    "gateway/client_connections.py": "Processes",
     "gateway/telemetry": "Processes",
 }
 """Section of the page by the start of a file's path; the first match wins."""

@@ -27,10 +27,15 @@ from gateway.config.schema.connection import (
 from gateway.config.schema.discovery import DiscoverReplicas
 from gateway.config.schema.engines import Engines
 from gateway.config.schema.experiment import Experiment
-from gateway.config.schema.failover import BreakerRule, RetryRule, StreamRecovery
+from gateway.config.schema.failover import (
+    BreakerRule,
+    ErrorFallbackConfig,
+    RetryRule,
+    StreamRecovery,
+)
 from gateway.config.schema.guardrails import GuardrailConfig
 from gateway.config.schema.limits import EndUsers, Limit
-from gateway.config.schema.listener_tls import ListenerTls
+from gateway.config.schema.listener_tls import CorsConfig, ListenerTls
 from gateway.config.schema.metric import MetricContract
 from gateway.config.schema.payloads import Payloads
 from gateway.config.schema.pool import InferencePool
@@ -84,12 +89,6 @@ ProviderName = Annotated[
 DEFAULT_STORE = "sqlite:///strowger.db"
 
 
-class CorsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """allow_origins: origins whose pages may call the gateway; "*" allows every origin."""
-
-    allow_origins: tuple[Name, ...] = ()
-
-
 class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the gateway listens, and its load limits.
 
@@ -98,6 +97,9 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_body_bytes:     per request: no less than vendors accept (Anthropic 32 MB, OpenAI files of
                         50 MB in base64). max_buffered_bytes: of all bodies in memory together.
     client_timeout_s:   for a complete head, and for progress of a body or a response.
+    max_connections:    of clients, in each process; auto: twice max_in_flight. Both at most half
+                        of the open files that the system allows.
+    max_connections_per_address: of one address, trusted proxies aside; `None`: no limit.
     max_in_flight:      requests of the whole gateway. max_choices: prompts x n of one request.
     max_share_per_key:  of max_in_flight and max_buffered_bytes, if there are several keys.
     commit_after_s:     send 200 and comments after this long without content. auto: by the API.
@@ -119,6 +121,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_body_bytes: Size = 64 * MIB
     max_buffered_bytes: Size = 512 * MIB
     client_timeout_s: Seconds = 60.0
+    max_connections: Count | Literal["auto"] = "auto"
+    max_connections_per_address: Count | None = None
     max_in_flight: Count = 4096
     max_choices: Count = 256
     max_share_per_key: Share = 0.5
@@ -298,13 +302,6 @@ class WhenRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tokens_over: Count | None = None
     features: tuple[Name, ...] = ()
     backends: tuple[BackendName, ...]
-
-
-class ErrorFallbackConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Retry requests that failed with one of these codes on these models, in order."""
-
-    codes: tuple[Name, ...]
-    models: tuple[Name, ...]
 
 
 class RequestFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,10 +1,10 @@
-"""The schema of `models[].retry`, `breaker` and `stream_recovery`: how to handle failures."""
+"""The schema of `models[].retry`, `breaker`, `fallback_by_error` and `stream_recovery`."""
 
 from typing import Literal
 
 from msgspec import Struct
 
-from gateway.config.schema.units import Count, Seconds, SecondsOrZero, Share
+from gateway.config.schema.units import Count, Name, Seconds, SecondsOrZero, Share
 from schemas.errors import RetryKind
 
 EVERY_KIND: tuple[RetryKind, ...] = (
@@ -51,3 +51,10 @@ class BreakerRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         if self.max_cooldown_s is None:
             return max(self.cooldown_s, 10.0)
         return self.max_cooldown_s
+
+
+class ErrorFallbackConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Retry requests that failed with one of these codes on these models, in order."""
+
+    codes: tuple[Name, ...]
+    models: tuple[Name, ...]

@@ -1,11 +1,17 @@
-"""The shape of `server.tls`: TLS at the address where the gateway listens."""
+"""The shape of `server.tls` and `server.cors`: the address where the gateway listens."""
 
 from typing import Literal
 
 from msgspec import Struct
 
-from gateway.config.schema.units import Path
+from gateway.config.schema.units import Name, Path
 from schemas.secret import Secret
+
+
+class CorsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """allow_origins: origins whose pages may call the gateway; "*" allows every origin."""
+
+    allow_origins: tuple[Name, ...] = ()
 
 
 class ListenerTls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

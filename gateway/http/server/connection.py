@@ -7,14 +7,16 @@ their head, so that they are refused or admitted before their body is in memory.
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 from litestar.types import HTTPScope
 
-from gateway.asgi.client_timeouts import LEAST_RATE, set_receive_deadline, unread_bytes
+from gateway.asgi.client_timeouts import set_receive_deadline
 from gateway.eventloop.inline_task import InlineTask, Waiter, waiter_of
 from gateway.http.server.asgi_run import run_asgi
+from gateway.http.server.client_progress import ClientProgress, Wait
 from gateway.http.server.exchange import HIGH_WATER, Exchange
+from gateway.http.server.open_connections import Standing
 from gateway.http.server.request_parser import BadRequest, RequestParser, split_target
 from gateway.http.server.socket_address import address_of
 from gateway.listener_tls.certificate import CERTIFICATE
@@ -29,24 +31,10 @@ MOST_COLLECTED = 16 * 1024
 """Bytes of a hot request's body that are collected before its handler starts: no more than a head
 may have, because the API key is unchecked until then, and no key's memory share covers them."""
 
-LINGER_S = 30.0
-"""Seconds for a client to finish sending after it was answered; nginx's lingering_time."""
-
 HALF_CLOSED_S = 0.05
 """Seconds for an answer to a client that has closed its side of the connection."""
 
-IDLE_S = 75.0
-"""Seconds for which a connection without a request is kept: nginx's keepalive_timeout."""
-
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
-
-
-class _Wait(NamedTuple):
-    """What the client has to do next: finish the head after the `last` request, or that request's
-    body, read its answer, close the connection after that, or send another request."""
-
-    last: Exchange | None
-    owes: Literal["head", "body", "reading", "leaving", "nothing"]
 
 
 class ClientConnection(asyncio.Protocol):
@@ -58,12 +46,13 @@ class ClientConnection(asyncio.Protocol):
     parsed never disturbs the answers to earlier ones.
 
     write_paused: the client does not read what was sent to it.
+    served: a request with a valid key has had an answer.
     """
 
     def __init__(self, server: "HttpServer") -> None:
         self.turn = server.turn
         self.heads = server.heads
-        self.write_paused = False
+        self.write_paused = self.served = False
         self._server = server
         self._parser = RequestParser(self)
         self._transport: asyncio.Transport  # from connection_made
@@ -80,16 +69,15 @@ class ClientConnection(asyncio.Protocol):
         # How the connection ends: the answer was sent and the client may finish sending; nothing
         # more is read; the client has closed its side; our side is closed.
         self._leaving = self._deaf = self._ended = self._left = False
-        # What `check_deadline` saw last, and since when.
-        self._seen: _Wait | None = None
-        self._since = 0.0
-        self._body_bytes = self._unread = 0
+        self._progress = ClientProgress()
+        self._refusal = b""
 
     # Called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass of it
-        self._server.connections.add(self)
+        if not self._server.connections.enter(self, self._transport):
+            return  # the transport has another protocol now
         self._local = address_of(transport.get_extra_info("sockname"))
         peer = address_of(transport.get_extra_info("peername"))
         self._peer = None if peer is None else (peer[0], peer[1] or 0)
@@ -131,7 +119,8 @@ class ClientConnection(asyncio.Protocol):
         self._waiting.clear()
         if last is not None and not last.begun:
             self._begin(last)  # for its record: it arrived in part
-        self._running = self._seen = None  # an exchange refers to its connection: no cycles
+        self._running = None  # an exchange refers to its connection: no cycles
+        self._progress.forget()
         self.resume_writing()
         self._parser.close()
 
@@ -183,7 +172,7 @@ class ClientConnection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """See RequestSink."""
-        self._body_bytes += len(body)
+        self._progress.body_bytes += len(body)
         exchange = self._last
         if exchange is None or exchange.complete:
             return
@@ -218,8 +207,9 @@ class ClientConnection(asyncio.Protocol):
             await waiter
 
     def ends_with(self, exchange: Exchange) -> bool:
-        """Whether the connection takes no request after this one, because the server drains."""
-        return self._server.draining and self._last is exchange
+        """Whether the server drains or is crowded, so that this request is the last one."""
+        server = self._server
+        return (server.draining or server.connections.crowded) and self._last is exchange
 
     def resume_reading(self) -> None:
         """Read again if a body was too far ahead of its reader."""
@@ -236,6 +226,10 @@ class ClientConnection(asyncio.Protocol):
             return
         if self._waiting:
             self._start(self._waiting.popleft())
+        elif self._refusal:
+            self.turn.write(self._transport, self._refusal)
+            self.close()
+            return
         if self._read_paused:
             self.resume_reading()
 
@@ -283,13 +277,20 @@ class ClientConnection(asyncio.Protocol):
     def check_deadline(self, at: float, limit_s: float) -> None:
         """Check that heads finish in time, bodies keep their rate, and answers are read."""
         wait = self._wait()
-        if wait is None or wait != self._seen or self._makes_progress(wait, limit_s):
-            self._seen, self._since, self._body_bytes = wait, at, 0
-            self._unread = unread_bytes(self._transport) if wait and wait.owes == "reading" else 0
-            return
-        limits = {"leaving": min(limit_s, LINGER_S), "nothing": IDLE_S}
-        if at - self._since >= limits.get(wait.owes, limit_s):
+        if self._progress.overdue(wait, at, limit_s, self._transport) and wait is not None:
             self._give_up(wait, limit_s)
+
+    def standing(self, at: float) -> Standing | None:
+        """See OpenConnection."""
+        wait = self._wait()
+        if wait is None or self._transport.is_closing():
+            return None
+        last, rank = wait.last, 1 if self.served else 0
+        if wait.owes in ("head", "body", "reading"):
+            if last is not None and not last.complete and last.begun and last.hot is not None:
+                return None  # with a valid key: others are answered before their body is read
+            rank = 2 if rank or wait.owes == "reading" else 0
+        return Standing(rank=rank, since=self._progress.since(wait, at))
 
     # Requests, in order
 
@@ -342,7 +343,7 @@ class ClientConnection(asyncio.Protocol):
         else:
             if self._parser.in_body:
                 self._waiting.pop()
-            (self._waiting[-1] if self._waiting else running).keep_alive = False
+            self._refusal = answer
 
     # Slow clients
 
@@ -362,29 +363,23 @@ class ClientConnection(asyncio.Protocol):
     def _closing(self) -> bool:
         return self._left or self._transport.is_closing()
 
-    def _wait(self) -> _Wait | None:
+    def _wait(self) -> Wait | None:
         """Return `None` if the gateway is next."""
         last = self._last
         if self._leaving or (last is not None and last.complete and last.more_body):
-            return _Wait(last=last, owes="leaving")
+            return Wait(last=last, owes="leaving")
         closing = self._closing()
         if self.write_paused or (closing and self._transport.get_write_buffer_size()):
-            return _Wait(last=last, owes="reading")
+            return Wait(last=last, owes="reading")
         if closing:
             return None
         if last is None or last.complete:
             owes = "head" if last is None or self._parser.head_started else "nothing"
-            return _Wait(last=last, owes=owes)
+            return Wait(last=last, owes=owes)
         ours = not last.more_body or self._waiting or self._read_paused
-        return None if ours else _Wait(last=last, owes="body")
+        return None if ours else Wait(last=last, owes="body")
 
-    def _makes_progress(self, wait: _Wait, limit_s: float) -> bool:
-        """Return whether the client made enough progress for another interval."""
-        if wait.owes == "body":
-            return self._body_bytes >= LEAST_RATE * limit_s
-        return wait.owes == "reading" and unread_bytes(self._transport) < self._unread
-
-    def _give_up(self, wait: _Wait, limit_s: float) -> None:
+    def _give_up(self, wait: Wait, limit_s: float) -> None:
         if wait.owes in ("reading", "leaving"):
             self._transport.abort()
         elif wait.owes == "body" and wait.last is not None:

@@ -227,6 +227,8 @@ class Exchange:
         elif not self.keep_alive or self._connection.ends_with(self):
             self.keep_alive = False
             headers = [*headers, _CLOSE]
+        if status < 300 and self.hot is not None:
+            self._connection.served = True
         return self._connection.heads.render(status, headers, last)
 
     def _complete(self) -> None:

@@ -3,15 +3,16 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from gateway.eventloop.turn import current_turn
 from gateway.http.server.application import Application, HotHandler
 from gateway.http.server.connection import ClientConnection
 from gateway.http.server.lifespan import Lifespan
+from gateway.http.server.open_connections import ConnectionLimits, OpenConnections
 from gateway.http.server.response_head import ResponseHeads
-from gateway.http.server.tls_connection import OpenConnection, TlsConnection, TlsSource
+from gateway.http.server.tls_connection import TlsConnection, TlsSource
 
 _log = logging.getLogger("strowger")
 
@@ -36,13 +37,17 @@ class HttpServer:
         *,
         tls: TlsSource | None = None,
         lifespan: bool = True,
+        limits: Callable[[], ConnectionLimits] | None = None,
     ) -> None:
-        """tls: `None` serves cleartext. lifespan: start and stop the application, too."""
+        """tls: `None` serves cleartext. lifespan: start and stop the application, too.
+
+        limits: of connections, called for each new one.
+        """
         self.application = application
-        self.connections: set[OpenConnection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self.turn = current_turn()
         self.heads = ResponseHeads()
+        self.connections = OpenConnections(self.heads, limits)
         self.hot: Mapping[bytes, tuple[str, HotHandler]] = {
             path.encode(): (path, handler) for path, handler in application.hot.items()
         }
@@ -113,4 +118,5 @@ class HttpServer:
             await asyncio.wait(tuple(self.tasks), timeout=GRACE_S)
         for connection in tuple(self.connections):
             connection.abort()
+        self.connections.abort_refused()
         await asyncio.sleep(0)  # aborted sockets are closed in the loop's next iteration

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol, cast
 
+from gateway.http.server.open_connections import OpenConnections, Standing
 from gateway.http.server.response_head import ResponseHeads
 from gateway.listener_tls.certificate import CERTIFICATE, Certificate, certificate_of
 
@@ -24,30 +25,6 @@ _RECORD = 16 * 1024
 https://www.rfc-editor.org/rfc/rfc8446#section-5.1"""
 
 _CLEARTEXT = "this port serves HTTPS; use https:// in the URL"
-
-
-class OpenConnection(Protocol):
-    """What the server does with a connection, before and after its handshake."""
-
-    def check_deadline(self, at: float, limit_s: float) -> None:
-        """See ReapedConnection."""
-        ...
-
-    def close_idle(self) -> None:
-        """Close if the client waits for no answer and has sent no part of its next request."""
-        ...
-
-    def shutdown(self) -> None:
-        """Close when the last request that has begun to arrive is answered."""
-        ...
-
-    def cut(self) -> None:
-        """Cancel the request that is being answered."""
-        ...
-
-    def abort(self) -> None:
-        """Close the socket now, even if data is still unsent."""
-        ...
 
 
 class TlsSource(Protocol):
@@ -81,7 +58,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         source: TlsSource,
         inner: Callable[[], asyncio.Protocol],
         heads: ResponseHeads,
-        connections: "set[OpenConnection]",
+        connections: OpenConnections,
     ) -> None:
         super().__init__()
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -103,7 +80,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._tcp = cast(asyncio.Transport, transport)
-        self._connections.add(self)
+        self._connections.enter(self, self._tcp, clear=False)
 
     def data_received(self, data: bytes) -> None:
         if self._closed or self._refused:
@@ -211,6 +188,12 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
     # Called by the server during the handshake
 
+    def standing(self, at: float) -> Standing | None:
+        """See OpenConnection."""
+        if self._tcp.is_closing():
+            return None
+        return Standing(rank=0, since=at if self._began is None else self._began)
+
     def check_deadline(self, at: float, limit_s: float) -> None:
         """See ReapedConnection."""
         if self._began is None:
@@ -252,7 +235,6 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._source.succeeded()
         if found := self.secured.getpeercert():
             self._certificate = certificate_of(found)
-        self._connections.discard(self)
         self._inner = self._make_inner()
         self._inner.connection_made(self)
         return True

@@ -68,8 +68,10 @@ class Front(Struct, kw_only=True, eq=False):
         state = self.running.state
         return state.admission.in_flight == 0 == state.shares.buffered
 
-    async def dial(self, *, narrow: bool = False) -> Wire:
-        self.wires.append(await dial(self.url, narrow=narrow, context=self.context))
+    async def dial(self, *, narrow: bool = False, source: str = "") -> Wire:
+        """source: the client's address."""
+        wire = await dial(self.url, narrow=narrow, context=self.context, source=source)
+        self.wires.append(wire)
         return self.wires[-1]
 
     async def until_idle(self) -> None:
@@ -113,7 +115,9 @@ class Front(Struct, kw_only=True, eq=False):
 
 
 @asynccontextmanager
-async def fronting(run_dir: Path, issued: Issued | None = None) -> AsyncGenerator[Front, None]:
+async def fronting(
+    run_dir: Path, issued: Issued | None = None, settings: str = SETTINGS
+) -> AsyncGenerator[Front, None]:
     """Run a gateway and its provider until the block ends. issued: over TLS, with these files."""
     fronts: list[Front] = []
 
@@ -122,7 +126,7 @@ async def fronting(run_dir: Path, issued: Issued | None = None) -> AsyncGenerato
 
     async with provider(behave) as remote:
         tls = "" if issued is None else f", tls: {{cert: {issued.cert}, key: {issued.key}}}"
-        text = one_model(remote.base_url, SETTINGS.replace(f"{ROOM}", f"{ROOM}{tls}"))
+        text = one_model(remote.base_url, settings.replace(f"{ROOM}", f"{ROOM}{tls}"))
         text = text.replace("token_s: 1", "token_s: 20").replace("tokens_s: 1", "tokens_s: 20")
         async with serving(text.replace("total_s: 5", "total_s: 60"), run_dir) as running:
             go_on = asyncio.Event()

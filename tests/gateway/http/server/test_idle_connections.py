@@ -12,7 +12,7 @@ from litestar.types import Receive, Scope, Send
 
 from gateway.clock import now
 from gateway.http.server.application import HotHandler
-from gateway.http.server.connection import IDLE_S
+from gateway.http.server.client_progress import IDLE_S
 from gateway.http.server.server import HttpServer
 
 pytestmark = pytest.mark.anyio

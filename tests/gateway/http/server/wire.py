@@ -143,16 +143,24 @@ class Wire:
         return found
 
 
-async def dial(url: str, *, narrow: bool = False, context: ssl.SSLContext | None = None) -> Wire:
+async def dial(
+    url: str,
+    *,
+    narrow: bool = False,
+    context: ssl.SSLContext | None = None,
+    source: str = "",
+) -> Wire:
     """Connect to a gateway, over TLS with a context.
 
-    narrow: a client that takes in hardly anything it does not read.
+    narrow: a client that takes in hardly anything it does not read. source: its address.
     """
     host, _, port = url.partition("://")[2].partition(":")
     sock = socket.socket()
     if narrow:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     sock.setblocking(False)
+    if source:
+        sock.bind((source, 0))
     try:
         await asyncio.get_running_loop().sock_connect(sock, (host, int(port)))
     except OSError:

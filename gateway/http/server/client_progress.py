@@ -1,0 +1,62 @@
+"""What a connection waits for its client to do, and for how long already."""
+
+import asyncio
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from gateway.asgi.client_timeouts import LEAST_RATE, unread_bytes
+
+if TYPE_CHECKING:
+    from gateway.http.server.exchange import Exchange
+
+LINGER_S = 30.0
+"""Seconds for a client to finish sending after it was answered; nginx's lingering_time."""
+
+IDLE_S = 75.0
+"""Seconds for which a connection without a request is kept: nginx's keepalive_timeout."""
+
+
+class Wait(NamedTuple):
+    """What the client has to do next: finish the head after the `last` request, or that request's
+    body, read its answer, close the connection after that, or send another request."""
+
+    last: "Exchange | None"
+    owes: Literal["head", "body", "reading", "leaving", "nothing"]
+
+
+class ClientProgress:
+    """The client's progress, as the checks of its connection see it.
+
+    body_bytes: of bodies, since the last check that restarted the clock.
+    """
+
+    __slots__ = ("_seen", "_since", "_unread", "body_bytes")
+
+    def __init__(self) -> None:
+        self.body_bytes = self._unread = 0
+        self._seen: Wait | None = None
+        self._since = 0.0
+
+    def overdue(
+        self, wait: Wait | None, at: float, limit_s: float, transport: asyncio.Transport
+    ) -> bool:
+        """Return whether the client takes too long. wait: `None` if the gateway is next."""
+        if wait is None or wait != self._seen or self._advances(wait, limit_s, transport):
+            self._seen, self._since, self.body_bytes = wait, at, 0
+            self._unread = unread_bytes(transport) if wait and wait.owes == "reading" else 0
+            return False
+        limits = {"leaving": min(limit_s, LINGER_S), "nothing": IDLE_S}
+        return at - self._since >= limits.get(wait.owes, limit_s)
+
+    def since(self, wait: Wait, at: float) -> float:
+        """Return when the wait began, as far as a check has noticed it; `at` if none has."""
+        return self._since if wait == self._seen else at
+
+    def forget(self) -> None:
+        """The connection is gone: an exchange refers to it, so this would be a cycle."""
+        self._seen = None
+
+    def _advances(self, wait: Wait, limit_s: float, transport: asyncio.Transport) -> bool:
+        """Return whether the client made enough progress for another interval."""
+        if wait.owes == "body":
+            return self.body_bytes >= LEAST_RATE * limit_s
+        return wait.owes == "reading" and unread_bytes(transport) < self._unread
