@@ -35,6 +35,7 @@ BROKEN = 1
 
 def main(start: Start, hosting: Hosting = host) -> int:
     """Serve until it is stopped; return the exit status. hosting: loads the models."""
+    gc.freeze()  # imports leave almost no garbage, and a search among their objects takes long
     if sys.stderr.isatty():
         transformers_logging.enable_progress_bar()
     else:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from local_engine.model_doctor import diagnose
+from local_engine.model_trial import diagnose
 from local_engine.protocol.diagnosis import Tried
 from tests.local_engine.conftest import Folder
 from tests.local_engine.embeddings.embedding_services import embedding_config
