@@ -118,9 +118,9 @@ def _run(work: Coroutine[None, None, None]) -> None:
 
 
 def loop_factory() -> type[asyncio.AbstractEventLoop] | None:
-    """The event loop class of uvloop; `None`, asyncio's own, on Windows."""
+    """The event loop class on uvloop; `None`, asyncio's own, on Windows."""
     if sys.platform == "win32":
         return None
-    import uvloop
+    from gateway.eventloop.loop import NamesLoop
 
-    return uvloop.Loop
+    return NamesLoop

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from gateway.config.schema.connection import Fetch
 from gateway.fair_slots import FairSlots
+from gateway.names.names import Names
 from gateway.upstream.image_fetching.allowed_addresses import AllowedAddresses, literal
 from gateway.upstream.image_fetching.byte_meter import ByteMeter
 from gateway.upstream.image_fetching.image import Image
@@ -39,11 +40,13 @@ class _Answer(Struct, frozen=True, kw_only=True):
     data: bytes = b""
 
 
+_NAMES: Final = Names(most_in_flight=128, most_kept=1024)
+"""Clients choose these names: they use up no room of those that the operator chose."""
+
+
 async def resolve(host: str, port: int) -> list[str]:
     """Return a host's addresses, in the system's order. Raises OSError."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=1)
-    return [str(address[0]) for _, _, _, _, address in found]
+    return [str(address[0]) for _, address in await _NAMES.addresses(host, port)]
 
 
 class ImageFetcher:

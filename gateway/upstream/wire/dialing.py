@@ -3,32 +3,41 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
 
 from msgspec.structs import replace
 
+from gateway.names.connecting import connect_to, first_of, interleaved
+from gateway.names.look_up import Found
+from gateway.names.look_up import SocketAddress as Address
+from gateway.names.names import NAMES
 from gateway.upstream.origin import Origin
 from gateway.upstream.socket_options import SOCKET_OPTIONS
 from gateway.upstream.wire.connection import HttpConnection
 from schemas.errors import UpstreamTimeout, UpstreamUnreachable
 
-Address = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
-"""An address as socket.getaddrinfo returns it."""
-Resolve = Callable[[Origin], Awaitable[Sequence[tuple[int, Address]]]]
+Resolve = Callable[[Origin], Awaitable[Found]]
 """The addresses of an origin, each with its family, in the order in which to try them."""
 
+NO_ADDRESS: Final = "no connection in time: the DNS has not returned its address"
+NO_CONNECTION: Final = "no connection in time (TCP and TLS)"
 
-async def resolve(origin: Origin) -> Sequence[tuple[int, Address]]:
-    """Return the addresses from the system's resolver. Raises OSError."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
-    return [(family, address) for family, _, _, _, address in found]
+SLOW_S: Final = 1.0
+"""Seconds after which a second attempt overtakes one in progress: a lost packet is repeated after a
+second, and one of several servers behind an address may hang while others do not."""
+
+
+async def resolve(origin: Origin) -> Found:
+    """Return the addresses of the origin's host. Raises OSError."""
+    return await NAMES.addresses(origin.host, origin.port)
 
 
 def resolve_at(host: str, port: int) -> Resolve:
     """Return a resolver that finds the addresses of another host, for any origin."""
 
-    async def resolved(origin: Origin) -> Sequence[tuple[int, Address]]:
+    async def resolved(origin: Origin) -> Found:
         return await resolve(replace(origin, host=host, port=port))
 
     return resolved
@@ -37,9 +46,9 @@ def resolve_at(host: str, port: int) -> Resolve:
 class Dialer:
     """Opens connections to one origin; each gets its protocol from `make`.
 
-    Addresses are tried one after another, the one that answered last time first. Each but the
-    last may use half of the remaining time, so a network that drops one address family costs time
-    but no requests. TLS is attempted only with the first that answers.
+    Addresses are tried as RFC 8305 has it, the one that answered last time first: another one
+    begins each quarter of a second, and the first that answers is used. A connection that is not
+    there after SLOW_S, TLS included, is overtaken by a second attempt, from the next address on.
     """
 
     def __init__(
@@ -50,51 +59,55 @@ class Dialer:
         *,
         upstream: str,
         resolve: Resolve = resolve,
+        doubt: Callable[[str], object] = NAMES.doubt,
     ) -> None:
+        """doubt: called with the host whose addresses did not answer."""
         self._origin = origin
         self._context = context
         self._make = make
         self._upstream = upstream
         self._resolve = resolve
+        self._doubt = doubt
         self._answered: Address | None = None
 
     async def dial(self, by: float) -> HttpConnection:
         """Raises UpstreamUnreachable, or UpstreamTimeout at `by`. Cancelling closes the socket."""
         scope = asyncio.timeout_at(by)
+        found: Found | None = None
         try:
             async with scope:
-                return await self._started(await self._reach(by))
+                found = await self._resolve(self._origin)
+                return await self._overtaken(interleaved(found, self._answered))
         except OSError as exc:
+            if found is not None:
+                self._doubt(self._origin.host)
             if isinstance(exc, TimeoutError) and scope.expired():
-                problem = "no connection in time (DNS, TCP and TLS together)"
-                raise UpstreamTimeout(problem, upstream=self._upstream) from exc
+                step = NO_ADDRESS if found is None else NO_CONNECTION
+                raise UpstreamTimeout(step, upstream=self._upstream) from exc
             reason, detail = self._reason(exc)
             raise UpstreamUnreachable(reason, upstream=self._upstream, detail=detail) from exc
 
-    async def _reach(self, by: float) -> socket.socket:
-        """Return a socket connected to the first address that answers."""
-        clock = asyncio.get_running_loop().time
-        found = sorted(await self._resolve(self._origin), key=lambda one: one[1] != self._answered)
-        problem = OSError("the name has no addresses")
-        for turn, (family, address) in enumerate(found, 1):
-            share = None if turn == len(found) else (clock() + by) / 2
-            try:
-                async with asyncio.timeout_at(share):
-                    sock = await _connected(family, address)
-            except OSError as exc:
-                problem = exc
-            else:
-                self._answered = address
-                return sock
-        raise problem
+    async def _overtaken(self, found: Found) -> HttpConnection:
+        """Return the connection of the first attempt, or of a second one that overtakes it."""
+        turned = [*found[1:], *found[:1]]
+        return await first_of(
+            [partial(self._open, found), partial(self._open, turned)],
+            SLOW_S,
+            HttpConnection.abort,
+            on_failure=False,
+        )
 
-    async def _started(self, sock: socket.socket) -> HttpConnection:
+    async def _open(self, found: Found) -> HttpConnection:
+        """Connect to the first address that answers, and shake hands."""
+        sock = await connect_to(found, SOCKET_OPTIONS)
+        address: Address = sock.getpeername()
         _, connection = await asyncio.get_running_loop().create_connection(
             self._make,
             sock=sock,
             ssl=self._context,
             server_hostname=self._origin.host if self._context is not None else None,
         )
+        self._answered = address
         return connection
 
     def _reason(self, exc: OSError) -> tuple[str, str]:
@@ -113,16 +126,3 @@ class Dialer:
                 return "no TLS", f"no TLS with {where}: {exc.reason or exc}"
             case _:
                 return "no connection", f"no connection to {where}: {exc.strerror or exc}"
-
-
-async def _connected(family: int, address: Address) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setblocking(False)
-        for option in SOCKET_OPTIONS:
-            sock.setsockopt(*option)
-        await asyncio.get_running_loop().sock_connect(sock, address)
-    except BaseException:
-        sock.close()
-        raise
-    return sock

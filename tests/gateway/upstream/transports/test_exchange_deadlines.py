@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from schemas.errors import UpstreamTimeout
+from schemas.errors import ConnectionsInUse, UpstreamTimeout
 from tests.gateway.upstream.transports.exchanging import Open, fetch, post, soon
 from tests.stand_ins.doubles import SOON_S, Peer, answering, full_backlog, raw_server, sized
 
@@ -30,7 +30,7 @@ async def test_a_handshake_that_never_happens_ends_at_the_connect_deadline(
         transport = open_transport(server.base_url.replace("http", "https"), max_connections=1)
 
         for _ in range(2):
-            with pytest.raises(UpstreamTimeout, match=r"^up: no connection in time \(DNS"):
+            with pytest.raises(UpstreamTimeout, match=r"^up: no connection in time \("):
                 await asyncio.wait_for(post(transport, connect=0.15), PATIENCE_S)
 
         for peer in server.connections:
@@ -165,7 +165,7 @@ async def test_a_full_pool_is_named_when_it_costs_the_connect_deadline(
         transport = open_transport(server.base_url, max_connections=1)
         reply = await post(transport)
 
-        with pytest.raises(UpstreamTimeout, match=r"the pool is full \(max_connections: 1\)"):
+        with pytest.raises(ConnectionsInUse, match="all connections to this provider are in use"):
             await asyncio.wait_for(post(transport, connect=0.15), PATIENCE_S)
         await reply.aclose()
 

@@ -2,17 +2,19 @@
 
 import asyncio
 import socket
+import ssl
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import trustme
 
 from gateway.upstream.origin import Origin, origin_of
 from gateway.upstream.wire import WireTransport
 from gateway.upstream.wire.connection import HttpConnection
 from gateway.upstream.wire.deadlines import Deadlines
-from gateway.upstream.wire.dialing import Address, Dialer
+from gateway.upstream.wire.dialing import Address, Dialer, Resolve
 from gateway.upstream.wire.head import Limits
 from gateway.upstream.wire.pool import Pool
 from schemas.errors import UpstreamTimeout, UpstreamUnreachable
@@ -22,14 +24,30 @@ from tests.stand_ins.doubles import Peer, answering, full_backlog, raw_server, s
 pytestmark = pytest.mark.anyio
 
 
-def dialer(*ports: int) -> Dialer:
+def dialer(
+    *ports: int,
+    context: ssl.SSLContext | None = None,
+    resolve: Resolve | None = None,
+    doubt: Callable[[str], object] = str,
+) -> Dialer:
     """For a name whose addresses are these ports of loopback."""
 
-    async def resolve(_: Origin) -> Sequence[tuple[int, Address]]:
+    async def local(_: Origin) -> Sequence[tuple[int, Address]]:
         return [(socket.AF_INET, ("127.0.0.1", port)) for port in ports]
 
-    origin = origin_of("http://api.example", upstream="up")
-    return Dialer(origin, None, connection, upstream="up", resolve=resolve)
+    scheme = "http" if context is None else "https"
+    origin = origin_of(f"{scheme}://api.example", upstream="up")
+    return Dialer(origin, context, connection, upstream="up", resolve=resolve or local, doubt=doubt)
+
+
+def certified(name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Return contexts of a server and of a client that trusts it."""
+    authority = trustme.CA()
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(name).configure_cert(server)  # pyright: ignore[reportUnknownMemberType]  pyOpenSSL is not here
+    client = ssl.create_default_context()
+    authority.configure_trust(client)  # pyright: ignore[reportUnknownMemberType]  as above
+    return server, client
 
 
 def connection() -> HttpConnection:
@@ -47,24 +65,86 @@ async def test_an_address_that_refuses_leads_to_the_next() -> None:
             dialled.abort()
 
 
-async def test_an_address_that_swallows_packets_costs_half_the_time_and_only_once() -> None:
+async def test_an_address_that_swallows_packets_costs_a_quarter_of_a_second_and_only_once() -> None:
     async with raw_server(Peer.stay) as server:
         with full_backlog() as silent:
-            towards = dialer(silent, server.port)
+            towards = dialer(silent, silent, silent, server.port)
 
-            first = await towards.dial(soon(2.0))
-            second = await asyncio.wait_for(towards.dial(soon(60.0)), 20.0)
-
-            assert first.usable
-            assert second.usable
-            first.abort()
-            second.abort()
+            for _ in range(2):
+                dialled = await asyncio.wait_for(towards.dial(soon(120.0)), 30.0)
+                assert dialled.usable
+                dialled.abort()
 
 
-async def test_the_last_address_fails_with_the_deadline_and_not_with_its_share() -> None:
+async def test_addresses_that_are_all_silent_fail_with_the_deadline() -> None:
     with full_backlog() as silent:
         with pytest.raises(UpstreamTimeout, match="no connection in time"):
-            await dialer(silent, silent).dial(soon(0.2))
+            await dialer(silent, silent).dial(soon(0.6))
+
+
+async def test_a_handshake_that_hangs_is_overtaken_by_a_second_connection() -> None:
+    async def script(peer: Peer) -> None:
+        if len(silent.connections) == 1:
+            await peer.stay()
+        else:
+            await peer.tunnel(server.port)
+
+    tls, context = certified("api.example")
+    async with raw_server(Peer.stay, tls=tls) as server, raw_server(script) as silent:
+        towards = dialer(silent.port, context=context)
+
+        dialled = await asyncio.wait_for(towards.dial(soon(120.0)), 30.0)
+
+        assert dialled.usable
+        assert len(silent.connections) == 2
+        await silent.connections[0].gone()
+        dialled.abort()
+
+
+async def test_a_failure_is_not_tried_a_second_time() -> None:
+    tls, _ = certified("api.example")
+    async with raw_server(Peer.stay, tls=tls) as server:
+        with pytest.raises(UpstreamUnreachable, match="certificate"):
+            await dialer(server.port, context=ssl.create_default_context()).dial(soon())
+        assert len(server.connections) == 0  # none got past its handshake
+
+
+async def test_a_dial_that_is_cancelled_closes_all_that_it_opened() -> None:
+    _, context = certified("api.example")
+    async with raw_server(Peer.stay) as server:
+        dial = asyncio.ensure_future(dialer(server.port, context=context).dial(soon()))
+        await server.until(lambda: len(server.connections) == 2)
+
+        dial.cancel()
+
+        for peer in server.connections:
+            await peer.gone()
+        with pytest.raises(asyncio.CancelledError):
+            await dial
+
+
+async def test_an_address_that_fails_is_doubted_and_a_name_that_fails_is_not() -> None:
+    async def unknown(_: Origin) -> Sequence[tuple[int, Address]]:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    doubted: list[str] = []
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        with pytest.raises(UpstreamUnreachable, match="no connection"):
+            await dialer(unused.getsockname()[1], doubt=doubted.append).dial(soon())
+    assert doubted == ["api.example"]
+    with pytest.raises(UpstreamUnreachable, match=r"no address for api\.example"):
+        await dialer(resolve=unknown, doubt=doubted.append).dial(soon())
+    assert doubted == ["api.example"]
+
+
+async def test_a_dial_says_that_the_dns_is_what_did_not_answer() -> None:
+    async def silent(_: Origin) -> Sequence[tuple[int, Address]]:
+        await asyncio.sleep(60.0)
+        return []
+
+    with pytest.raises(UpstreamTimeout, match="in time: the DNS has not returned its address"):
+        await dialer(resolve=silent).dial(soon(0.05))
 
 
 async def test_a_name_with_no_address_at_all_is_unreachable() -> None:

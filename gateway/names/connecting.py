@@ -1,0 +1,127 @@
+"""Connect to the first of some addresses that answers, as RFC 8305 has it."""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from itertools import chain, zip_longest
+from typing import Final, TypeVar
+
+from gateway.names.look_up import Found, SocketAddress
+
+STAGGER_S: Final = 0.25
+"""Seconds after which the next address is tried, alongside those before (RFC 8305, section 5)."""
+
+Made = TypeVar("Made")
+
+
+async def connect_to(
+    found: Found, options: Iterable[tuple[int, int, int]] = (), stagger_s: float = STAGGER_S
+) -> socket.socket:
+    """Return a socket connected to the first address that answers. Raises OSError.
+
+    options: of the socket, as for setsockopt. Without an answer, the error is the last address's.
+    """
+    attempts = [partial(_connected, family, address, options) for family, address in found]
+    if not attempts:
+        raise OSError("the name has no addresses")
+    return await first_of(attempts, stagger_s, socket.socket.close)
+
+
+def interleaved(found: Found, first: SocketAddress | None = None) -> Found:
+    """Order addresses: `first` if it is one of them, then the families in turn.
+
+    The family of the first address begins. RFC 8305, section 4.
+    """
+    ordered = sorted(found, key=lambda one: one[1] != first)
+    leading = [one for one in ordered if one[0] == ordered[0][0]]
+    others = [one for one in ordered if one[0] != ordered[0][0]]
+    return [one for one in chain(*zip_longest(leading, others)) if one is not None]
+
+
+async def first_of(
+    attempts: Sequence[Callable[[], Awaitable[Made]]],
+    stagger_s: float,
+    discard: Callable[[Made], object],
+    *,
+    on_failure: bool = True,
+) -> Made:
+    """Start the attempts in order, and return the result of the first that succeeds.
+
+    The next one starts after `stagger_s` seconds, or, with `on_failure`, once all before have
+    failed; without it, that is the end. discard: closes what further attempts made. Raises the last
+    error.
+    """
+    if len(attempts) == 1:
+        return await attempts[0]()
+    running: set[asyncio.Future[Made]] = set()
+    try:
+        for number, attempt in enumerate(attempts, 1):
+            running.add(asyncio.ensure_future(attempt()))
+            timeout = stagger_s if number < len(attempts) else None
+            problem: BaseException | None = None
+            while running:
+                done, _ = await asyncio.wait(
+                    running, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
+                )
+                if not done:
+                    break
+                one = done.pop()
+                running.remove(one)
+                problem = one.exception()
+                if problem is None:
+                    return one.result()
+            if problem is not None and not running and not (on_failure and timeout is not None):
+                raise problem
+        raise OSError("there was nothing to try")
+    finally:
+        for one in running:
+            one.cancel()
+            one.add_done_callback(partial(_discarded, discard=discard))
+
+
+def _discarded(attempt: asyncio.Future[Made], discard: Callable[[Made], object]) -> None:
+    if not attempt.cancelled() and attempt.exception() is None:
+        discard(attempt.result())
+
+
+async def _connected(
+    family: int, address: SocketAddress, options: Iterable[tuple[int, int, int]]
+) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        for option in options:
+            sock.setsockopt(*option)
+        await _connect(sock, address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+async def _connect(sock: socket.socket, address: SocketAddress) -> None:
+    """Connect. uvloop's `sock_connect` would look the number up again, without its scope."""
+    loop = asyncio.get_running_loop()
+    if sys.platform == "win32":
+        await loop.sock_connect(sock, address)
+        return
+    try:
+        sock.connect(address)
+    except (BlockingIOError, InterruptedError):
+        writable = loop.create_future()
+        loop.add_writer(sock, _set, writable)
+        try:
+            await writable
+        finally:
+            loop.remove_writer(sock)
+        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            raise OSError(code, os.strerror(code)) from None
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
