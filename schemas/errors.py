@@ -67,6 +67,7 @@ class GatewayError(Exception):
     request_id:  of the request that failed, "" until the error is sent.
     kind:        the entry in `retry.on` that allows another attempt; `None` is never retried.
     retry_helps: the client's own retry may succeed; false if only the operator can change anything.
+    unread:      no model has read the prompt, so that the attempt which it ends costs nothing.
     logged:      the message for the gateway's log and for `str`; it may contain addresses, which
                  the client's message does not.
     """
@@ -76,6 +77,7 @@ class GatewayError(Exception):
     request_id: str = ""
     kind: ClassVar[RetryKind | None] = None
     retry_helps: ClassVar[bool] = True
+    unread: bool = False
 
     def __init__(
         self,
@@ -112,6 +114,8 @@ class CallerError(GatewayError):
 
 class InvalidRequest(CallerError):
     """The request is invalid, or a backend does not support it; nothing was sent."""
+
+    unread = True
 
 
 class FieldNotAllowed(InvalidRequest):
@@ -222,6 +226,7 @@ class UpgradeRefused(CallerError):
 class Throttled(CallerError):
     status = 429
     code = "rate_limit_exceeded"
+    unread = True
 
 
 class LimitExceeded(Throttled):
@@ -246,6 +251,7 @@ class UpstreamRejected(CallerError):
     """A backend's 4xx about the request itself, with its status. type: its error type, if any."""
 
     code = "upstream_rejected"
+    unread = True
 
     def __init__(
         self,
@@ -268,6 +274,7 @@ class Unavailable(GatewayError):
 
     status = 503
     code = "unavailable"
+    unread = True
 
 
 class RateLimited(Unavailable):
@@ -319,6 +326,7 @@ class UpstreamError(GatewayError):
 class UpstreamUnreachable(UpstreamError):
     code = "upstream_unreachable"
     kind = "connect"
+    unread = True
 
 
 class UpstreamStarting(UpstreamUnreachable):
@@ -340,6 +348,7 @@ class UpstreamSilent(UpstreamTimeout):
 
 
 class UpstreamBusy(UpstreamError):
+    unread = True
     status = 429
     code = "rate_limit_exceeded"
     kind = "rate_limit"
@@ -355,6 +364,7 @@ class UpstreamRefused(UpstreamError):
 
     status = 424
     code = "upstream_refused"
+    unread = True
     retry_helps = False
     kind = "server_error"
     elsewhere = True
@@ -384,6 +394,7 @@ class UpstreamFailed(UpstreamError):
 class UpstreamOverloaded(UpstreamFailed):
     """The service is overloaded for all its clients; a 429 concerns only our quota."""
 
+    unread = True
     status = 503
     code = "upstream_overloaded"
 

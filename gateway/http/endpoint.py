@@ -196,7 +196,8 @@ class Endpoint:
                 await self._explain(exc, request, planned, record.backend, passage)
                 raise
             finally:
-                if record.usage is None and record.attempts:
+                usage = record.usage
+                if record.attempts and (usage is None or usage.prompt_tokens is None):
                     record.estimated_prompt_tokens = estimated_tokens(request)
         finally:
             held.close()

@@ -4,6 +4,7 @@ from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
 
+from gateway.routing.attempt_usage import usage_of_attempts
 from gateway.routing.planning.request_facts import estimated_tokens
 from gateway.routing.planning.route import NO_VALUES, Route
 from gateway.routing.request_record import RequestRecord
@@ -103,18 +104,19 @@ def _decided(
 
 
 def tokens_used(record: RequestRecord) -> int:
-    """Tokens of the answer that the client received, or could have: prompt and completion.
+    """Tokens of all attempts whose prompts a model has read: prompts and answers.
 
-    As the backend reports them, or else estimated. Failed attempts, hedges that lost and mirrored
-    copies are the gateway's own. An attempt that the client gave up has read the prompt.
+    As the backends report them, or else estimated. Mirrored copies are the gateway's own.
     """
     usage = record.usage
-    prompt = None if usage is None else usage.prompt_tokens
-    completion = None if usage is None else usage.completion_tokens
-    if prompt is None:
-        began = record.deltas or (record.attempts and record.attempts[-1].outcome == "cancelled")
-        prompt = (record.estimated_prompt_tokens or 0) if began else 0
-    return prompt + (record.deltas if completion is None else completion)
+    if len(record.attempts) == 1 and usage is not None:
+        prompt, completion = usage.prompt_tokens, usage.completion_tokens
+        if prompt is not None and completion is not None:
+            return prompt + completion
+    return sum(
+        (one.usage.prompt_tokens or 0) + (one.usage.completion_tokens or 0)
+        for one in usage_of_attempts(record)
+    )
 
 
 def _count(value: int | None | UnsetType) -> int:

@@ -4,25 +4,28 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from gateway.clock import now
 from gateway.config.schema.failover import RetryRule
 from gateway.mirror.comparison import Comparison, compared
-from gateway.recording.rows_from_request import attempt_row, counted
+from gateway.recording.rows_from_request import attempt_row
+from gateway.routing.attempt_usage import CountedSource, usage_of_answer
 from gateway.routing.execution import pipeline
 from gateway.routing.execution.release_traceback import release_traceback
 from gateway.routing.planning.candidate import Candidate, UnmirrorableRequest
 from gateway.routing.planning.plan import Plan
 from gateway.routing.planning.prices import Prices, cost_of
+from gateway.routing.planning.request_facts import estimated_tokens
 from gateway.routing.request_record import AttemptRecord, RequestRecord, milliseconds
 from gateway.runtime import Runtime
 from gateway.store.rows import AttemptRow
 from gateway.telemetry.mirror_log_entry import MirrorLogEntry
 from schemas.answers import Answer, Embeddings
 from schemas.errors import GatewayError, InvalidRequest
+from schemas.events import Usage
 from schemas.holdings import LEVEL, Holder
 from schemas.requests import EmbeddingsRequest, Request
 
@@ -36,6 +39,8 @@ COPIES = Holder("\0mirror")
 """Copies take turns as one key of their own, which no client has, behind all clients' requests."""
 
 ONCE = RetryRule(attempts=1)
+
+NOTHING: Final[tuple[Usage, CountedSource]] = Usage(), ""
 
 _log = logging.getLogger("strowger.mirror")
 
@@ -68,12 +73,12 @@ class Mirrors:
         assert copy is not None
         if isinstance(copy, UnmirrorableRequest):
             unsent = AttemptRecord(backend=copy.name, pattern=copy.pattern, outcome=copy.code)
-            line = _line(record, unsent, record, runtime.prices, None)
+            line = _line(record, unsent, record, runtime.prices, None, NOTHING)
             self._on_mirrored(msgspec.structs.replace(line, reason=copy.reason), None)
             return
         if busy or len(self._running) >= MAX_IN_FLIGHT or not copy.breaker.is_available(now()):
             shed = AttemptRecord(backend=copy.name, pattern=_pattern(copy), outcome="shed")
-            self._on_mirrored(_line(record, shed, record, runtime.prices, None), None)
+            self._on_mirrored(_line(record, shed, record, runtime.prices, None, NOTHING), None)
             return
         plan_of_copy = Plan(
             route=plan.route,
@@ -125,11 +130,13 @@ class Mirrors:
             _log.exception("internal error in the copy of request %s", record.request_id)
         finally:
             runtime.in_flight -= 1
+            if shadow.attempts and (shadow.usage is None or shadow.usage.prompt_tokens is None):
+                shadow.estimated_prompt_tokens = estimated_tokens(request)
+            usage, source = usage_of_answer(shadow)
             for attempt in shadow.attempts:
                 attempt.role = "mirror"
-                usage, source = counted(shadow.usage, shadow.deltas, record.task)
                 line = msgspec.structs.replace(
-                    _line(record, attempt, shadow, runtime.prices, comparison),
+                    _line(record, attempt, shadow, runtime.prices, comparison, (usage, source)),
                     reason=reason if attempt.refused else "",
                     mirror_dropped=plan.candidates[0].reported_omissions,
                 )
@@ -191,12 +198,16 @@ def _line(
     shadow: RequestRecord,
     prices: Prices,
     comparison: Comparison | None,
+    used: tuple[Usage, CountedSource],
 ) -> MirrorLogEntry:
-    """Build the log entry. shadow: the copy's record; the request's own if none was sent."""
+    """Build the log entry. shadow: the copy's record; the request's own if none was sent.
+
+    used: by the copy.
+    """
     served = next((one for one in reversed(record.attempts) if one.outcome == "ok"), None)
-    real, real_source = counted(record.usage, record.deltas, record.task)
+    real, real_source = usage_of_answer(record)
     sent = shadow is not record
-    usage, source = counted(shadow.usage, shadow.deltas, record.task) if sent else (None, "")
+    usage, source = used
     ours = prices.of(record.backend) if prices.any and real_source else None
     theirs = prices.of(attempt.backend) if prices.any and source else None
     first = shadow.first_content_at if sent else None
@@ -212,12 +223,12 @@ def _line(
         mirror_ms=attempt.ms,
         mirror_ttft_ms=None if first is None else milliseconds(first - shadow.started),
         completion_tokens=real.completion_tokens,
-        mirror_prompt_tokens=None if usage is None else usage.prompt_tokens,
-        mirror_completion_tokens=None if usage is None else usage.completion_tokens,
+        mirror_prompt_tokens=usage.prompt_tokens,
+        mirror_completion_tokens=usage.completion_tokens,
         mirror_source=source,
         cost_usd=None if ours is None else cost_of(real, ours.of_answer(real, record.service_tier)),
         mirror_cost_usd=None
-        if theirs is None or usage is None
+        if theirs is None
         else cost_of(usage, theirs.of_answer(usage, shadow.service_tier)),
         compared=comparison,
     )

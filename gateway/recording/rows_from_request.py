@@ -9,6 +9,7 @@ from itertools import repeat
 
 import msgspec
 
+from gateway.routing.attempt_usage import usage_of_answer, usage_of_attempts
 from gateway.routing.participation import NO_PARTICIPATION
 from gateway.routing.planning.prices import Prices, cost_of, is_reported
 from gateway.routing.request_record import AttemptRecord, RequestRecord
@@ -24,8 +25,9 @@ def access_line(
     record: RequestRecord, status: int, ended: float, offset: float, prices: Prices
 ) -> AccessLine:
     """Build the access line of a finished request. offset: Unix time minus the clock, seconds."""
-    counts = record.usage, record.deltas, record.task, record.estimated_prompt_tokens
-    usage, source = counted(*counts)
+    usage, source = record.usage, "reported"
+    if usage is None or usage.completion_tokens is None or usage.prompt_tokens is None:
+        usage, source = usage_of_answer(record)
     price = prices.of(record.backend) if prices.any and source else None
     first, part, cache, free = record.first_content_at, record.participation, record.cache, None
     if cache is not None and cache.outcome == "hit":
@@ -211,23 +213,17 @@ def is_complete(line: AccessLine) -> bool:
 
 def attempts_of(record: RequestRecord, time: float, prices: Prices) -> Iterator[AttemptRow]:
     """Yield a row for each attempt that sent something to a backend."""
-    own = _own(record.attempts)
-    for place, attempt in enumerate(record.attempts):
-        if attempt.refused:
-            continue
-        shown = place == own
-        usage, source = counted(
-            record.usage if shown else attempt.usage,
-            record.deltas if shown else attempt.deltas,
-            record.task,
-            record.estimated_prompt_tokens,
+    for one in usage_of_attempts(record):
+        yield attempt_row(
+            record.request_id,
+            one.place + 1,
+            time,
+            one.attempt,
+            one.usage,
+            one.source,
+            prices,
+            one.tier,
         )
-        if not shown and record.usage is not None:
-            usage, source = _estimate_prompt_tokens(
-                attempt, usage, source, _prompt_of(record, place)
-            )
-        tier = record.service_tier if shown else attempt.service_tier
-        yield attempt_row(record.request_id, place + 1, time, attempt, usage, source, prices, tier)
 
 
 def attempt_row(
@@ -242,8 +238,7 @@ def attempt_row(
 ) -> AttemptRow:
     """Build the row of one attempt.
 
-    number: within the request, from 1. time: Unix seconds. usage, source: as from `counted`.
-    tier: the service tier of its answer.
+    number: within the request, from 1. time: Unix seconds. usage, source, tier: as of AttemptUsage.
     """
     price = prices.of(attempt.backend) if prices.any and source else None
     return AttemptRow(
@@ -263,57 +258,3 @@ def attempt_row(
         reasoning_tokens=usage.reasoning_tokens,
         cost_usd=None if price is None else cost_of(usage, price.of_answer(usage, tier)),
     )
-
-
-def counted(
-    usage: Usage | None, deltas: int, task: str, prompt: int | None = None
-) -> tuple[Usage, Source]:
-    """Return the usage and its source: reported by the backend, or estimated.
-
-    The estimate is one token per delta.
-
-    prompt: the estimated prompt tokens, used if the backend reported none.
-    """
-    if usage is not None and usage.completion_tokens is not None:
-        return usage, "reported"
-    if usage is not None and task == "embeddings":
-        return usage, "reported" if usage.prompt_tokens is not None else ""
-    if deltas:
-        if usage is not None and usage.prompt_tokens is not None:
-            prompt = usage.prompt_tokens
-        return Usage(prompt_tokens=prompt, completion_tokens=deltas), "estimated"
-    return Usage(), ""
-
-
-def _estimate_prompt_tokens(
-    attempt: AttemptRecord, usage: Usage, source: Source, prompt_tokens: int | None
-) -> tuple[Usage, Source]:
-    """Fill in the prompt tokens that another backend counted for the same request.
-
-    For an attempt that broke off before it reported usage, and for one that lost against a hedge:
-    both received the prompt.
-    """
-    if prompt_tokens is None or usage.prompt_tokens is not None:
-        return usage, source
-    if source != "estimated" and attempt.outcome != "lost":
-        return usage, source
-    return msgspec.structs.replace(usage, prompt_tokens=prompt_tokens), "estimated"
-
-
-def _prompt_of(record: RequestRecord, place: int) -> int | None:
-    """The prompt tokens of an attempt by those of the last one, which read continued text as well.
-
-    place: the attempt's index.
-    """
-    if record.usage is None or record.usage.prompt_tokens is None:
-        return None
-    text = sum(one.deltas for one in record.attempts[place:] if one.continued)
-    return max(0, record.usage.prompt_tokens - text)
-
-
-def _own(attempts: Sequence[AttemptRecord]) -> int:
-    """Return the index of the attempt that the record's own numbers describe; −1: none."""
-    for place in range(len(attempts) - 1, -1, -1):
-        if not attempts[place].role and not attempts[place].refused:
-            return place
-    return -1

@@ -61,6 +61,8 @@ class AttemptRecord(Struct, kw_only=True, omit_defaults=True, gc=False):
     refused: nothing was sent, because the backend's API cannot express the request.
     role:    "" for an attempt whose answer is the request's: it served, or failed. hedge: of two
              parallel attempts the one that did not serve, whichever started first.
+    unread, share: as in Sending, which this is. At its end also true if the backend refused the
+             request, or failed it with an error's status, for which vendors do not charge.
     deltas, usage, service_tier: as in RequestRecord, of an attempt whose answer is not the
              request's: it failed before the client received anything, lost against a hedge, or was
              a mirror's.
@@ -71,6 +73,8 @@ class AttemptRecord(Struct, kw_only=True, omit_defaults=True, gc=False):
     outcome: str = ""
     ms: float = 0.0
     refused: bool = False
+    unread: bool = False
+    share: float = 1.0
     continued: bool = False
     hedge: bool = False
     role: Literal["", "hedge", "mirror"] = ""

@@ -8,6 +8,7 @@ from msgspec import Struct
 from adapters.base import Supports
 from gateway.trace_context import AttemptTrace
 from gateway.upstream.drawn_tokens import DrawnTokens
+from gateway.upstream.sending import UNWATCHED, Sending
 from schemas.answers import Embeddings
 from schemas.events import Event
 from schemas.holdings import ANONYMOUS, LEVEL, Holder
@@ -31,6 +32,7 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     trace:      the attempt's span, if requests are traced.
     drawn:      collects the tokens of a local engine; `None` if no attempt resumes the answer.
     reasons:    the model reasons, so that it may be silent for longer.
+    sending:    is told when the request is sent.
     pool:       header lines for the backend's endpoint picker, each with CRLF; b"" without one.
     """
 
@@ -47,6 +49,7 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     drawn: DrawnTokens | None = None
     reasons: bool = False
     pool: bytes = b""
+    sending: Sending = UNWATCHED
 
 
 WholeChat = Callable[[ChatRequest, Call], Awaitable[PlainAnswer | Sequence[Event]]]

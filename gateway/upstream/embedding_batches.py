@@ -6,7 +6,9 @@ from typing import Final
 
 import msgspec
 
+from gateway.upstream.sending import PartSending, Sending, add_up
 from schemas.answers import Embeddings
+from schemas.errors import GatewayError
 from schemas.events import Usage
 from schemas.requests import EmbeddingsRequest
 
@@ -27,26 +29,41 @@ def split_batches(request: EmbeddingsRequest, most: int) -> list[EmbeddingsReque
 
 
 async def side_by_side(
-    parts: Sequence[EmbeddingsRequest], embed: Callable[[EmbeddingsRequest], Awaitable[Embeddings]]
+    parts: Sequence[EmbeddingsRequest],
+    embed: Callable[[EmbeddingsRequest, Sending], Awaitable[Embeddings]],
+    sending: Sending,
 ) -> list[Embeddings]:
     """Return the answers in order, of at most `AT_ONCE` requests at a time.
 
-    The first failure cancels all others, and is raised.
+    The first failure cancels all others, and is raised. sending: of all, set by what was sent.
     """
     answers: dict[int, Embeddings] = {}
+    sendings = [PartSending() for _ in parts]
     waiting = iter(enumerate(parts))
 
     async def send_some() -> None:
         for place, one in waiting:
-            answers[place] = await embed(one)
+            try:
+                answers[place] = await embed(one, sendings[place])
+            except GatewayError as exc:
+                sendings[place].unread |= exc.unread
+                raise
 
     senders = [asyncio.create_task(send_some()) for _ in parts[:AT_ONCE]]
+    failure: GatewayError | None = None
     try:
         await asyncio.gather(*senders)
+    except GatewayError as exc:
+        failure = exc
+        raise
     finally:
         for one in senders:
             one.cancel()
         await asyncio.gather(*senders, return_exceptions=True)
+        sizes = [sum(map(len, one.inputs)) for one in parts]
+        whole = max(1, sum(sizes))
+        shares = [(one, size / whole) for one, size in zip(sendings, sizes, strict=True)]
+        add_up(sending, shares, failure)
     return [answers[place] for place in range(len(parts))]
 
 

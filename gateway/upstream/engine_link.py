@@ -183,7 +183,9 @@ class EngineLink(asyncio.Protocol):
         if self.alive:
             self._write(message)
         else:
-            pending.fail(UpstreamLost(ENGINE_LOST, upstream=self._upstream))
+            lost = UpstreamLost(ENGINE_LOST, upstream=self._upstream)
+            lost.unread = True
+            pending.fail(lost)
 
     def _write(self, message: ToEngine) -> None:
         if self._transport is not None:

@@ -32,9 +32,17 @@ from gateway.upstream.error_body import error_body, hide_addresses, with_date
 from gateway.upstream.event_reader import EventReader
 from gateway.upstream.lora_scope import scope_lora_ids
 from gateway.upstream.patience import REASONING, USUAL, Patience, patience_of, total_of
+from gateway.upstream.sending import Sending
 from gateway.upstream.transport import Reply, Transport
 from schemas.answers import Embeddings
-from schemas.errors import GatewayError, Uncountable, UpstreamBroken, UpstreamError, UpstreamSilent
+from schemas.errors import (
+    GatewayError,
+    Uncountable,
+    UpstreamBroken,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamSilent,
+)
 from schemas.event_source import EventSource
 from schemas.events import Event
 from schemas.plain_answer import PlainAnswer
@@ -179,11 +187,14 @@ class HttpUpstream:
         )
         over = min(now() + self._whole_s, call.deadline)
         if most is None:
-            return await self._embed(request, call, over)
+            return await self._embed(request, call, over, call.sending)
         parts = split_batches(request, most)
         if len(parts) == 1:
-            return await self._embed(request, call, over)
-        return join_answers(await side_by_side(parts, lambda one: self._embed(one, call, over)))
+            return await self._embed(request, call, over, call.sending)
+        answers = await side_by_side(
+            parts, lambda one, sending: self._embed(one, call, over, sending), call.sending
+        )
+        return join_answers(answers)
 
     async def count_tokens(self, request: ChatRequest, call: Call) -> int:
         """See Upstream."""
@@ -213,13 +224,15 @@ class HttpUpstream:
     async def aclose(self) -> None:
         await self._transport.aclose()
 
-    async def _embed(self, request: EmbeddingsRequest, call: Call, over: float) -> Embeddings:
+    async def _embed(
+        self, request: EmbeddingsRequest, call: Call, over: float, sending: Sending
+    ) -> Embeddings:
         """over: loop time at which the last batch must have arrived."""
         if call.large:
             outbound = await asyncio.to_thread(self._encode, request, call.model)
         else:
             outbound = self._encode(request, call.model)
-        reply = await self._exchange(outbound, now(), over, call)
+        reply = await self._exchange(outbound, now(), over, call, sending)
         try:
             await self._check(reply, over)
             return self.adapter.embeddings(request, await reply.body(over, ANSWER_BYTES))
@@ -261,7 +274,12 @@ class HttpUpstream:
         )
 
     async def _exchange(
-        self, outbound: Outbound, started: float, head_by: float, call: Call
+        self,
+        outbound: Outbound,
+        started: float,
+        head_by: float,
+        call: Call,
+        sending: Sending | None = None,
     ) -> Reply:
         trace = call.trace
         return await self._transport.exchange(
@@ -269,6 +287,7 @@ class HttpUpstream:
             connect_by=min(started + self._timeouts.connect_s, head_by),
             head_by=head_by,
             lines=call.pool if trace is None else trace.lines + call.pool,
+            sending=sending or call.sending,
         )
 
     async def _check(self, reply: Reply, by: float) -> str:
@@ -286,7 +305,10 @@ class HttpUpstream:
                 f"a redirect (status {reply.status}); check base_url", upstream=self.name
             )
         body = await error_body(reply, by)
-        raise self.adapter.error(reply.status, with_date(reply.headers), body)
+        error = self.adapter.error(reply.status, with_date(reply.headers), body)
+        if isinstance(error, UpstreamFailed):
+            error.unread = True  # vendors charge for no answer of status 5xx
+        raise error
 
     def _end_marked(self, decoder: Decoder) -> EndMarked | None:
         """Return the decoder if its dialect has an end mark.

@@ -19,6 +19,7 @@ from gateway.config.schema.config import Tls
 from gateway.eventloop.inline_task import in_task
 from gateway.upstream.origin import origin_of
 from gateway.upstream.request_validation import check
+from gateway.upstream.sending import UNWATCHED, Sending
 from gateway.upstream.socket_options import SOCKET_OPTIONS
 from gateway.upstream.tls import client_context
 from gateway.upstream.transport import Step, relay_chunks
@@ -85,7 +86,13 @@ class HttpxTransport:
         return f"HttpxTransport({self._name!r})"
 
     async def exchange(
-        self, outbound: Outbound, *, connect_by: float, head_by: float, lines: bytes = b""
+        self,
+        outbound: Outbound,
+        *,
+        connect_by: float,
+        head_by: float,
+        lines: bytes = b"",
+        sending: Sending = UNWATCHED,
     ) -> "HttpxReply":
         """See Transport."""
         if self._closed:
@@ -93,7 +100,7 @@ class HttpxTransport:
         check(outbound)
         self._busy += 1
         try:
-            response = await self._send(outbound, connect_by, head_by, lines)
+            response = await self._send(outbound, connect_by, head_by, lines, sending)
         except BaseException:
             await self._done()
             raise
@@ -117,11 +124,16 @@ class HttpxTransport:
             await self.aclose()
 
     async def _send(
-        self, outbound: Outbound, connect_by: float, head_by: float, lines: bytes
+        self,
+        outbound: Outbound,
+        connect_by: float,
+        head_by: float,
+        lines: bytes,
+        sending: Sending,
     ) -> httpx.Response:
         await in_task()
         scope = asyncio.timeout_at(min(connect_by, head_by))
-        progress = _Progress(scope, head_by)
+        progress = _Progress(scope, head_by, sending)
         try:
             async with scope:
                 request = self._request(outbound, lines, progress)
@@ -235,8 +247,9 @@ class _Progress:
     Exception, and a cancellation is not one), so this closes it.
     """
 
-    def __init__(self, scope: asyncio.Timeout, head_by: float) -> None:
+    def __init__(self, scope: asyncio.Timeout, head_by: float, sending: Sending) -> None:
         self.dialled = self.sent = False
+        self._sending = sending
         self._socket: _Socket | None = None
         self._scope = scope
         self._head_by = head_by
@@ -253,7 +266,7 @@ class _Progress:
             # the CONNECT request opens a proxy's tunnel; the real request follows
             if getattr(info["request"], "method", b"") == b"CONNECT":
                 return
-            self.sent = True
+            self.sent, self._sending.unread = True, False
             self._scope.reschedule(self._head_by)
 
 

@@ -92,6 +92,7 @@ class LocalUpstream(CountsByReading):
         if drawn is not None:
             request = drawn.begin(request, self.weights_of(call.model))
         pending = link.submit(request, call)
+        call.sending.unread = False
         patience = self._patience[call.reasons]
         by, begun = min(started + patience.begin_s, over), False
         between_s = min(patience.between_s, patience.later_silence_s)
@@ -132,6 +133,7 @@ class LocalUpstream(CountsByReading):
         if (reach := link.hello.reaches.get(call.model)) is not None:
             refuse_unfit(request, reach)
         pending = link.embed(request, call)
+        call.sending.unread = False
         pieces: list[Vectors] = []
         try:
             while not pieces or not pieces[-1].last:

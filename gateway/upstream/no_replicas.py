@@ -1,6 +1,7 @@
 """The transport of a backend none of whose replicas is known."""
 
 from adapters.base import Outbound
+from gateway.upstream.sending import UNWATCHED, Sending
 from gateway.upstream.transport import Reply
 from schemas.errors import UpstreamUnreachable
 
@@ -15,7 +16,13 @@ class NoReplicas:
         self._name = name
 
     async def exchange(
-        self, outbound: Outbound, *, connect_by: float, head_by: float, lines: bytes = b""
+        self,
+        outbound: Outbound,
+        *,
+        connect_by: float,
+        head_by: float,
+        lines: bytes = b"",
+        sending: Sending = UNWATCHED,
     ) -> Reply:
         """See Transport."""
         error = UpstreamUnreachable("no replica is known", upstream=self._name)

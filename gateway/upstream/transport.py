@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from adapters.base import Outbound
+from gateway.upstream.sending import UNWATCHED, Sending
 
 Step = Callable[[bytes], float | None]
 """Takes a piece of a body. Returns the `by` of the next piece; `None` if it wants no more now."""
@@ -53,13 +54,19 @@ class Transport(Protocol):
     """Connections to one provider."""
 
     async def exchange(
-        self, outbound: Outbound, *, connect_by: float, head_by: float, lines: bytes = b""
+        self,
+        outbound: Outbound,
+        *,
+        connect_by: float,
+        head_by: float,
+        lines: bytes = b"",
+        sending: Sending = UNWATCHED,
     ) -> Reply:
         """Send a request and wait for the head of its answer.
 
         lines: of the head besides `outbound.headers`, each with CRLF: the trace, and hints for an
         endpoint picker. They differ with each request and are not signed, because proxies on the
-        way may replace them.
+        way may replace them. sending: marked as read when the request is sent.
 
         Raises UpstreamUnreachable when nothing of the request was sent, UpstreamTimeout past
         `connect_by` or `head_by`, UpstreamBroken when the connection is lost after sending.

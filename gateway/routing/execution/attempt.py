@@ -206,6 +206,8 @@ class Attempt(Struct, eq=False):
             entry.outcome = "lost"
         else:
             entry.outcome = error.code if isinstance(error, GatewayError) else "cancelled"
+            if isinstance(error, GatewayError) and error.unread:
+                entry.unread = True
         entry.ms = milliseconds(at - self.started)
         self.candidate.backend.load.in_flight -= 1
         self.record.on_attempt_end(at)
@@ -220,7 +222,7 @@ def start_attempt(candidate: Candidate, record: RequestRecord, at: float) -> Att
     """Record that a backend is asked from now on. The caller updates the breaker."""
     backend = candidate.backend
     backend.load.in_flight += 1
-    attempts, entry = record.attempts, AttemptRecord(backend=candidate.name)
+    attempts, entry = record.attempts, AttemptRecord(backend=candidate.name, unread=True)
     if backend.model == "*":
         entry.pattern = backend.name
     if backend.replica is not None:

@@ -255,6 +255,8 @@ class AttemptSequence:
         return PrimaryAttempt(*self._fields(candidate, at), sequence=self)
 
     def _fields(self, candidate: Candidate, at: float) -> _AttemptFields:
+        probe = candidate.breaker.begin(at)
+        entry = start_attempt(candidate, self.record, at)
         call = Call(
             model=candidate.model,
             deadline=self.deadline,
@@ -270,9 +272,8 @@ class AttemptSequence:
             pool=b""
             if candidate.backend.pool is None
             else candidate.backend.pool.lines(self._request, candidate.request, self.record),
+            sending=entry,
         )
-        probe = candidate.breaker.begin(at)
-        entry = start_attempt(candidate, self.record, at)
         return candidate, self._request, call, self.record, entry, at, self.plan, probe
 
 
@@ -370,6 +371,7 @@ def first_attempt(
     if at >= firsts.over_at:
         firsts.advance(at)
     firsts.current += 1
+    entry = start_attempt(candidate, record, at)
     call = Call(
         model=candidate.model,
         deadline=deadline,
@@ -385,8 +387,7 @@ def first_attempt(
         pool=b""
         if candidate.backend.pool is None
         else candidate.backend.pool.lines(request, candidate.request, record),
+        sending=entry,
     )
     # By position: faster than by keyword.
-    return PrimaryAttempt(
-        candidate, request, call, record, start_attempt(candidate, record, at), at, plan
-    )
+    return PrimaryAttempt(candidate, request, call, record, entry, at, plan)

@@ -16,7 +16,9 @@ from adapters.base import Supports
 from adapters.capabilities import offered
 from gateway.clock import now
 from gateway.upstream.base import Call, Upstream
+from gateway.upstream.sending import PartSending, add_up
 from schemas.answers import Embeddings
+from schemas.errors import GatewayError
 from schemas.events import Event, Started, Usage
 from schemas.fields import Task, task_of
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, GenerateRequest
@@ -35,11 +37,16 @@ GENERATING: tuple[Task, ...] = ("chat", "completion", "tokens")
 
 
 class _Part(Struct, frozen=True, kw_only=True):
-    """One call. first: index of its first choice. counts: include its prompt in the usage."""
+    """One call. first: index of its first choice. counts: include its prompt in the usage.
+
+    share: of the prompts of the client's request.
+    """
 
     request: GenerateRequest
     first: int
     counts: bool
+    share: float = 1.0
+    sending: PartSending = msgspec.field(default_factory=PartSending)
 
 
 class FanOut:
@@ -71,21 +78,30 @@ class FanOut:
     def _parts(self, request: GenerateRequest) -> list[_Part]:
         fields = offered(self._own, task_of(request)) or frozenset()
         n = request.sampling.n or 1
-        requests: list[GenerateRequest] = [request]
+        requests: list[tuple[GenerateRequest, float]] = [(request, 1.0)]
         if isinstance(request, CompletionRequest) and BATCH not in fields:
+            whole = max(1, sum(map(len, request.prompts)))
             requests = [
-                msgspec.structs.replace(request, prompts=(prompt,), batch=False)
+                (
+                    msgspec.structs.replace(request, prompts=(prompt,), batch=False),
+                    len(prompt) / whole,
+                )
                 for prompt in request.prompts
             ]
         if n == 1 or "n" in fields or _beams(request):
             return [
-                _Part(request=one, first=place * n, counts=True)
-                for place, one in enumerate(requests)
+                _Part(request=one, first=place * n, counts=True, share=share)
+                for place, (one, share) in enumerate(requests)
             ]
         seeds = _seeds(request, n, known="seed" in fields)
         return [
-            _Part(request=_single(one, seed), first=place * n + choice, counts=choice == 0)
-            for place, one in enumerate(requests)
+            _Part(
+                request=_single(one, seed),
+                first=place * n + choice,
+                counts=choice == 0,
+                share=share,
+            )
+            for place, (one, share) in enumerate(requests)
             for choice, seed in enumerate(seeds)
         ]
 
@@ -96,15 +112,21 @@ class FanOut:
         merge = _Merge()
 
         async def run(part: _Part) -> None:
-            async with turn, aclosing(self._inner.generate(part.request, call)) as source:
-                async for batch in source:
-                    if events := merge.take(part, batch):
-                        await room.acquire()
-                        arrived.put_nowait(events)
+            own = msgspec.structs.replace(call, sending=part.sending)
+            try:
+                async with turn, aclosing(self._inner.generate(part.request, own)) as source:
+                    async for batch in source:
+                        if events := merge.take(part, batch):
+                            await room.acquire()
+                            arrived.put_nowait(events)
+            except GatewayError as exc:
+                part.sending.unread |= exc.unread
+                raise
 
         tasks = [asyncio.create_task(run(part)) for part in parts]
         for task in tasks:
             task.add_done_callback(arrived.put_nowait)
+        failure: GatewayError | None = None
         try:
             left = len(tasks)
             while left:
@@ -117,10 +139,14 @@ class FanOut:
                     yield one
             if usage := merge.usage():
                 yield [usage]
+        except GatewayError as exc:
+            failure = exc
+            raise
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            add_up(call.sending, [(part.sending, part.share) for part in parts], failure)
 
 
 class _Merge:

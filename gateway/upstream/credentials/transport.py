@@ -8,6 +8,7 @@ from adapters.base import Outbound
 from gateway.clock import now
 from gateway.upstream.credentials.base import Credentials, Headers
 from gateway.upstream.error_body import ERROR_BODY_BYTES, error_body
+from gateway.upstream.sending import UNWATCHED, Sending
 from gateway.upstream.transport import Reply, Step, Transport, relay_chunks
 
 REFUSALS = frozenset({401, 403})
@@ -27,21 +28,28 @@ class AuthorizedTransport:
         self._credentials = credentials
 
     async def exchange(
-        self, outbound: Outbound, *, connect_by: float, head_by: float, lines: bytes = b""
+        self,
+        outbound: Outbound,
+        *,
+        connect_by: float,
+        head_by: float,
+        lines: bytes = b"",
+        sending: Sending = UNWATCHED,
     ) -> Reply:
         """See Transport. Waiting for credentials does not count towards the time to connect.
 
         The body of an error is read here, until `head_by`.
         """
         to_connect = connect_by - now()
-        reply, sent = await self._send(outbound, to_connect, head_by, lines)
+        reply, sent = await self._send(outbound, to_connect, head_by, lines, sending)
         reply = await _shown(reply, sent, head_by)
         if reply.status not in REFUSALS:
             return reply
         body = await reply.body(head_by, ERROR_BODY_BYTES)
         if not self._credentials.rejected(sent, reply.status, body):
             return reply
-        reply, sent = await self._send(outbound, to_connect, head_by, lines)
+        sending.unread = True
+        reply, sent = await self._send(outbound, to_connect, head_by, lines, sending)
         return await _shown(reply, sent, head_by)
 
     async def aclose(self) -> None:
@@ -50,7 +58,12 @@ class AuthorizedTransport:
         await self._transport.aclose()
 
     async def _send(
-        self, outbound: Outbound, to_connect: float, head_by: float, lines: bytes
+        self,
+        outbound: Outbound,
+        to_connect: float,
+        head_by: float,
+        lines: bytes,
+        sending: Sending,
     ) -> tuple[Reply, Headers]:
         headers = await self._credentials.headers(outbound, by=head_by)
         reply = await self._transport.exchange(
@@ -58,6 +71,7 @@ class AuthorizedTransport:
             connect_by=min(now() + to_connect, head_by),
             head_by=head_by,
             lines=lines,
+            sending=sending,
         )
         return reply, headers
 

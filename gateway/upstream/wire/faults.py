@@ -31,7 +31,9 @@ def late(upstream: str, *, begun: bool) -> UpstreamError:
 def unsent(upstream: str, *, late: bool) -> UpstreamError:
     """Nothing was sent. late: the deadline had passed, else the connection was closed."""
     if late:
-        return UpstreamTimeout("no time is left for an answer", upstream=upstream)
+        error = UpstreamTimeout("no time is left for an answer", upstream=upstream)
+        error.unread = True
+        return error
     return UpstreamUnreachable("closed the connection before the request", upstream=upstream)
 
 

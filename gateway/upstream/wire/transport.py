@@ -7,6 +7,7 @@ from adapters.base import Outbound
 from gateway.config.schema.config import Tls
 from gateway.eventloop.inline_task import in_task
 from gateway.upstream.origin import origin_of
+from gateway.upstream.sending import UNWATCHED, Sending
 from gateway.upstream.tls import TlsContexts
 from gateway.upstream.transport import Step
 from gateway.upstream.wire.connection import HttpConnection
@@ -122,18 +123,27 @@ class WireTransport:
         return f"WireTransport({self._name!r})"
 
     async def exchange(
-        self, outbound: Outbound, *, connect_by: float, head_by: float, lines: bytes = b""
+        self,
+        outbound: Outbound,
+        *,
+        connect_by: float,
+        head_by: float,
+        lines: bytes = b"",
+        sending: Sending = UNWATCHED,
     ) -> WireReply:
         """See Transport."""
         request = self._heads.render(outbound, lines)
         head_only = outbound.method == "HEAD"
         # The common case first, without a coroutine: an idle connection.
         connection = self._pool.take_idle() or await self._pool.acquire(connect_by)
+        sending.unread = False
         try:
             await connection.send(request, head_by, head_only=head_only)
         except StaleConnection:
+            sending.unread = True
             await in_task()
             connection = await self._pool.replace(connect_by)
+            sending.unread = False
             await connection.send(request, head_by, head_only=head_only)
         return WireReply(connection)
 

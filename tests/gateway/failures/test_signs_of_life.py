@@ -14,6 +14,7 @@ from gateway.clock import now
 from gateway.config.schema.connection import Timeouts
 from gateway.upstream.base import Call
 from gateway.upstream.http import HttpUpstream
+from gateway.upstream.sending import UNWATCHED, Sending
 from gateway.upstream.transport import Reply
 from schemas.errors import UpstreamSilent, UpstreamTimeout
 from schemas.messages import Message
@@ -260,7 +261,13 @@ class Recorder:
         self.head_by = 0.0
 
     async def exchange(
-        self, outbound: Outbound, *, connect_by: float, head_by: float, lines: bytes = b""
+        self,
+        outbound: Outbound,
+        *,
+        connect_by: float,
+        head_by: float,
+        lines: bytes = b"",
+        sending: Sending = UNWATCHED,
     ) -> Reply:
         self.head_by = head_by
         raise UpstreamSilent("the answer did not begin in time", upstream="p")

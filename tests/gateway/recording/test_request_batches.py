@@ -11,10 +11,10 @@ from gateway.recording.rows_from_request import (
     access_line,
     attempt_row,
     attempts_of,
-    counted,
     expand_rows,
     request_batch,
 )
+from gateway.routing.attempt_usage import usage_of_attempts
 from gateway.routing.participation import NO_PARTICIPATION, Participation
 from gateway.routing.planning.prices import Prices
 from gateway.routing.request_record import AttemptRecord, RequestRecord
@@ -82,6 +82,8 @@ TRIPS = st.builds(
         backend=st.just("a/m"),
         outcome=st.sampled_from(["ok", "cancelled", "upstream_broken"]),
         ms=st.floats(0, 1e6),
+        unread=st.booleans(),
+        share=st.sampled_from([1.0, 0.25, 3.0]),
     ).map(lambda one: [one]),
 )
 LISTS = st.sampled_from(
@@ -99,9 +101,7 @@ def test_the_access_line_has_everything_of_a_request_with_one_attempt(
 ) -> None:
     """The oracle is the attempt's row as it is made where there are several."""
     line = access_line(record, 200, 6.5, 1e9, prices)
-    usage, source = counted(
-        record.usage, record.deltas, record.task, record.estimated_prompt_tokens
-    )
+    used = next(usage_of_attempts(record))
 
     left = left_of(record, line, prices)
 
@@ -109,7 +109,9 @@ def test_the_access_line_has_everything_of_a_request_with_one_attempt(
     request, attempt = expand_rows([left])
     assert isinstance(request, RequestRow)
     assert (request.time, request.ms, request.backend) == (1e9 + 6.5, 1500.0, "a/m")
-    assert attempt == attempt_row("r", 1, line.time, record.attempts[0], usage, source, prices)
+    assert attempt == attempt_row(
+        "r", 1, line.time, record.attempts[0], used.usage, used.source, prices
+    )
 
 
 PARTS = st.just(NO_PARTICIPATION) | st.builds(
