@@ -1,9 +1,10 @@
 """Guardrails over the request."""
 
+from collections.abc import Iterator
 from functools import partial
+from typing import cast
 
-import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Raw, Struct
 
 from gateway.hooks.contract import Edited, HookRefusal
 from gateway.hooks.guards import Rail, RequestGuards
@@ -26,7 +27,9 @@ async def guard_request(guards: RequestGuards, request: Request, size: int) -> R
     if any(rail.enforces for rail in guards.input):
         meter = Meter()
         await guards.run(partial(_check_forms, request, meter if size else None), size)
-        guards.claim(meter.weight.size + 2 * meter.size)
+        inside = meter.weight.size + 2 * meter.size
+        guards.claim(inside)
+        size += inside
     for rail in guards.input:
         if rail.waits and not rail.enforces:
             guards.in_background(_examine(guards, rail, request, size))
@@ -96,10 +99,29 @@ def _check_forms(request: Request, meter: Meter | None) -> None:
 
 
 def _refuse_repeated_names(request: Request) -> None:
-    name = repeated_name(msgspec.json.encode(request))
-    if name is not None:
-        raise InvalidRequest(
-            f"an object has {name[:64]!r} twice, and a guardrail examines only one of its values; "
-            "send each name once",
-            code="content_not_readable",
-        )
+    for raw in _raws(request):
+        name = repeated_name(bytes(raw))
+        if name is not None:
+            raise InvalidRequest(
+                f"an object has {name[:64]!r} twice, and a guardrail examines only one of its "
+                "values; send each name once",
+                code="content_not_readable",
+            )
+
+
+def _raws(value: object) -> Iterator[Raw]:
+    """The JSON that a request keeps as its client sent it: nothing else can repeat a name."""
+    match value:
+        case Raw():
+            yield value
+        case Struct():
+            for name in value.__struct_fields__:
+                yield from _raws(getattr(value, name))
+        case dict():
+            for one in cast("dict[object, object]", value).values():
+                yield from _raws(one)
+        case tuple() | list():
+            for one in cast("tuple[object, ...]", value):
+                yield from _raws(one)
+        case _:
+            pass

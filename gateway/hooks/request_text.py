@@ -47,12 +47,12 @@ _R = TypeVar("_R", bound=Request)
 
 def texts_of(request: Request) -> tuple[str, ...]:
     """Every different text of a request, in order: also of fields outside the schema."""
-    return tuple(dict.fromkeys(_strings(request, Meter())))
+    return tuple(dict.fromkeys(_strings(request, _Reading(meter=Meter(), seen=set()))))
 
 
 def measure_arguments(request: Request, meter: Meter) -> None:
     """Measure the JSON within a request's texts as `texts_of` decodes it. Raises TooComplex."""
-    for _ in _strings(request, meter, strict=True):
+    for _ in _strings(request, _Reading(meter=meter, seen=set(), strict=True)):
         pass
 
 
@@ -87,7 +87,7 @@ def with_texts(request: _R, changes: Mapping[str, str]) -> _R:
 
 def json_texts(raw: Raw, *, free: bool = False) -> Iterator[str]:
     """The texts of a JSON value. free: it is of someone's own making, as fields in FREE are."""
-    return _strings(decoded(raw), Meter(), free=free)
+    return _strings(decoded(raw), _Reading(meter=Meter()), free=free)
 
 
 def json_with_texts(raw: Raw, changes: Mapping[str, str], *, free: bool = False) -> Raw:
@@ -148,7 +148,7 @@ def _fields_of(value: Struct) -> dict[str, object]:
 
 
 def _characters(value: object) -> int:
-    return sum(map(len, _strings(value, Meter())))
+    return sum(map(len, _strings(value, _Reading(meter=Meter()))))
 
 
 def _one_form(value: object) -> object:
@@ -168,26 +168,48 @@ def _one_form(value: object) -> object:
             return value
 
 
-def _strings(
-    value: object, meter: Meter, name: str = "", *, free: bool = False, strict: bool = False
-) -> Iterator[str]:
-    """name: of the field that has the value; a list's values are in its field.
+class _Reading(Struct, kw_only=True):
+    """How texts are read. meter: of the JSON within them.
 
+    seen: arguments that have been read, each by its hash and length: most requests have them twice,
+    in the client's JSON and in what was read from it. `None` reads them as often as they are there.
     strict: raises TooComplex for arguments beyond the meter's limits.
     """
+
+    meter: Meter
+    seen: set[tuple[int, int]] | None = None
+    strict: bool = False
+
+    def arguments(self, text: str) -> object:
+        """See `arguments_of`."""
+        return arguments_of(text, self.meter, strict=self.strict)
+
+    def knows(self, text: str) -> bool:
+        """Return whether the arguments have been read, and remember that they are."""
+        if self.seen is None:
+            return False
+        key = hash(text), len(text)
+        known = key in self.seen
+        self.seen.add(key)
+        return known
+
+
+def _strings(
+    value: object, reading: _Reading, name: str = "", *, free: bool = False
+) -> Iterator[str]:
+    """name: of the field that has the value; a list's values are in its field."""
     match value:
         case str():
-            if (
-                name == "arguments"
-                and (inside := arguments_of(value, meter, strict=strict)) is not None
-            ):
-                yield from _strings(inside, meter, free=True, strict=strict)
+            if name == "arguments" and reading.knows(value):
+                return
+            if name == "arguments" and (inside := reading.arguments(value)) is not None:
+                yield from _strings(inside, reading, free=True)
             elif name in _MEDIA and (file := encoded_text(name, value)) is not None:
                 yield file.text
             elif value and (free or _is_text(name, value)):
                 yield value
         case Raw():
-            yield from _strings(decoded(value), meter, name, free=free, strict=strict)
+            yield from _strings(decoded(value), reading, name, free=free)
         case Struct() | dict():
             free = free or name in FREE
             fields = (
@@ -196,13 +218,12 @@ def _strings(
             for key, one in fields.items():
                 if free:
                     yield key
-                    yield from _strings(one, meter, key, free=True, strict=strict)
+                    yield from _strings(one, reading, key, free=True)
                 elif not (skipped := _is_skipped(key, fields)):
-                    name_of = "" if skipped is None else key
-                    yield from _strings(one, meter, name_of, strict=strict)
+                    yield from _strings(one, reading, "" if skipped is None else key)
         case tuple() | list():
             for one in cast("tuple[object, ...]", value):
-                yield from _strings(one, meter, name, free=free, strict=strict)
+                yield from _strings(one, reading, name, free=free)
         case _:
             pass
 

@@ -98,6 +98,16 @@ async def test_a_guardrail_that_only_counts_lets_them_pass(tmp_path: Path, path:
         assert running.access_lines()[-1].guardrails == ("keys/aws_access_key_id:monitor",)
 
 
+async def test_arguments_count_once_although_a_request_keeps_them_twice(tmp_path: Path) -> None:
+    arguments = '{"a": [' + ",".join(["[]"] * (BODY.containers - 2)) + "]}"
+    async with gateway(tmp_path, "mask") as (running, _), httpx.AsyncClient() as client:
+        for path in PATHS:
+            body = body_with(path, arguments)
+            answer = await client.post(running.url + path, json=body, timeout=60)
+
+            assert answer.status_code == 200, answer.text
+
+
 async def test_long_arguments_are_masked_as_short_ones_are(tmp_path: Path) -> None:
     async with gateway(tmp_path, "mask") as (running, sent), httpx.AsyncClient() as client:
         sent.arguments = LONG
