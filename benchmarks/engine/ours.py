@@ -20,8 +20,9 @@ from local_engine.ops.native_build import cpu_kernels
 from local_engine.sampling.sampling_params import RowParams
 from local_engine.sampling.token_history import new_history
 from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Scheduler, SchedulerLimits
+from local_engine.scheduling.scheduler import Scheduler
 from local_engine.scheduling.sequence import new_sequence
+from local_engine.scheduling.steps import SchedulerLimits
 
 GREEDY = RowParams(temperature=0.0)
 STEP_TOKENS = 4096

@@ -74,6 +74,7 @@ class EngineLink(asyncio.Protocol):
                 model=call.model,
                 request_id=call.request_id,
                 tenant=call.tenant,
+                team=call.holder.team,
                 resumable=call.drawn is not None,
                 drawn=() if call.drawn is None else call.drawn.replayed,
                 traceparent="" if call.trace is None else call.trace.exported_parent,
@@ -85,7 +86,13 @@ class EngineLink(asyncio.Protocol):
         pending = PendingAnswer[Vectors](next(self._ids), self._turn)
         self._embedding[pending.id] = pending
         body = encode_request(request)
-        embed = Embed(id=pending.id, request=body, model=call.model, tenant=call.tenant)
+        embed = Embed(
+            id=pending.id,
+            request=body,
+            model=call.model,
+            tenant=call.tenant,
+            team=call.holder.team,
+        )
         self._send(pending, embed)
         return pending
 

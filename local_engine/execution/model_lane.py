@@ -18,8 +18,9 @@ from local_engine.execution.step_sampler import SampledToken, StepSampler
 from local_engine.protocol.stats import NO_FOOTPRINT, Footprint, Stats
 from local_engine.sampling.sampler import NO_TOKEN
 from local_engine.scheduling.request_metrics import RequestMetrics
-from local_engine.scheduling.scheduler import Chunk, Scheduler
+from local_engine.scheduling.scheduler import Scheduler
 from local_engine.scheduling.sequence import Sequence
+from local_engine.scheduling.steps import Chunk
 
 
 class StepResult(Struct, frozen=True, kw_only=True, eq=False):

@@ -27,7 +27,7 @@ from local_engine.ops.npu.paged_cache import PagedCache
 from local_engine.ops.trial_log import trying
 from local_engine.ops.upload import Upload
 from local_engine.peft.lora_layers import group_rows
-from local_engine.scheduling.scheduler import Chunk
+from local_engine.scheduling.steps import Chunk
 from schemas.errors import InvalidConfig
 
 _log: Final = logging.getLogger("strowger.engine")

@@ -41,6 +41,7 @@ PROTOCOL = 1
 class Submit(Struct, frozen=True, kw_only=True, tag="submit", omit_defaults=True):
     """Generate. id: chosen by the worker, unique on its connection. request: JSON.
 
+    tenant, team: the API key and its team. Keys share no pages and take turns.
     resumable: batches say which tokens were drawn. drawn: those that the answer has already; its
     events are those after them.
     traceparent: of the attempt's span, if it is exported; "" otherwise. The last batch of the
@@ -55,15 +56,17 @@ class Submit(Struct, frozen=True, kw_only=True, tag="submit", omit_defaults=True
     resumable: bool = False
     drawn: tuple[int, ...] = ()
     traceparent: str = ""
+    team: str = ""
 
 
-class Embed(Struct, frozen=True, kw_only=True, tag="embed"):
-    """Turn inputs into vectors. id, request and tenant: as in Submit."""
+class Embed(Struct, frozen=True, kw_only=True, tag="embed", omit_defaults=True):
+    """Turn inputs into vectors. id, request, tenant and team: as in Submit."""
 
     id: int
     request: bytes
     model: str
     tenant: str = ""
+    team: str = ""
 
 
 class Cancel(Struct, frozen=True, kw_only=True, tag="cancel"):

@@ -7,7 +7,7 @@ pages. A released page keeps its hash and content until the space is needed.
 
 from array import array
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 from local_engine.scheduling.free_extents import FreeExtents
@@ -29,6 +29,25 @@ def extend_hashes(
         content = array("q", tokens[index * block_size : (index + 1) * block_size])
         parent = blake2b(content.tobytes(), key=parent, digest_size=16).digest()
         hashes.append(parent)
+
+
+class FreedPages:
+    """Counts what releasing tables would free, before any is released."""
+
+    def __init__(self, references: Sequence[int]) -> None:
+        self._references = references
+        self._released: Counter[int] = Counter()
+
+    def count(self, blocks: Sequence[int]) -> int:
+        """Return how many pages releasing one more table would free."""
+        released, references = self._released, self._references
+        return sum(released[block] + 1 == references[block] for block in blocks)
+
+    def release(self, blocks: Sequence[int]) -> int:
+        """Count a table as released; return how many pages that frees."""
+        freed = self.count(blocks)
+        self._released.update(blocks)
+        return freed
 
 
 class BlockPool:
@@ -99,15 +118,9 @@ class BlockPool:
             self._references[block] += 1
         return held
 
-    def freed_by(self) -> Callable[[Sequence[int]], int]:
-        """Return a function that counts how many pages releasing one more table would free."""
-        released: Counter[int] = Counter()
-
-        def release(blocks: Sequence[int]) -> int:
-            released.update(blocks)
-            return sum(released[block] == self._references[block] for block in blocks)
-
-        return release
+    def freed_pages(self) -> "FreedPages":
+        """Return a counter of the pages that releasing some tables would free."""
+        return FreedPages(self._references)
 
     def share(self, hashes: Iterable[bytes]) -> list[int]:
         """Return the pages of the longest cached beginning of `hashes`; adds a reference each."""

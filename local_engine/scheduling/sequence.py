@@ -8,6 +8,7 @@ from msgspec import Struct
 from torch import Tensor
 
 from local_engine.peft.lora_layers import Adapter
+from schemas.holdings import ANONYMOUS, Holder
 
 Finish = Literal["eos_token", "stop_sequence", "length"]
 
@@ -28,7 +29,8 @@ class Sequence(Struct, kw_only=True, eq=False):
     priority:  1 (first) … 5. level: the same, as improved by waiting.
     arrival:   engine clock, seconds; breaks ties, earlier first.
     deadline:  engine clock at which the answer ends, finished or not.
-    salt:      shares prefix-cache entries with equal salts only.
+    holder:    the API key and team for which it holds a place and pages.
+    salt:      shares prefix-cache entries with equal salts only, which are of one key.
     computed:  leading tokens whose keys and values are in the cache.
     blocks:    the pages of those keys and values, in order. The list only grows while the sequence
                runs, and a preempted sequence gets a new one.
@@ -49,6 +51,7 @@ class Sequence(Struct, kw_only=True, eq=False):
     level: int = 5
     arrival: float = 0.0
     deadline: float = float("inf")
+    holder: Holder = ANONYMOUS
     salt: bytes = b""
     state: State = State.WAITING
     computed: int = 0
@@ -89,6 +92,7 @@ def new_sequence(
     priority: int = 5,
     arrival: float = 0.0,
     deadline: float = float("inf"),
+    holder: Holder = ANONYMOUS,
     salt: bytes = b"",
     drafts: list[int] | None = None,
     fresh: bool = False,
@@ -105,6 +109,7 @@ def new_sequence(
         level=priority,
         arrival=arrival,
         deadline=deadline,
+        holder=holder,
         salt=salt,
         blocks=[],
         hashes=[],

@@ -116,6 +116,7 @@ class Connection(asyncio.Protocol):
                 model=submit.model,
                 request_id=submit.request_id,
                 tenant=submit.tenant,
+                team=submit.team,
                 drawn=drawn,
                 on_phases=phases.append if submit.traceparent else None,
             )
@@ -134,7 +135,9 @@ class Connection(asyncio.Protocol):
         """Answers can be large: write one at a time, as fast as the worker reads."""
         try:
             inputs = decode_inputs(embed.request)
-            found = await self._service.embed(inputs, model=embed.model, tenant=embed.tenant)
+            found = await self._service.embed(
+                inputs, model=embed.model, tenant=embed.tenant, team=embed.team
+            )
         except GatewayError as exc:
             self._write(failed(embed.id, exc))
             return

@@ -24,6 +24,7 @@ from schemas.errors import (
     UpstreamFailed,
     UpstreamLost,
 )
+from schemas.holdings import ANONYMOUS, Holder
 from schemas.requests import EmbeddingsRequest
 
 MAX_WAITING = 65_536
@@ -65,18 +66,18 @@ class EmbeddingService:
         self._counts: dict[str, int] = dict.fromkeys(embedders, 0)
 
     async def embed(
-        self, request: EmbeddingsRequest, *, model: str, tenant: str = ""
+        self, request: EmbeddingsRequest, *, model: str, holder: Holder = ANONYMOUS
     ) -> EmbeddingResult:
         """Embed a request's inputs. Cancelling the task frees them before the next batch.
 
-        model: must be one of the embedders.
+        model: must be one of the embedders. holder: takes turns with other keys and teams.
 
         Raises InvalidRequest, UpstreamBusy, DeadlineExceeded and UpstreamFailed.
         """
         embedder = self._embedders[model]
         arrival = time.monotonic()
-        rows = await self._read(embedder.reader, request, tenant)
-        ended = await self._ended(model, rows, arrival)
+        rows = await self._read(embedder.reader, request, holder.key)
+        ended = await self._ended(model, rows, arrival, holder)
         match ended.outcome:
             case "expired":
                 raise DeadlineExceeded(
@@ -117,7 +118,7 @@ class EmbeddingService:
             if future is not None and not future.done():
                 future.set_result(one)
 
-    async def _ended(self, model: str, rows: TokenRows, arrival: float) -> Embedded:
+    async def _ended(self, model: str, rows: TokenRows, arrival: float, holder: Holder) -> Embedded:
         assert self._engine is not None, "the service was not started"
         count = len(rows.rows)
         if count > MAX_WAITING:
@@ -128,6 +129,7 @@ class EmbeddingService:
             raise UpstreamBusy("too many inputs are queued", upstream=self._name, retry_after=1.0)
         inputs = Inputs(
             lane=model,
+            holder=holder,
             id=next(self._ids),
             rows=rows.rows,
             skip=rows.skip,

@@ -31,7 +31,8 @@ from local_engine.requests.answer_stream import TokenNames
 from local_engine.requests.request_reader import RequestReader
 from local_engine.sampling.top_candidates import use_finder
 from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Scheduler, SchedulerLimits
+from local_engine.scheduling.scheduler import Scheduler
+from local_engine.scheduling.steps import SchedulerLimits
 from local_engine.server.memory_fit import refuse_too_large
 from local_engine.server.request_adapters import AdapterResolver
 from local_engine.server.tokenizer_fit import refuse_other_tokenizer

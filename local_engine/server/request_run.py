@@ -26,6 +26,7 @@ from local_engine.server.request_adapters import RequestAdapters
 from local_engine.server.resumption import replay
 from schemas.errors import DeadlineExceeded, InvalidRequest, UpstreamFailed, UpstreamLost
 from schemas.events import Event, Logits, Usage
+from schemas.holdings import Holder
 
 NAME = "local engine"
 """The engine's name in errors; the gateway replaces it with the provider's name."""
@@ -73,7 +74,7 @@ class RequestRun:
         self._began = 0.0
         self._timings: list[Timing] = []
 
-    def prepare(self, ids: "count[int]", salt: bytes) -> list[Job]:
+    def prepare(self, ids: "count[int]", holder: Holder) -> list[Job]:
         """Create one job per prompt; its other choices are siblings that share its pages.
 
         Choice i samples with the i-th derived seed.
@@ -82,13 +83,13 @@ class RequestRun:
         jobs: list[Job] = []
         for place in range(len(self._request.prompts)):
             lead, *others = [
-                self._job(next(ids), place, number, now, salt)
+                self._job(next(ids), place, number, now, holder)
                 for number in range(self._request.choices)
             ]
             jobs.append(msgspec.structs.replace(lead, siblings=tuple(others)))
         return jobs
 
-    def _job(self, id: int, place: int, number: int, now: float, salt: bytes) -> Job:
+    def _job(self, id: int, place: int, number: int, now: float, holder: Holder) -> Job:
         request = self._request
         prompt = request.prompts[place]
         seed = derive_seed(request.params.seed, number)
@@ -112,7 +113,8 @@ class RequestRun:
                 priority=request.priority,
                 arrival=now,
                 deadline=now + request.timeout_s if request.timeout_s is not None else float("inf"),
-                salt=self.adapters.salt(salt),
+                holder=holder,
+                salt=self.adapters.salt(holder.key.encode()),
                 adapter=self.adapters.adapter,
                 table=self.adapters.table,
                 drafts=list(request.draft) if number == 0 else [],

@@ -37,6 +37,7 @@ from schemas.errors import (
     UpstreamBusy,
 )
 from schemas.events import Event, Started
+from schemas.holdings import Holder
 from schemas.requests import (
     EmbeddingsRequest,
     GenerateRequest,
@@ -132,12 +133,14 @@ class Service:
         model: str,
         request_id: str = "",
         tenant: str = "",
+        team: str = "",
         drawn: list[int] | None = None,
         on_phases: Callable[[Phases | None], None] | None = None,
     ) -> AsyncGenerator[list[Event], None]:
         """Yield batches of events. Closing the generator early frees its sequences within one step.
 
-        tenant: may reuse its own prefix-cache entries only. request_id: the answer's id.
+        tenant: the API key; may reuse its own prefix-cache entries only, and takes turns with
+        others, as its team does with other teams. request_id: the answer's id.
         drawn: the tokens that the answer has already; the events are those after them. The tokens
         of each batch are appended. `None`: the answer is never resumed.
         on_phases: called after the last batch of a complete answer.
@@ -149,7 +152,7 @@ class Service:
         if served is None:
             raise self._cannot(model, "does not generate text; use it for embeddings")
         with preparing():
-            run, jobs = await self._prepare(served, request, tenant, drawn)
+            run, jobs = await self._prepare(served, request, Holder(tenant, team), drawn)
         ids = list(run.live)
         for id in ids:
             self._queues[id] = run.queue
@@ -174,11 +177,12 @@ class Service:
         self,
         served: ServedModel,
         request: GenerateRequest,
-        tenant: str,
+        holder: Holder,
         drawn: list[int] | None,
     ) -> tuple[RequestRun, list[Job]]:
         """Validate the request and create its jobs."""
         assert self._loop is not None
+        tenant = holder.key
         prepared = await self._read(served.reader, request, tenant)
         replayed = check_resumable(prepared, drawn)
         grammar = None
@@ -202,7 +206,7 @@ class Service:
         adapters = await served.adapter_resolver.resolve(request, tenant)
         queue = DeltaQueue(self._loop)
         run = RequestRun(served, prepared, grammar, queue, self._engine, adapters, drawn)
-        return run, run.prepare(self._ids, tenant.encode())
+        return run, run.prepare(self._ids, holder)
 
     async def _read(
         self, reader: RequestReader, request: GenerateRequest, tenant: str
@@ -216,7 +220,7 @@ class Service:
         )
 
     async def embed(
-        self, request: EmbeddingsRequest, *, model: str, tenant: str = ""
+        self, request: EmbeddingsRequest, *, model: str, tenant: str = "", team: str = ""
     ) -> EmbeddingResult:
         """Return all vectors at once. Cancelling the task frees its remaining inputs.
 
@@ -224,7 +228,7 @@ class Service:
         """
         if model not in self._embedders:
             raise self._cannot(model, "does not embed; use it for text generation")
-        return await self._embeddings.embed(request, model=model, tenant=tenant)
+        return await self._embeddings.embed(request, model=model, holder=Holder(tenant, team))
 
     def _cannot(self, model: str, what: str) -> InvalidRequest | ModelNotFound:
         if model in self.models:

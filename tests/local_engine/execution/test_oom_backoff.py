@@ -20,8 +20,9 @@ from local_engine.execution.oom_backoff import (
 from local_engine.execution.step_sampler import StepSampler
 from local_engine.loading.checkpoint import load
 from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Chunk, Scheduler, SchedulerLimits
+from local_engine.scheduling.scheduler import Scheduler
 from local_engine.scheduling.sequence import new_sequence
+from local_engine.scheduling.steps import Chunk, SchedulerLimits
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs

@@ -18,7 +18,8 @@ from local_engine.ops.decode_graphs import Capture, bucket_of, call_again
 from local_engine.ops.kernels import PAGE, Finish, NormParams
 from local_engine.ops.self_test import choose_kernels, run_trials
 from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Scheduler, SchedulerLimits
+from local_engine.scheduling.scheduler import Scheduler
+from local_engine.scheduling.steps import SchedulerLimits
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs

@@ -17,7 +17,8 @@ from local_engine.ops.npu.operators import TorchNPU
 from local_engine.ops.npu.paged_cache import PAGE
 from local_engine.ops.npu.sampling import SamplingNPU
 from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Scheduler, SchedulerLimits
+from local_engine.scheduling.scheduler import Scheduler
+from local_engine.scheduling.steps import SchedulerLimits
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs

@@ -18,7 +18,8 @@ from local_engine.ops.cuda_offers import decode_pairs, triton_attention
 from local_engine.ops.kernel_selection import select_kernels
 from local_engine.ops.self_test import Shape, problem_of
 from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Scheduler, SchedulerLimits
+from local_engine.scheduling.scheduler import Scheduler
+from local_engine.scheduling.steps import SchedulerLimits
 from local_engine.server.model_host import host
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder

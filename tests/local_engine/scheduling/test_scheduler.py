@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from local_engine.scheduling.block_pool import BlockPool, CorruptBlocks
 from local_engine.scheduling.free_extents import FreeExtents
-from local_engine.scheduling.scheduler import AGEING_S, Scheduler, SchedulerLimits, Step
+from local_engine.scheduling.scheduler import Scheduler
 from local_engine.scheduling.sequence import Sequence, State, new_sequence
+from local_engine.scheduling.steps import AGEING_S, SchedulerLimits, Step
 from schemas.errors import InvalidRequest
 
 BLOCK = 4

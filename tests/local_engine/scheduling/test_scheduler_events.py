@@ -7,8 +7,9 @@ from itertools import count, product
 import pytest
 
 from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Chunk, Scheduler, SchedulerLimits
+from local_engine.scheduling.scheduler import Scheduler
 from local_engine.scheduling.sequence import Sequence, State, new_sequence, twin
+from local_engine.scheduling.steps import Chunk, SchedulerLimits
 
 BLOCK = 4
 EVENTS = 800

@@ -1,0 +1,186 @@
+"""The sequences that wait for a place: one line per API key, and turns between the lines.
+
+1. Within a key, waiting improves the level: the best level first, then the earliest arrival.
+2. Between keys, the most urgent level first. There, waiting counts only for a key that holds no
+   more than its share: the requests of any other key wait because of its own.
+3. Then the team and the key that hold the least; equals take turns.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heappush
+
+from msgspec import Struct
+
+from local_engine.scheduling.key_shares import KeyShares
+from local_engine.scheduling.sequence import Sequence
+from schemas.holdings import Holder
+
+_Rank = tuple[int, float, int, float, int, float, int]
+
+
+def _order(sequence: Sequence) -> tuple[float, int]:
+    return (sequence.arrival, sequence.id)
+
+
+class Line(Struct, eq=False):
+    """The waiting sequences of one key, by priority, each list by arrival. turn: its last one."""
+
+    holder: Holder
+    lists: dict[int, list[Sequence]]
+    turn: int
+
+    def __iter__(self) -> Iterator[Sequence]:
+        for priority in sorted(self.lists):
+            yield from self.lists[priority]
+
+    def first(self, aged: Callable[[Sequence], int]) -> Sequence:
+        """Return the sequence that is next."""
+        heads = [waiting[0] for waiting in self.lists.values()]
+        if len(heads) == 1:
+            return heads[0]
+        return min(heads, key=lambda one: (aged(one), one.arrival, one.id))
+
+
+class _Group(Struct, eq=False):
+    """The lines of a team. turn: when one of them was served last."""
+
+    lines: int
+    turn: int
+
+
+class WaitingLines:
+    """Adds and removes in O(log n) of a key's sequences, plus the move in its list.
+
+    level_s: seconds of waiting that improve the level by one.
+    """
+
+    def __init__(self, level_s: float) -> None:
+        self._level_s = level_s
+        self._lines: dict[str, Line] = {}
+        self._groups: dict[tuple[str, str], _Group] = {}
+        self._size = 0
+        self._turn = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Sequence]:
+        for line in self._lines.values():
+            yield from line
+
+    @property
+    def lines(self) -> Iterator[Line]:
+        yield from self._lines.values()
+
+    def add(self, sequence: Sequence) -> None:
+        """Queue a sequence in its key's line. A new line begins behind its equals."""
+        holder = sequence.holder
+        line = self._lines.get(holder.key)
+        if line is None:
+            line = self._lines[holder.key] = Line(holder=holder, lists={}, turn=self._turn)
+            group = self._groups.get(holder.group)
+            if group is None:
+                self._groups[holder.group] = _Group(lines=1, turn=self._turn)
+            else:
+                group.lines += 1
+        waiting = line.lists.get(sequence.priority)
+        if waiting is None:
+            line.lists[sequence.priority] = [sequence]
+        else:
+            insort(waiting, sequence, key=_order)
+        self._size += 1
+
+    def remove(self, sequence: Sequence) -> None:
+        """Remove a sequence, wherever it is in its line."""
+        key = sequence.holder.key
+        line = self._lines[key]
+        waiting = line.lists[sequence.priority]
+        del waiting[bisect_left(waiting, _order(sequence), key=_order)]
+        self._size -= 1
+        if waiting:
+            return
+        del line.lists[sequence.priority]
+        if line.lists:
+            return
+        del self._lines[key]
+        group = self._groups[line.holder.group]
+        group.lines -= 1
+        if not group.lines:
+            del self._groups[line.holder.group]
+
+    def served(self, sequence: Sequence) -> None:
+        """Remove a sequence because its turn came: its key and team go behind their equals."""
+        holder = sequence.holder
+        self._turn += 1
+        self._lines[holder.key].turn = self._groups[holder.group].turn = self._turn
+        self.remove(sequence)
+
+    def line_of(self, holder: Holder) -> Line | None:
+        """Return the key's line, `None` if nothing of it waits."""
+        return self._lines.get(holder.key)
+
+    def aged(self, sequence: Sequence, now: float) -> int:
+        """Return the level, as improved by waiting."""
+        waited = int(max(now - sequence.arrival, 0.0) / self._level_s)
+        return min(sequence.level, max(1, sequence.priority - waited))
+
+    def turn_of(self, holder: Holder) -> int:
+        """Return when a key's team was served last."""
+        return self._groups[holder.group].turn
+
+
+class Turns:
+    """The lines of one step, in their order. What is served changes the order at once."""
+
+    def __init__(
+        self,
+        waiting: WaitingLines,
+        shares: KeyShares,
+        now: float,
+        stuck: Callable[[Holder], bool],
+    ) -> None:
+        """stuck: whether all that the key runs waits for another of its own sequences."""
+        self._waiting = waiting
+        self._shares = shares
+        self._now = now
+        self._stuck = stuck
+        self._heap = [(self._rank(line), line.holder.key, line) for line in waiting.lines]
+        heapify(self._heap)
+
+    def next(self) -> Sequence | None:
+        """Take the next line out, and return its first sequence; `push` lets it take part again."""
+        while self._heap:
+            rank, key, line = heappop(self._heap)
+            now = self._rank(line)
+            # The team may have been served through another of its keys.
+            if now > rank:
+                heappush(self._heap, (now, key, line))
+                continue
+            return line.first(self._aged)
+        return None
+
+    def push(self, holder: Holder) -> None:
+        """Let a key take part again if one of its sequences waits."""
+        line = self._waiting.line_of(holder)
+        if line is not None:
+            heappush(self._heap, (self._rank(line), holder.key, line))
+
+    def _aged(self, sequence: Sequence) -> int:
+        return self._waiting.aged(sequence, self._now)
+
+    def _rank(self, line: Line) -> _Rank:
+        first, shares, holder = line.first(self._aged), self._shares, line.holder
+        if shares.over_share(holder) and not self._stuck(holder):
+            level = min(line.lists)
+        else:
+            level = self._aged(first)
+        return (
+            level,
+            shares.by_group(holder),
+            self._waiting.turn_of(holder),
+            shares.by_key(holder),
+            line.turn,
+            first.arrival,
+            first.id,
+        )
