@@ -38,18 +38,14 @@ async def find_room(
     if isinstance(found, LimitRefusal):
         anthropic = record.surface == "anthropic"
         shown = refused_headers(accounts, monotonic_ns(), anthropic=anthropic)
-        raise _refuse(limits, found, tokens, response, shown)
+        raise refused(limits, found, tokens, response.own_headers, shown)
     return found
 
 
-def _refuse(
-    limits: RequestLimits,
-    refusal: LimitRefusal,
-    tokens: int,
-    response: ResponseWriter,
-    shown: Headers,
+def refused(
+    limits: RequestLimits, refusal: LimitRefusal, tokens: int, headers: Headers, shown: Headers
 ) -> LimitExceeded:
-    """Count a refusal and show it. shown: the headers of the limits.
+    """Count a refusal and show it. headers: of the answer. shown: those of the limits.
 
     Clients that were refused together for what running requests have reserved get different
     times, so that they do not come back together.
@@ -61,6 +57,5 @@ def _refuse(
         shown.append((b"x-should-retry", b"false"))
     elif refusal.wait:
         shown.append((b"retry-after-ms", b"%d" % -(-refusal.wait // 1_000_000)))
-    headers = response.own_headers
     headers += shown
     return exceeded(refusal, tokens)

@@ -17,8 +17,9 @@ from gateway.routing.request_record import loggable_id, milliseconds, new_reques
 from gateway.state import Gateway
 from gateway.telemetry.access_log import AccessLine, in_one_line
 
-REQUEST_ID, FAILED = "strowger.request_id", "strowger.failed"
-"""Keys in the scope's state, like DENIED and ACTOR: the gateway's id, and a `Failed`."""
+REQUEST_ID, FAILED, HEADERS = "strowger.request_id", "strowger.failed", "strowger.headers"
+"""Keys in the scope's state, like DENIED and ACTOR: the gateway's id, a `Failed`, and the headers
+that a middleware adds to the answer, whatever makes it."""
 
 _TOLD: Final = (401, 403, 404, 405)
 _LONGEST_PATH: Final = 500
@@ -68,7 +69,8 @@ class LitestarLog:
                         and self._gateway().runtime.config.server.expose_headers
                     ):
                         ids.append((b"x-gateway-request-id", request_id.encode()))
-                    message["headers"] = [*headers, *ids]
+                    added = cast(Headers, scope["state"].get(HEADERS, ()))
+                    message["headers"] = [*headers, *ids, *added]
             await send(message)
 
         try:

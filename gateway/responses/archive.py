@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeVar
 
 from gateway.config.schema.responses import ResponsesConfig
 from gateway.eventloop.inline_task import in_task
+from gateway.fair_threads import FairThreads
 from gateway.responses.group_writer import GroupWriter
 from gateway.store.base import Store
 from gateway.store.errors import StoreRejected, StoreUnavailable
@@ -18,17 +19,19 @@ from gateway.store.response_rows import (
     MOST_FOUND,
     MOST_ROWS,
     ResponseRows,
-    StoredConversation,
     StoredResponse,
 )
+from gateway.surfaces.responses.item_pages import ItemPage, item_page
 from gateway.surfaces.responses.stored_conversation import (
     is_response_id,
     joined_items,
     known_items,
     response_of,
+    whole_resource,
 )
 from gateway.surfaces.stored_items import EarlierItems, EarlierItemsNeeded
 from schemas.errors import InvalidRequest, ResponseNotFound
+from schemas.holdings import Holder
 
 _log = logging.getLogger("strowger.responses")
 
@@ -46,7 +49,10 @@ SWEEP_S: Final = 3600.0
 """Interval at which one process of all deletes what is too old."""
 
 _LOOK_S: Final = 60.0
-_READERS: Final = 4
+_READERS: Final = 3
+_DELETERS: Final = 1
+"""More would only compete for the lock of SQLite, also with the answers that are being stored."""
+
 _SHOWN: Final = 80
 _DAY_S: Final = 86_400.0
 _UNREADABLE: Final = "stored responses cannot be read at the moment"
@@ -58,8 +64,11 @@ _T = TypeVar("_T")
 class ResponseArchive:
     """Use it on the event loop. counts: how storing ended, by outcome.
 
-    No call takes longer than `timeout_s` of the settings. Reading raises StoreUnavailable then;
-    storing returns an outcome, and logs the first of several failures.
+    No call occupies the store longer than `timeout_s` of the settings. Reading raises
+    StoreUnavailable then; storing returns an outcome, and logs the first of several failures.
+
+    Calls that read or delete take turns by team and key. What waits for its turn longer than the
+    others of its key allow is Throttled.
     """
 
     def __init__(
@@ -71,7 +80,9 @@ class ResponseArchive:
         self._rows = rows
         self._settings = settings
         self._writer = GroupWriter(self._write, lambda row: rows.remove(row.key, [row.id]))
-        self._readers = ThreadPoolExecutor(_READERS, "response-reader")
+        self._readers = FairThreads(_READERS, "response-reader")
+        self._deleters = FairThreads(_DELETERS, "response-deleter")
+        self._sweeper = ThreadPoolExecutor(1, "response-sweeper")
         self._failing = False
 
     @property
@@ -82,7 +93,9 @@ class ResponseArchive:
     def close(self) -> None:
         """Without waiting: what is being written is decided by the store's own `close`."""
         self._writer.close()
-        self._readers.shutdown(wait=False, cancel_futures=True)
+        self._readers.close()
+        self._deleters.close()
+        self._sweeper.shutdown(wait=False, cancel_futures=True)
 
     async def add(self, row: StoredResponse) -> Outcome:
         """Store a response; return when it is durable, or cannot be in time."""
@@ -121,42 +134,40 @@ class ResponseArchive:
         except StoreUnavailable as exc:
             return "unavailable", str(exc)
 
-    async def earlier(self, key: str, needed: EarlierItemsNeeded, most_bytes: int) -> EarlierItems:
+    async def earlier(
+        self, key: str, holder: Holder, needed: EarlierItemsNeeded, most_bytes: int
+    ) -> EarlierItems:
         """Return what a request needs. most_bytes: of all its items, its own included.
 
-        Raises ResponseNotFound, InvalidRequest if it is too long, StoreUnavailable.
+        Raises ResponseNotFound, InvalidRequest if it is too long, StoreUnavailable, Throttled.
         """
         room = most_bytes - needed.size
         ids = [id for id, _ in needed.references]
         work = partial(self._earlier, key, needed.previous, ids, room)
-        return await self._ask(work)
+        return await self._call(self._readers, holder, work)
 
-    async def find(self, key: str, id: str) -> StoredResponse:
-        """Raises ResponseNotFound, StoreUnavailable."""
-        found = None
-        if is_response_id(id):
-            found = await self._ask(partial(self._rows.find, key, id))
-        if found is None:
-            raise _not_found(id)
-        return found
+    async def resource(self, key: str, holder: Holder, id: str) -> bytes:
+        """Return a response as JSON. Raises ResponseNotFound, StoreUnavailable, Throttled."""
+        return await self._found(holder, id, partial(self._resource, key, id))
 
-    async def conversation(self, key: str, id: str, most_bytes: int) -> StoredConversation:
-        """Return what is stored of a conversation up to a response.
+    async def check(self, key: str, holder: Holder, id: str) -> None:
+        """Raises ResponseNotFound unless it is stored; StoreUnavailable, Throttled."""
+        await self._found(holder, id, partial(self._exists, key, id))
 
-        Raises ResponseNotFound, InvalidRequest if it is too long, StoreUnavailable.
+    async def items(
+        self, key: str, holder: Holder, id: str, page: ItemPage, most_bytes: int
+    ) -> bytes:
+        """Return a page of what led to a response, as JSON.
+
+        most_bytes: see `item_page`. Raises ResponseNotFound, InvalidRequest if it is too long or
+        has no such item, StoreUnavailable, Throttled.
         """
-        found = None
-        if is_response_id(id):
-            found = await self._ask(partial(self._rows.conversation, key, id, most_bytes))
-        if found is None:
-            raise _not_found(id)
-        if found.too_long:
-            raise InvalidRequest(_too_long("the conversation", most_bytes))
-        return found
+        return await self._found(holder, id, partial(self._items, key, id, page, most_bytes))
 
-    async def remove(self, key: str, id: str) -> None:
-        """Raises ResponseNotFound, StoreUnavailable."""
-        if not is_response_id(id) or not await self._ask(partial(self._rows.remove, key, [id])):
+    async def remove(self, key: str, holder: Holder, id: str) -> None:
+        """Raises ResponseNotFound, StoreUnavailable, Throttled."""
+        work = partial(self._rows.remove, key, [id])
+        if not is_response_id(id) or not await self._call(self._deleters, holder, work):
             raise _not_found(id)
 
     async def sweep(self) -> None:
@@ -165,7 +176,7 @@ class ResponseArchive:
             await asyncio.sleep(_LOOK_S)
             try:
                 loop = asyncio.get_running_loop()
-                await loop.run_in_executor(self._readers, self.sweep_once)
+                await loop.run_in_executor(self._sweeper, self.sweep_once)
             except StoreUnavailable as exc:
                 _log.debug("old responses are deleted later: %s", exc)
 
@@ -182,18 +193,38 @@ class ResponseArchive:
     def _write(self, rows: Sequence[StoredResponse]) -> Sequence[bool]:
         return self._rows.add(rows, self._settings().max_bytes_per_key)
 
-    async def _ask(self, work: Callable[[], _T]) -> _T:
+    async def _found(self, holder: Holder, id: str, work: Callable[[], _T | None]) -> _T:
+        """Run `work` in a thread, which returns `None` if there is no response of this id."""
+        found = await self._call(self._readers, holder, work) if is_response_id(id) else None
+        if found is None:
+            raise _not_found(id)
+        return found
+
+    async def _call(self, threads: FairThreads, holder: Holder, work: Callable[[], _T]) -> _T:
         """Run `work` in a thread. Raises StoreUnavailable, without addresses in its message."""
-        await in_task()
-        timeout_s = self._settings().timeout_s
-        loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(timeout_s):
-                return await loop.run_in_executor(self._readers, work)
+            return await threads.run(holder, work, self._settings().timeout_s)
         except (StoreUnavailable, TimeoutError) as exc:
             failure = StoreUnavailable(_UNREADABLE, retry_after=1)
             failure.logged = f"{_UNREADABLE}: {exc or 'timeout'}"
             raise failure from exc
+
+    def _resource(self, key: str, id: str) -> bytes | None:
+        found = self._rows.resource(key, id)
+        return None if found is None else whole_resource(*found)
+
+    def _exists(self, key: str, id: str) -> bool | None:
+        return self._rows.exists(key, id) or None
+
+    def _items(self, key: str, id: str, page: ItemPage, most_bytes: int) -> bytes | None:
+        with self._rows.chain(key, id) as chain:
+            if chain is None:
+                return None
+            if not chain.ids:
+                raise InvalidRequest(
+                    f"the conversation has more than {MOST_ROWS} responses; list an earlier one"
+                )
+            return item_page(chain, page, most_bytes)
 
     def _earlier(
         self, key: str, previous: str, references: Sequence[str], room: int

@@ -89,20 +89,20 @@ class StoredChain:
     """
 
     def __init__(self, session: Session, key: str, rows: Sequence[tuple[str, int]]) -> None:
-        self.ids = [id for id, _ in rows]
-        self.sizes = [size for _, size in rows]
+        self.ids: Sequence[str] = [id for id, _ in rows]
+        self.sizes: Sequence[int] = [size for _, size in rows]
         self._session = session
         self._key = key
 
     def read(self, place: int) -> StoredTurn:
         """Return the items of one response. Blocks."""
-        rows = self._session.rows(
-            tuple[str, str, str],
-            "SELECT id, input, output FROM stored_responses WHERE key_name = ? AND id = ?",
+        ((given, made),) = self._session.rows(
+            tuple[str, str],
+            "SELECT input, output FROM stored_responses WHERE key_name = ? AND id = ?",
             self._key,
             self.ids[place],
         )
-        return [StoredTurn(id=one, input=given, output=made) for one, given, made in rows][0]
+        return StoredTurn(id=self.ids[place], input=given, output=made)
 
 
 class ResponseRows:

@@ -13,10 +13,12 @@ from gateway.config.schema.experiment import Experiment
 from gateway.experiments.service.removed import RemovedExperiment, removed_experiments
 from gateway.experiments.service.report import Report, report_of
 from gateway.experiments.service.state_poller import ExperimentPoller
+from gateway.fair_threads import FairThreads
 from gateway.routing.planning.enrolment import ExperimentState, ExperimentStatus, fingerprint
 from gateway.store.base import Store
 from gateway.store.errors import StoreUnavailable
 from gateway.store.rows import Recorder
+from schemas.holdings import ANONYMOUS, Holder
 
 _log = logging.getLogger("strowger.experiments")
 POLL_INTERVAL_S = 1.0
@@ -60,7 +62,7 @@ class ExperimentService:
         # The poller is not thread-safe, so it has one thread. Calls that a client waits for have
         # their own threads: a hanging store would block the event loop's default pool for others.
         self._thread = ThreadPoolExecutor(1, "experiments")
-        self._others = ThreadPoolExecutor(_STORE_THREADS, "store")
+        self._others = FairThreads(_STORE_THREADS, "store")
         self._polling: asyncio.Task[None] | None = None
         self._unavailable = ""
         self._crashed = crashed
@@ -77,8 +79,8 @@ class ExperimentService:
         if self._polling is not None:
             self._polling.cancel()
             await asyncio.gather(self._polling, return_exceptions=True)
-        for threads in (self._thread, self._others):
-            threads.shutdown(wait=False, cancel_futures=True)
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._others.close()
 
     async def prepare(self, experiments: Sequence[Experiment]) -> None:
         """Read the epochs of a configuration before it takes effect.
@@ -118,14 +120,14 @@ class ExperimentService:
     def experiments(self) -> Sequence[Experiment]:
         return self._experiments()
 
-    async def ask(self, work: Callable[[], _T]) -> _T:
-        """Run `work`, which calls the store, in a thread.
+    async def ask(self, work: Callable[[], _T], holder: Holder = ANONYMOUS) -> _T:
+        """Run `work`, which calls the store, in a thread, when it is the holder's turn.
 
         Raises StoreUnavailable; without a call if the store is known to be unreachable.
         """
         if self._unavailable:
             raise StoreUnavailable(self._unavailable, retry_after=1)
-        return await asyncio.get_running_loop().run_in_executor(self._others, work)
+        return await self._others.run(holder, work, None)
 
     async def report(self, experiment: Experiment, *, removed: bool = False) -> Report:
         """Build a report. removed: as in `report_of`. Raises StoreUnavailable."""

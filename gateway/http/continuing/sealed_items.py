@@ -44,7 +44,7 @@ async def earlier_items(
     if gateway.archive is None:
         raise Unavailable("nothing is stored at the moment")
     rest = EarlierItemsNeeded(needed.previous, unknown, needed.size, needed.resume)
-    stored = await gateway.archive.earlier(record.caller, rest, most_bytes)
+    stored = await gateway.archive.earlier(record.caller, record.holder, rest, most_bytes)
     return replace(stored, found={**sealed, **stored.found})
 
 

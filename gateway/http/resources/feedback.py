@@ -19,12 +19,14 @@ from gateway.experiments.service.feedback import (
     request_not_found,
     row_of,
 )
+from gateway.http.counted import counted, counted_in
 from gateway.openapi.hot_routes import operation
 from gateway.state import Gateway
 from gateway.store.base import KnownRequest
 from gateway.store.errors import StoreUnavailable
 from gateway.store.rows import FeedbackRow
 from schemas.errors import Unavailable
+from schemas.holdings import Holder
 
 _Request = Request[object, object, State]
 _Answer = Response[Mapping[str, str]]
@@ -40,16 +42,17 @@ def feedback(gateway: Gateway) -> list[ControllerRouterHandler]:
         status_code=200,
         request_max_body_size=MAX_BYTES,
         operation_class=operation("Rate an answer", FeedbackBody),
+        middleware=[counted(gateway, limited=False)],
     )
     async def take(request: _Request) -> _Answer:
-        caller = await gateway.runtime.keyring.caller(request.scope)
+        caller = counted_in(request.scope).caller
         body = read_feedback(await request.body())
         trials = gateway.experiments
         if trials is None or trials.recorder.full:
             raise Unavailable("feedback cannot be recorded at the moment", retry_after=5)
         contracts, experiments = gateway.runtime.config.metrics, trials.experiments
         row = row_of(body, caller.name, time.time(), contracts, experiments)
-        known, away = await _known(trials, row)
+        known, away = await _known(trials, row, caller.holder)
         if known is not None and known.key != caller.name:
             raise request_not_found(body.request_id)
         if known is None and not away and not is_young(body.request_id, row.time):
@@ -64,10 +67,13 @@ def feedback(gateway: Gateway) -> list[ControllerRouterHandler]:
     return [take]
 
 
-async def _known(trials: ExperimentService, row: FeedbackRow) -> tuple[KnownRequest | None, bool]:
+async def _known(
+    trials: ExperimentService, row: FeedbackRow, holder: Holder
+) -> tuple[KnownRequest | None, bool]:
     """Return the request, and whether the store was unavailable."""
+    look = partial(trials.store.known_request, row.request_id)
     try:
         async with asyncio.timeout(PATIENCE_S):
-            return await trials.ask(partial(trials.store.known_request, row.request_id)), False
+            return await trials.ask(look, holder), False
     except (StoreUnavailable, TimeoutError):
         return None, True

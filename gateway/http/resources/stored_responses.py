@@ -9,18 +9,17 @@ from litestar import Request, delete, get, post
 from litestar.datastructures import State
 from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.types import ControllerRouterHandler
+from msgspec import Struct
 
+from gateway.access.key_shares import Slot
+from gateway.http.counted import counted, counted_in
 from gateway.http.unserved_apis import instead_of
 from gateway.responses.archive import ResponseArchive
 from gateway.state import Gateway
-from gateway.surfaces.responses.stored_conversation import (
-    LISTED,
-    MOST_LISTED,
-    deleted_body,
-    listed_items,
-    whole_resource,
-)
+from gateway.surfaces.responses.item_pages import LISTED, MOST_LISTED, ItemPage
+from gateway.surfaces.responses.stored_conversation import deleted_body
 from schemas.errors import InvalidRequest, RouteNotFound
+from schemas.holdings import Holder
 
 _Request = Request[object, object, State]
 _Limit = Annotated[int, QueryParameter(ge=1, le=MOST_LISTED)]
@@ -32,34 +31,76 @@ _JSON = "application/json"
 _PATH = "/v1/responses/{response_id:str}"
 
 
-def stored_responses(gateway: Gateway) -> list[ControllerRouterHandler]:
-    async def opened(request: _Request) -> tuple[ResponseArchive, str]:
-        """Return the archive and the caller's key. Raises Unauthenticated, RouteNotFound."""
-        key = (await gateway.runtime.keyring.caller(request.scope)).name
-        archive = gateway.archive
-        if archive is None or not gateway.stores_responses:
-            path = request.scope["path"]
-            raise RouteNotFound(f"no route {request.method} {path[:200]}{instead_of(path)}")
-        return archive, key
+class _Opened(Struct, frozen=True, kw_only=True, eq=False):
+    """The archive, and who uses it. slot: of the request."""
 
-    @get(_PATH, media_type=_JSON, summary="A stored response")
+    archive: ResponseArchive
+    key: str
+    holder: Holder
+    slot: Slot
+
+    def claimed(self, body: bytes) -> bytes:
+        """Return the body, which uses the key's memory until it is sent. Raises Throttled."""
+        self.slot.buffer(len(body))
+        return body
+
+
+def _opened(gateway: Gateway, request: _Request) -> _Opened:
+    """Raises RouteNotFound if nothing is stored."""
+    archive = gateway.archive
+    if archive is None or not gateway.stores_responses:
+        path = request.scope["path"]
+        raise RouteNotFound(f"no route {request.method} {path[:200]}{instead_of(path)}")
+    found = counted_in(request.scope)
+    return _Opened(
+        archive=archive, key=found.caller.name, holder=found.caller.holder, slot=found.slot
+    )
+
+
+def stored_responses(gateway: Gateway) -> list[ControllerRouterHandler]:
+    own = [counted(gateway, limited=True)]
+
+    @get(_PATH, media_type=_JSON, summary="A stored response", middleware=own)
     async def find(
         request: _Request, response_id: FromPath[str], stream: FromQuery[bool] = False
     ) -> bytes:
-        archive, key = await opened(request)
-        found = await archive.find(key, response_id)
+        to = _opened(gateway, request)
         if stream:
+            await to.archive.check(to.key, to.holder, response_id)
             told = "stream: only responses that are made in the background can be streamed again"
             raise InvalidRequest(told, param="stream")
-        return whole_resource(found.resource, found.output)
+        return to.claimed(await to.archive.resource(to.key, to.holder, response_id))
 
-    @delete(_PATH, status_code=200, media_type=_JSON, summary="Delete a stored response")
+    @delete(
+        _PATH, status_code=200, media_type=_JSON, summary="Delete a stored response", middleware=own
+    )
     async def remove(request: _Request, response_id: FromPath[str]) -> bytes:
-        archive, key = await opened(request)
-        await archive.remove(key, response_id)
+        to = _opened(gateway, request)
+        await to.archive.remove(to.key, to.holder, response_id)
         return deleted_body(response_id)
 
-    @get(f"{_PATH}/input_items", media_type=_JSON, summary="What led to a stored response")
+    @post(
+        f"{_PATH}/cancel",
+        status_code=200,
+        media_type=_JSON,
+        summary="Refused: no response is made in the background",
+        middleware=own,
+    )
+    async def cancel(request: _Request, response_id: FromPath[str]) -> bytes:
+        to = _opened(gateway, request)
+        await to.archive.check(to.key, to.holder, response_id)
+        raise InvalidRequest("Cannot cancel a synchronous response.")
+
+    return [find, remove, _input_items(gateway), cancel]
+
+
+def _input_items(gateway: Gateway) -> ControllerRouterHandler:
+    @get(
+        f"{_PATH}/input_items",
+        media_type=_JSON,
+        summary="What led to a stored response",
+        middleware=[counted(gateway, limited=True)],
+    )
     async def input_items(
         request: _Request,
         response_id: FromPath[str],
@@ -68,21 +109,10 @@ def stored_responses(gateway: Gateway) -> list[ControllerRouterHandler]:
         limit: _Limit = LISTED,
         include: _Include = None,
     ) -> bytes:
-        archive, key = await opened(request)
+        to = _opened(gateway, request)
+        page = ItemPage(order=order, after=after, limit=limit)
         most_bytes = gateway.runtime.config.server.max_body_bytes
-        found = await archive.conversation(key, response_id, most_bytes)
-        turns = [(turn.id, turn.input, turn.output) for turn in found.turns]
-        return listed_items(turns, order=order, after=after, limit=limit)
+        items = await to.archive.items(to.key, to.holder, response_id, page, most_bytes)
+        return to.claimed(items)
 
-    @post(
-        f"{_PATH}/cancel",
-        status_code=200,
-        media_type=_JSON,
-        summary="Refused: no response is made in the background",
-    )
-    async def cancel(request: _Request, response_id: FromPath[str]) -> bytes:
-        archive, key = await opened(request)
-        await archive.find(key, response_id)
-        raise InvalidRequest("Cannot cancel a synchronous response.")
-
-    return [find, remove, input_items, cancel]
+    return input_items

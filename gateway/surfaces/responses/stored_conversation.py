@@ -5,17 +5,13 @@ client sends without an id get one when they are listed.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct
 
 from gateway.surfaces.openai.stream_chunks import encode
-from schemas.errors import InvalidRequest
-
-MOST_LISTED: Final = 100
-LISTED: Final = 20
 
 _RESPONSE: Final = re.compile(r"resp_[0-9a-f-]{36}")
 _ITEM: Final = re.compile(r"[a-z]{2,4}_([0-9a-f-]{36})_(?:in_)?[0-9]{1,6}")
@@ -79,44 +75,29 @@ def input_items(id: str, given: str) -> list[Raw]:
 
     id: of its response. given: as stored.
     """
-    return [_listed(raw, id, place) for place, raw in enumerate(_items.decode(_as_list(given)))]
+    return [listed_item(raw, id, place) for place, raw in enumerate(given_items(given))]
 
 
-def listed_items(
-    turns: Sequence[tuple[str, str, str]],
-    *,
-    order: Literal["asc", "desc"],
-    after: str,
-    limit: int,
-) -> bytes:
-    """Return a page of what led to the last response: all items but its own.
+def given_items(given: str) -> list[Raw]:
+    """Return the items of a request as the client sent them. given: as stored."""
+    return _items.decode(_as_list(given))
 
-    turns: response id, input and output, as stored. after: an item's id, "" for the first page.
-    Raises InvalidRequest.
-    """
-    items: list[Raw] = []
-    for place, (id, given, made) in enumerate(turns):
-        items += input_items(id, given)
-        if place < len(turns) - 1:
-            items += _items.decode(made)
-    if order == "desc":
-        items.reverse()
-    ids = [_names.decode(item).id for item in items]
-    first = 0
-    if after:
-        if after not in ids:
-            raise InvalidRequest("after: the list has no item of this id", param="after")
-        first = ids.index(after) + 1
-    page, names = items[first : first + limit], ids[first : first + limit]
-    return encode(
-        {
-            "object": "list",
-            "data": page,
-            "first_id": names[0] if names else None,
-            "last_id": names[-1] if names else None,
-            "has_more": first + limit < len(items),
-        }
-    )
+
+def output_items(made: str) -> list[Raw]:
+    """Return the items of an answer. made: as stored."""
+    return _items.decode(made)
+
+
+def id_of(item: Raw) -> str | None:
+    """Return the id of a complete item."""
+    return _names.decode(item).id
+
+
+def listed_id(raw: Raw, id: str, place: int) -> str:
+    """Return the id that an item of a request has when it is listed; see `listed_item`."""
+    names = _names.decode(raw)
+    kind = names.type or "message"
+    return names.id or f"{_PREFIXES.get(kind, 'item')}_{id.removeprefix('resp_')}_in_{place}"
 
 
 def whole_resource(resource: str, output: str) -> bytes:
@@ -135,11 +116,12 @@ def _as_list(given: str) -> str:
     return f'[{{"type":"message","role":"user","content":{given}}}]'
 
 
-def _listed(raw: Raw, id: str, place: int) -> Raw:
+def listed_item(raw: Raw, id: str, place: int) -> Raw:
+    """Return an item of a request as it is listed. id: of its response. place: in the request."""
     fields = _fields.decode(raw)
     names = _names.decode(raw)
     kind = names.type or "message"
-    own = names.id or f"{_PREFIXES.get(kind, 'item')}_{id.removeprefix('resp_')}_in_{place}"
+    own = listed_id(raw, id, place)
     content = bytes(fields.get("content", b""))
     if content[:1] == b'"':
         own_text = names.role == "assistant"

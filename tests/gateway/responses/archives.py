@@ -1,7 +1,7 @@
 """A gateway that stores responses, two keys, and a provider that shows what it was sent."""
 
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import cast
@@ -12,7 +12,9 @@ from openai.types.responses import Response, ResponseCompletedEvent, ResponseInc
 
 from gateway.responses.archive import ResponseArchive
 from gateway.state import Gateway
+from gateway.store.database import Database
 from gateway.store.open import open_store
+from gateway.store.response_rows import ResponseRows
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
 from tests.gateway.serving import Serving, one_model, serving
@@ -59,13 +61,17 @@ def rows_of(store: SqlStore) -> int:
 
 @asynccontextmanager
 async def archived(
-    folder: Path, settings: str = ON, url: Secret | None = None
+    folder: Path,
+    settings: str = ON,
+    url: Secret | None = None,
+    rows_in: Callable[[Database], ResponseRows] = ResponseRows,
 ) -> AsyncGenerator[Archived, None]:
+    """rows_in: makes what the archive reads and writes with."""
     store = open_store(url or Secret(f"sqlite:///{folder / 'store.db'}"))
     archives: list[ResponseArchive] = []
 
     def equip(state: Gateway) -> None:
-        rows = store.stored_responses
+        rows = rows_in(store.database)
         state.archive = ResponseArchive(store, rows, lambda: state.runtime.config.responses)
         archives.append(state.archive)
 
