@@ -67,7 +67,7 @@ class GatewayError(Exception):
     request_id:  of the request that failed, "" until the error is sent.
     kind:        the entry in `retry.on` that allows another attempt; `None` is never retried.
     retry_helps: the client's own retry may succeed; false if only the operator can change anything.
-    unread:      no model has read the prompt, so that the attempt which it ends costs nothing.
+    unread:      whether no model has read the prompt; `None`: its class decides (NEVER_READ).
     logged:      the message for the gateway's log and for `str`; it may contain addresses, which
                  the client's message does not.
     """
@@ -77,7 +77,7 @@ class GatewayError(Exception):
     request_id: str = ""
     kind: ClassVar[RetryKind | None] = None
     retry_helps: ClassVar[bool] = True
-    unread: bool = False
+    unread: bool | None = None
 
     def __init__(
         self,
@@ -114,8 +114,6 @@ class CallerError(GatewayError):
 
 class InvalidRequest(CallerError):
     """The request is invalid, or a backend does not support it; nothing was sent."""
-
-    unread = True
 
 
 class FieldNotAllowed(InvalidRequest):
@@ -226,7 +224,6 @@ class UpgradeRefused(CallerError):
 class Throttled(CallerError):
     status = 429
     code = "rate_limit_exceeded"
-    unread = True
 
 
 class LimitExceeded(Throttled):
@@ -251,7 +248,6 @@ class UpstreamRejected(CallerError):
     """A backend's 4xx about the request itself, with its status. type: its error type, if any."""
 
     code = "upstream_rejected"
-    unread = True
 
     def __init__(
         self,
@@ -274,7 +270,6 @@ class Unavailable(GatewayError):
 
     status = 503
     code = "unavailable"
-    unread = True
 
 
 class RateLimited(Unavailable):
@@ -326,7 +321,6 @@ class UpstreamError(GatewayError):
 class UpstreamUnreachable(UpstreamError):
     code = "upstream_unreachable"
     kind = "connect"
-    unread = True
 
 
 class UpstreamStarting(UpstreamUnreachable):
@@ -348,7 +342,6 @@ class UpstreamSilent(UpstreamTimeout):
 
 
 class UpstreamBusy(UpstreamError):
-    unread = True
     status = 429
     code = "rate_limit_exceeded"
     kind = "rate_limit"
@@ -364,7 +357,6 @@ class UpstreamRefused(UpstreamError):
 
     status = 424
     code = "upstream_refused"
-    unread = True
     retry_helps = False
     kind = "server_error"
     elsewhere = True
@@ -394,7 +386,6 @@ class UpstreamFailed(UpstreamError):
 class UpstreamOverloaded(UpstreamFailed):
     """The service is overloaded for all its clients; a 429 concerns only our quota."""
 
-    unread = True
     status = 503
     code = "upstream_overloaded"
 

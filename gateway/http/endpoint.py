@@ -196,8 +196,7 @@ class Endpoint:
                 await self._explain(exc, request, planned, record.backend, passage)
                 raise
             finally:
-                usage = record.usage
-                if record.attempts and (usage is None or usage.prompt_tokens is None):
+                if record.attempts and (record.usage is None or record.usage.prompt_tokens is None):
                     record.estimated_prompt_tokens = estimated_tokens(request)
         finally:
             held.close()

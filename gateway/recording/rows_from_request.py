@@ -33,8 +33,7 @@ def access_line(
     if cache is not None and cache.outcome == "hit":
         usage, free = cache.usage or Usage(), 0.0  # as counted when the answer was made
     tier = record.service_tier if usage.raw is None and source else _tier(record, usage, source)
-    # By position, in the order of the fields: more than 15 keywords go through a dictionary.
-    return AccessLine(
+    return AccessLine(  # by position: more than 15 keywords go through a dictionary
         ended + offset,
         record.request_id,
         record.surface,

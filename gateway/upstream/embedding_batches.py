@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.upstream.sending import PartSending, Sending, add_up
+from gateway.upstream.sending import PartSending, Sending, add_up, is_unread
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError
 from schemas.events import Usage
@@ -46,7 +46,7 @@ async def side_by_side(
             try:
                 answers[place] = await embed(one, sendings[place])
             except GatewayError as exc:
-                sendings[place].unread |= exc.unread
+                sendings[place].unread |= is_unread(exc)
                 raise
 
     senders = [asyncio.create_task(send_some()) for _ in parts[:AT_ONCE]]

@@ -5,9 +5,33 @@ credentials, images and tokenizers, needs to know nothing: until then the prompt
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
-from schemas.errors import GatewayError
+from schemas.errors import (
+    GatewayError,
+    InvalidRequest,
+    Throttled,
+    Unavailable,
+    UpstreamBusy,
+    UpstreamOverloaded,
+    UpstreamRefused,
+    UpstreamRejected,
+    UpstreamUnreachable,
+)
+
+NEVER_READ: Final = (
+    InvalidRequest,
+    Throttled,
+    Unavailable,
+    UpstreamBusy,
+    UpstreamOverloaded,
+    UpstreamRefused,
+    UpstreamRejected,
+    UpstreamUnreachable,
+)
+"""Errors after which no model has read the prompt: nothing was sent, or the backend refused it
+first, for which vendors do not charge. So is any answer whose status is an error's, except one
+that says that the time was over; such an error is `unread`."""
 
 
 class Sending(Protocol):
@@ -31,6 +55,11 @@ class PartSending:
     def __init__(self) -> None:
         self.unread = True
         self.share = 1.0
+
+
+def is_unread(error: GatewayError) -> bool:
+    """Whether no model has read the prompt of the call that ended with the error."""
+    return isinstance(error, NEVER_READ) if error.unread is None else error.unread
 
 
 UNWATCHED = PartSending()

@@ -19,6 +19,7 @@ from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import AttemptRecord, RequestRecord, counts_of, milliseconds
 from gateway.routing.resilience.retry import concerns_backend
 from gateway.upstream.base import Call
+from gateway.upstream.sending import is_unread
 from schemas.answers import Embeddings
 from schemas.errors import (
     GatewayError,
@@ -206,7 +207,7 @@ class Attempt(Struct, eq=False):
             entry.outcome = "lost"
         else:
             entry.outcome = error.code if isinstance(error, GatewayError) else "cancelled"
-            if isinstance(error, GatewayError) and error.unread:
+            if isinstance(error, GatewayError) and is_unread(error):
                 entry.unread = True
         entry.ms = milliseconds(at - self.started)
         self.candidate.backend.load.in_flight -= 1

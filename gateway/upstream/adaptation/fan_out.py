@@ -16,7 +16,7 @@ from adapters.base import Supports
 from adapters.capabilities import offered
 from gateway.clock import now
 from gateway.upstream.base import Call, Upstream
-from gateway.upstream.sending import PartSending, add_up
+from gateway.upstream.sending import PartSending, add_up, is_unread
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError
 from schemas.events import Event, Started, Usage
@@ -120,7 +120,7 @@ class FanOut:
                             await room.acquire()
                             arrived.put_nowait(events)
             except GatewayError as exc:
-                part.sending.unread |= exc.unread
+                part.sending.unread |= is_unread(exc)
                 raise
 
         tasks = [asyncio.create_task(run(part)) for part in parts]
