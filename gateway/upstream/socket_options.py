@@ -1,21 +1,36 @@
 """Options of every socket to a provider."""
 
 import socket
+from typing import Final
+
+UNACKNOWLEDGED_S: Final = 25
+"""Seconds without an acknowledgement of what was sent, or of a probe, until a connection is lost.
+
+The system's own limit is a quarter of an hour for data (and 75 s for probes). A server acknowledges
+on arrival, however long its answer takes. A server that does not read for as long with its
+buffers full counts as lost, too. https://datatracker.ietf.org/doc/html/rfc5482
+"""
 
 SocketOptions = tuple[tuple[int, int, int], ...]
 
 
 def _options() -> SocketOptions:
-    """Return options: no delay for small segments, and keep-alive probes on silent connections.
+    """Return options: no delay for small segments, and how soon a dead connection is noticed.
 
-    A model may think for minutes before its first byte; NAT gateways drop a connection after
-    as little as 350 s of silence, without notifying either side.
+    Keep-alive probes check silent connections: a model may think for minutes before its first byte,
+    and NAT gateways drop a connection after as little as 350 s of silence, without notifying either
+    side.
     """
     options = [
         (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
         (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     ]
-    for name, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
+    for name, value in (
+        ("TCP_KEEPIDLE", 60),
+        ("TCP_KEEPINTVL", 15),
+        ("TCP_KEEPCNT", 4),
+        ("TCP_USER_TIMEOUT", UNACKNOWLEDGED_S * 1000),  # Linux's
+    ):
         option: int | None = getattr(socket, name, None)
         if option is not None:
             options.append((socket.IPPROTO_TCP, option, value))

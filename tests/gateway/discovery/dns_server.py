@@ -3,6 +3,7 @@
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -19,14 +20,16 @@ UDP_BYTES = 512
 class DnsServer:
     """records: by name and type, `("pool.test.", "A")`.
 
-    rcodes: answers of a kind of question by an error. silent: questions of these types get no
-    answer. asked: the questions so far. ttl: of all records, seconds.
+    rcodes: answers of a kind of question by an error. silent: questions of these types, or for
+    these names, get no answer. failing: seconds after which questions for these names get SERVFAIL.
+    asked: the questions so far. ttl: of all records, seconds.
     """
 
     def __init__(self) -> None:
         self.records: dict[tuple[str, str], list[str]] = {}
         self.rcodes: dict[str, dns.rcode.Rcode] = {}
         self.silent: set[str] = set()
+        self.failing: dict[str, float] = {}
         self.asked: list[tuple[str, str, str]] = []
         self.ttl = 1
         self.address = ""
@@ -37,9 +40,13 @@ class DnsServer:
         question = query.question[0]
         name, kind = question.name.to_text(), dns.rdatatype.to_text(question.rdtype)
         self.asked.append((name, kind, over))
-        if kind in self.silent:
+        if kind in self.silent or name in self.silent:
             return None
         response = dns.message.make_response(query)
+        if name in self.failing:
+            time.sleep(self.failing[name])
+            response.set_rcode(dns.rcode.SERVFAIL)
+            return response.to_wire()
         if kind in self.rcodes:
             response.set_rcode(self.rcodes[kind])
             return response.to_wire()
@@ -57,8 +64,8 @@ class DnsServer:
 
 
 @contextmanager
-def running_dns() -> Generator[DnsServer]:
-    """Serve until the block ends, on one port for both protocols."""
+def running_dns(port: int = 0) -> Generator[DnsServer]:
+    """Serve until the block ends, on one port for both protocols; 0: any."""
     server = DnsServer()
 
     class Datagram(socketserver.BaseRequestHandler):
@@ -76,7 +83,7 @@ def running_dns() -> Generator[DnsServer]:
             if answer is not None:
                 sock.sendall(len(answer).to_bytes(2, "big") + answer)
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Stream) as tcp:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", port), Stream) as tcp:
         port = int(tcp.server_address[1])
         with socketserver.ThreadingUDPServer(("127.0.0.1", port), Datagram) as udp:
             server.address = f"127.0.0.1:{port}"

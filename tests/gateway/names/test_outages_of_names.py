@@ -1,0 +1,62 @@
+"""One vendor's DNS or address fails: other vendors notice nothing, and its models are answered."""
+
+import os
+
+import pytest
+
+from tests.gateway.names.outage import Reply, isolated, isolation_missing
+
+SIZE_S = float(os.environ.get("STROWGER_OUTAGE_S", "20"))
+"""Seconds of load, in the nightly run."""
+
+needs_a_network = pytest.mark.skipif(
+    bool(isolation_missing()), reason=f"no network of its own: {isolation_missing()}"
+)
+
+
+def answered(replies: list[Reply]) -> set[tuple[int, str]]:
+    return {(one.status, one.text) for one in replies}
+
+
+def slowest(replies: list[Reply]) -> float:
+    return max(one.seconds for one in replies)
+
+
+@needs_a_network
+def test_a_vendor_whose_dns_is_silent_stops_no_other_vendor_and_its_models_are_answered() -> None:
+    found = isolated("silent_dns", 2.0, connect_s=1.0).replies
+
+    assert answered(found["bad"]) == {(200, "b")}
+    assert answered(found["other"]) == {(200, "fine")}
+    assert answered(found["number"]) == {(200, "gone")}
+
+
+@needs_a_network
+@pytest.mark.nightly
+@pytest.mark.parametrize("case", ["silent_dns", "slow_dns"])
+def test_neither_does_one_whose_dns_fails_for_longer(case: str) -> None:
+    found = isolated(case, SIZE_S).replies
+
+    assert answered(found["bad"]) == {(200, "b")}
+    assert answered(found["other"]) == {(200, "fine")}
+    assert slowest(found["other"][1:]) < 1.0
+    assert slowest(found["bad"]) < 8.0
+
+
+@needs_a_network
+@pytest.mark.nightly
+def test_a_vendor_is_reached_at_its_last_addresses_while_its_dns_fails() -> None:
+    result = isolated("failing_dns", SIZE_S)
+
+    assert answered(result.replies["bad"]) == {(200, "dead")}
+    assert sum("DNS: no address for api.dead.test" in line for line in result.log) == 1
+
+
+@needs_a_network
+@pytest.mark.nightly
+def test_requests_on_connections_that_have_become_a_black_hole_are_answered_by_the_next() -> None:
+    found = isolated("black_hole", SIZE_S).replies
+
+    for phase in ("plain", "streamed", "later"):
+        assert answered(found[phase]) == {(200, "b")}
+        assert slowest(found[phase]) < 35.0
