@@ -1,7 +1,8 @@
 """A gateway whose vendors' names and addresses fail.
 
-`python -m tests.gateway.names.outage CASE SECONDS CONNECT_S` needs a network of its own, because only there the system's resolver asks a DNS server of the
-test, and an address can swallow packets: `isolated` runs it there. The result is JSON on stdout.
+`python -m tests.gateway.names.outage CASE SECONDS CONNECT_S` needs a network of its own, because
+only there the system's resolver asks a DNS server of the test, and an address can swallow packets:
+`isolated` runs it there. The result is JSON on stdout.
 """
 
 import asyncio
