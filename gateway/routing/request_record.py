@@ -75,6 +75,8 @@ class AttemptRecord(Struct, kw_only=True, omit_defaults=True, gc=False):
     refused: bool = False
     unread: bool = False
     share: float = 1.0
+    waiting: bool = False
+    waited_s: float = 0.0
     continued: bool = False
     hedge: bool = False
     role: Literal["", "hedge", "mirror"] = ""

@@ -31,6 +31,7 @@ from gateway.upstream.embedding_batches import join_answers, side_by_side, split
 from gateway.upstream.error_body import error_body, hide_addresses, with_date
 from gateway.upstream.event_reader import EventReader
 from gateway.upstream.lora_scope import scope_lora_ids
+from gateway.upstream.own_limits import own_wait
 from gateway.upstream.patience import REASONING, USUAL, Patience, patience_of, total_of
 from gateway.upstream.sending import Sending
 from gateway.upstream.transport import Reply, Transport
@@ -102,7 +103,7 @@ class HttpUpstream:
         if isinstance(request, TokenRequest):
             sent = scope_lora_ids(request, call.tenant)
         if call.large:
-            outbound = await asyncio.to_thread(self._encode, sent, call.model)
+            outbound = await self._encode_apart(sent, call.model, call.sending)
         else:
             outbound = self._encode(sent, call.model)
         started = now()
@@ -157,7 +158,7 @@ class HttpUpstream:
     async def _whole_chat(self, request: ChatRequest, call: Call) -> PlainAnswer | Sequence[Event]:
         """See WholeChat. `generate` of an answer that is not streamed, without a generator."""
         if call.large:
-            outbound = await asyncio.to_thread(self._encode, request, call.model)
+            outbound = await self._encode_apart(request, call.model, call.sending)
         else:
             outbound = self._encode(request, call.model)
         started = now()
@@ -229,7 +230,7 @@ class HttpUpstream:
     ) -> Embeddings:
         """over: loop time at which the last batch must have arrived."""
         if call.large:
-            outbound = await asyncio.to_thread(self._encode, request, call.model)
+            outbound = await self._encode_apart(request, call.model, sending)
         else:
             outbound = self._encode(request, call.model)
         reply = await self._exchange(outbound, now(), over, call, sending)
@@ -248,6 +249,11 @@ class HttpUpstream:
             return self.adapter.encode(request, model)
         except ENCODE_ERRORS as exc:
             raise unencodable(request, exc) from exc
+
+    async def _encode_apart(self, request: Request, model: str, sending: Sending) -> Outbound:
+        """Encode a large request in a thread. It may wait for one."""
+        with own_wait(sending):
+            return await asyncio.to_thread(self._encode, request, model)
 
     def _decoder(self, request: GenerateRequest, reply: Reply) -> Decoder:
         if self._head_reader is not None:
@@ -288,6 +294,8 @@ class HttpUpstream:
             head_by=head_by,
             lines=call.pool if trace is None else trace.lines + call.pool,
             sending=sending or call.sending,
+            holder=call.holder,
+            level=call.level,
         )
 
     async def _check(self, reply: Reply, by: float) -> str:

@@ -10,6 +10,7 @@ collector, because anyio's connect_tcp loses track of it.
 import asyncio
 import importlib.util
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from typing import Protocol, cast
 
 import httpx
@@ -18,6 +19,7 @@ from adapters.base import Outbound
 from gateway.config.schema.config import Tls
 from gateway.eventloop.inline_task import in_task
 from gateway.upstream.origin import origin_of
+from gateway.upstream.own_limits import closing, in_use, own_wait
 from gateway.upstream.request_validation import check
 from gateway.upstream.sending import UNWATCHED, Sending
 from gateway.upstream.socket_options import SOCKET_OPTIONS
@@ -33,8 +35,12 @@ from schemas.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
+from schemas.holdings import ANONYMOUS, LEVEL, Holder
 
 FAILED = "the exchange failed"
+STREAMS = 100
+"""Exchanges at a time on a connection of HTTP/2: the usual limit of servers, and httpcore's."""
+
 _LIMITS = Limits()
 
 
@@ -59,9 +65,8 @@ class HttpxTransport:
     ) -> None:
         self._origin = origin_of(base_url, upstream=name)
         self._name = name
-        self._maximum = max_connections
         self._closed = False
-        self._busy = 0
+        self._slots = FairSlots(max_connections * (STREAMS if http2 else 1))
         if http2 and importlib.util.find_spec("h2") is None:
             raise InvalidConfig((f"{name}: HTTP/2 needs the package h2 (httpx[http2]).",))
         try:
@@ -93,19 +98,24 @@ class HttpxTransport:
         head_by: float,
         lines: bytes = b"",
         sending: Sending = UNWATCHED,
+        holder: Holder = ANONYMOUS,
+        level: int = LEVEL,
     ) -> "HttpxReply":
         """See Transport."""
-        if self._closed:
-            raise UpstreamUnreachable("its connections are being closed", upstream=self._name)
         check(outbound)
-        self._busy += 1
+        if not self._slots.take(holder):
+            await self._queue(connect_by, holder, level, sending)
+        done = partial(self._done, holder)
+        if self._closed:
+            await done()
+            raise closing(self._name)
         try:
             response = await self._send(outbound, connect_by, head_by, lines, sending)
         except BaseException:
-            await self._done()
+            await done()
             raise
         headers = ReplyHeaders.of(response.headers.raw)
-        reply = HttpxReply(response, headers, self._name, self._done)
+        reply = HttpxReply(response, headers, self._name, done)
         problem = headers.fault(_LIMITS, response.status_code)
         if problem is not None:
             await reply.aclose()
@@ -115,11 +125,19 @@ class HttpxTransport:
     async def aclose(self) -> None:
         """See Transport. Idle connections are closed only with the last busy one, too."""
         self._closed = True
-        if not self._busy:
+        if not self._slots.held:
             await self._httpx.aclose()
 
-    async def _done(self) -> None:
-        self._busy -= 1
+    async def _queue(self, by: float, holder: Holder, level: int, sending: Sending) -> None:
+        """Wait for a slot. Raises ConnectionsInUse at `by`."""
+        try:
+            with own_wait(sending):
+                await self._slots.acquire(holder, level=level, by=by)
+        except TimeoutError as exc:
+            raise in_use(self._name, at_bound=self._slots.at_bound(holder)) from exc
+
+    async def _done(self, holder: Holder) -> None:
+        self._slots.release(holder)
         if self._closed:
             await self.aclose()
 
@@ -161,14 +179,13 @@ class HttpxTransport:
             extensions={"trace": progress.trace},
         )
 
-    def _late(self, progress: "_Progress") -> UpstreamError:
+    def _late(self, progress: "_Progress") -> GatewayError:
         if progress.sent:
             return UpstreamSilent("the answer did not begin in time", upstream=self._name)
         if progress.dialled:
             problem = "no connection in time (DNS, TCP and TLS together)"
-        else:
-            problem = f"no connection in time: the pool is full (max_connections: {self._maximum})"
-        return UpstreamTimeout(problem, upstream=self._name)
+            return UpstreamTimeout(problem, upstream=self._name)
+        return unsent(self._name, late=True)
 
 
 class HttpxReply:

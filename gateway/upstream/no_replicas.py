@@ -4,6 +4,7 @@ from adapters.base import Outbound
 from gateway.upstream.sending import UNWATCHED, Sending
 from gateway.upstream.transport import Reply
 from schemas.errors import UpstreamUnreachable
+from schemas.holdings import ANONYMOUS, LEVEL, Holder
 
 
 class NoReplicas:
@@ -23,6 +24,8 @@ class NoReplicas:
         head_by: float,
         lines: bytes = b"",
         sending: Sending = UNWATCHED,
+        holder: Holder = ANONYMOUS,
+        level: int = LEVEL,
     ) -> Reply:
         """See Transport."""
         error = UpstreamUnreachable("no replica is known", upstream=self._name)

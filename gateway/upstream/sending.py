@@ -39,22 +39,28 @@ class Sending(Protocol):
 
     unread: no model has read the prompt. True from the beginning of the attempt until the request
             is written to the backend's connection.
+    waiting: it waits for something of the gateway's own: a connection, a thread, an image.
+    waited_s: seconds in which it did so. They say nothing about the backend.
     share:  how much of the prompt was sent, if the upstream makes several calls of the request:
             0.25 for a quarter of the inputs, 2.0 for two choices of the whole prompt.
     """
 
     unread: bool
     share: float
+    waiting: bool
+    waited_s: float
 
 
 class PartSending:
     """See Sending: of one of several calls, or of a call that nothing records."""
 
-    __slots__ = ("share", "unread")
+    __slots__ = ("share", "unread", "waited_s", "waiting")
 
     def __init__(self) -> None:
         self.unread = True
         self.share = 1.0
+        self.waiting = False
+        self.waited_s = 0.0
 
 
 def is_unread(error: GatewayError) -> bool:
@@ -78,3 +84,4 @@ def add_up(
     whole.share = sent or 1.0
     if failure is not None:
         failure.unread = whole.unread
+    whole.waited_s += max((part.waited_s for part, _ in parts), default=0.0)

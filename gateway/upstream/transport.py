@@ -10,6 +10,7 @@ from typing import Protocol
 
 from adapters.base import Outbound
 from gateway.upstream.sending import UNWATCHED, Sending
+from schemas.holdings import ANONYMOUS, LEVEL, Holder
 
 Step = Callable[[bytes], float | None]
 """Takes a piece of a body. Returns the `by` of the next piece; `None` if it wants no more now."""
@@ -61,14 +62,18 @@ class Transport(Protocol):
         head_by: float,
         lines: bytes = b"",
         sending: Sending = UNWATCHED,
+        holder: Holder = ANONYMOUS,
+        level: int = LEVEL,
     ) -> Reply:
         """Send a request and wait for the head of its answer.
 
         lines: of the head besides `outbound.headers`, each with CRLF: the trace, and hints for an
         endpoint picker. They differ with each request and are not signed, because proxies on the
         way may replace them. sending: marked as read when the request is sent.
+        holder, level: whose turn it is if connections are scarce, and how urgent the request is.
 
-        Raises UpstreamUnreachable when nothing of the request was sent, UpstreamTimeout past
+        Raises ConnectionsInUse past `connect_by` if none of our connections was free, else
+        UpstreamUnreachable when nothing of the request was sent, UpstreamTimeout past
         `connect_by` or `head_by`, UpstreamBroken when the connection is lost after sending.
         Cancelling closes the connection.
         """

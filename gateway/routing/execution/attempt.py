@@ -42,6 +42,10 @@ FAIR_SHARE = 0.5
 own deadline counts as its failure. With less, the client's short timeout or the backends tried
 before it left too little time to conclude anything."""
 
+OWN_SHARE = 0.1
+"""Share of an attempt that the gateway's own queues may take before a timeout says nothing about
+the backend."""
+
 _log = logging.getLogger("strowger.routing")
 
 
@@ -86,7 +90,8 @@ class Attempt(Struct, eq=False):
         keep out other requests until then.
         """
         self.committed = True
-        self.candidate.backend.load.first_content.add(at - self.started, at)
+        seconds = at - self.started - self.entry.waited_s
+        self.candidate.backend.load.first_content.add(seconds, at)
         if self.probe:
             self.probe = False
             self.candidate.breaker.on_probe_content(at)
@@ -103,6 +108,7 @@ class Attempt(Struct, eq=False):
             record.on_attempt_end(at)
         if not self.committed:
             latency = load.answer
+            seconds -= entry.waited_s
             # The first test of `PeakAverage.add` inlined: at more than one answer per millisecond
             # most change nothing, and save the call.
             if seconds > latency.value or at >= latency.due:
@@ -122,6 +128,8 @@ class Attempt(Struct, eq=False):
         breaker, probe = self.candidate.breaker, self.probe
         self._close(error, at)
         match error:
+            case UpstreamError(counts=False):
+                breaker.ignore_outcome(probe=probe)
             case UpstreamBusy():
                 if error.retry_after is None:
                     breaker.deprioritise(at, random.random(), probe=probe)
@@ -132,8 +140,6 @@ class Attempt(Struct, eq=False):
             case UpstreamTimeout() if self._had_too_little_time(at):
                 if not self.committed:
                     self._raise_latency(at)
-                breaker.ignore_outcome(probe=probe)
-            case UpstreamError(counts=False):
                 breaker.ignore_outcome(probe=probe)
             case UpstreamError():
                 breaker.fail(at, probe=probe, draw=random.random())
@@ -191,14 +197,21 @@ class Attempt(Struct, eq=False):
         self.entry.role = "hedge"
 
     def _had_too_little_time(self, at: float) -> bool:
-        """Whether the request's deadline cut it before it had its `FAIR_SHARE` of the time."""
+        """Whether the request's deadline cut it before it had its `FAIR_SHARE` of the time.
+
+        Or the gateway's own queues took more than their `OWN_SHARE`.
+        """
+        seconds, waited = at - self.started, self.entry.waited_s
+        if waited > OWN_SHARE * seconds:
+            return True
         fair_s = self.plan.operator_deadline_s * FAIR_SHARE
-        return at >= self.call.deadline - TIMER_S and at - self.started < fair_s
+        return at >= self.call.deadline - TIMER_S and seconds < fair_s
 
     def _raise_latency(self, at: float) -> None:
         load, request = self.candidate.backend.load, self.request
         stream = not isinstance(request, EmbeddingsRequest) and request.stream
-        (load.first_content if stream else load.answer).at_least(at - self.started, at)
+        seconds = at - self.started - self.entry.waited_s
+        (load.first_content if stream else load.answer).at_least(seconds, at)
 
     def _close(self, error: BaseException | None, at: float) -> None:
         """Complete its entry, and its share of the load. error: `None` if it lost the race."""

@@ -22,6 +22,7 @@ from gateway.routing.resilience.retry import (
     pause,
 )
 from gateway.upstream.base import Call
+from gateway.upstream.own_limits import ConnectionsInUse
 from schemas.errors import (
     DeadlineExceeded,
     GatewayError,
@@ -326,8 +327,11 @@ class PrimaryAttempt(Attempt, eq=False):
         if isinstance(error, UpstreamError) and error.usage is not None:
             self.record.usage = error.usage
         self.current.fail(error, at)
-        if isinstance(error, UpstreamError) and at >= self.rest.deadline - TIMER_S:
+        late = at >= self.rest.deadline - TIMER_S
+        if late and isinstance(error, UpstreamError):
             raise DeadlineExceeded(PASSED) from error
+        if late and isinstance(error, ConnectionsInUse):
+            raise DeadlineExceeded(f"{PASSED}; it waited for a connection: {error}") from error
         if (
             not self.committed
             and isinstance(error, GatewayError)

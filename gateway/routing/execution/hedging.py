@@ -9,12 +9,15 @@ from msgspec import Struct
 
 from gateway.clock import now
 from gateway.eventloop.inline_task import in_task
-from gateway.routing.execution.attempt import Attempt, events_of, vectors_of
+from gateway.routing.execution.attempt import TIMER_S, Attempt, events_of, vectors_of
 from gateway.routing.execution.attempt_sequence import PrimaryAttempt
 from gateway.routing.planning.route import Hedging
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError
 from schemas.events import CONTENT, Event
+
+QUEUE_POLL_S = 0.01
+"""Seconds after which an attempt in a queue of the gateway's own is looked at again, at least."""
 
 _Shown = TypeVar("_Shown")
 _CONTENT = frozenset(CONTENT)
@@ -75,7 +78,7 @@ async def _first(
     await in_task()
     first = asyncio.create_task(ask(attempt.current))
     try:
-        await asyncio.wait({first}, timeout=hedging.after_s)
+        await _wait(first, attempt.current, hedging.after_s)
         hedge = None if first.done() else attempt.rest.hedge()
         if hedge is None:
             return await first
@@ -87,6 +90,24 @@ async def _first(
             attempt.current.mark_as_server()
     finally:
         await _stop(first)
+
+
+async def _wait(first: asyncio.Task[_Shown], attempt: Attempt, after_s: float) -> None:
+    """Wait until the attempt has ended, or its backend has had `after_s`.
+
+    The time in queues of the gateway's own is not the backend's, and no reason for another one.
+    """
+    entry, left = attempt.entry, after_s
+    while True:
+        await asyncio.wait({first}, timeout=left)
+        if first.done():
+            return
+        if entry.waiting:
+            left = max(after_s, QUEUE_POLL_S)
+            continue
+        left = after_s - (now() - attempt.started - entry.waited_s)
+        if left <= TIMER_S:
+            return
 
 
 async def _race(

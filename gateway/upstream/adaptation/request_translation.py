@@ -24,6 +24,7 @@ from gateway.upstream.adaptation.capabilities import (
 )
 from gateway.upstream.adaptation.tokenizer import TextTokenizer, aside, check_length, reading
 from gateway.upstream.base import Call, Upstream
+from gateway.upstream.own_limits import own_wait
 from local_engine.child_process.text_encoder import Offload
 from local_engine.requests.request_limits import length
 from schemas.answers import Embeddings
@@ -143,7 +144,8 @@ class RequestTranslation:
         messages, begun = request.messages, ""
         if request.begun:
             messages, begun = messages[:-1], text_of(messages[-1])
-        read = await self._rendered(messages, call.tenant, begun)
+        with own_wait(call.sending):
+            read = await self._rendered(messages, call.tenant, begun)
         check_length(len(read.ids), call.longest_prompt)
         if self.ways.chat == "tokens":
             source = self._continued(
@@ -170,9 +172,10 @@ class RequestTranslation:
         self, request: CompletionRequest, call: Call
     ) -> AsyncGenerator[list[Event], None]:
         """Send one prompt as a token request; several come one by one (see fan_out)."""
-        read = await self._prompt(
-            request.prompts[0], "prompt", template=request.template, tenant=call.tenant
-        )
+        with own_wait(call.sending):
+            read = await self._prompt(
+                request.prompts[0], "prompt", template=request.template, tenant=call.tenant
+            )
         self._check_prompt(read, request, call)
         if request.sampling.max_tokens is UNSET:
             sampling = msgspec.structs.replace(request.sampling, max_tokens=COMPLETION_TOKENS)
@@ -193,7 +196,10 @@ class RequestTranslation:
             if isinstance(prompt, str) and not request.template:
                 prompts.append(prompt)
                 continue
-            read = await self._prompt(prompt, field, template=request.template, tenant=call.tenant)
+            with own_wait(call.sending):
+                read = await self._prompt(
+                    prompt, field, template=request.template, tenant=call.tenant
+                )
             self._check_prompt(read, request, call)
             if len(request.prompts) == 1 and not self._takes_ids:
                 sent = self._as_tokens(request, read.ids)

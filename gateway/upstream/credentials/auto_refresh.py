@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from gateway.clock import now
 from gateway.upstream.credentials.refresh_schedule import expires_at, pause, refresh_at
-from schemas.errors import UpstreamError, UpstreamTimeout, UpstreamUnreachable
+from gateway.upstream.own_limits import closing
+from schemas.errors import UpstreamError, UpstreamTimeout
 
 _log = logging.getLogger("strowger.credentials")
 
@@ -121,7 +122,7 @@ class AutoRefresh(Generic[T]):
 
     def _raise_if_too_soon(self) -> None:
         if self._closed:
-            raise UpstreamUnreachable("connections are being closed", upstream=self._upstream)
+            raise closing(self._upstream)
         failure = self._failure
         left = failure.until - self._clock() if failure is not None else 0.0
         if failure is not None and left > 0:

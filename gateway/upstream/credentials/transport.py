@@ -10,6 +10,7 @@ from gateway.upstream.credentials.base import Credentials, Headers
 from gateway.upstream.error_body import ERROR_BODY_BYTES, error_body
 from gateway.upstream.sending import UNWATCHED, Sending
 from gateway.upstream.transport import Reply, Step, Transport, relay_chunks
+from schemas.holdings import ANONYMOUS, LEVEL, Holder
 
 REFUSALS = frozenset({401, 403})
 SHORTEST_SECRET = 8
@@ -35,13 +36,15 @@ class AuthorizedTransport:
         head_by: float,
         lines: bytes = b"",
         sending: Sending = UNWATCHED,
+        holder: Holder = ANONYMOUS,
+        level: int = LEVEL,
     ) -> Reply:
         """See Transport. Waiting for credentials does not count towards the time to connect.
 
         The body of an error is read here, until `head_by`.
         """
-        to_connect = connect_by - now()
-        reply, sent = await self._send(outbound, to_connect, head_by, lines, sending)
+        to_connect, turn = connect_by - now(), (holder, level)
+        reply, sent = await self._send(outbound, to_connect, head_by, lines, sending, turn)
         reply = await _shown(reply, sent, head_by)
         if reply.status not in REFUSALS:
             return reply
@@ -49,7 +52,7 @@ class AuthorizedTransport:
         if not self._credentials.rejected(sent, reply.status, body):
             return reply
         sending.unread = True
-        reply, sent = await self._send(outbound, to_connect, head_by, lines, sending)
+        reply, sent = await self._send(outbound, to_connect, head_by, lines, sending, turn)
         return await _shown(reply, sent, head_by)
 
     async def aclose(self) -> None:
@@ -64,6 +67,7 @@ class AuthorizedTransport:
         head_by: float,
         lines: bytes,
         sending: Sending,
+        turn: tuple[Holder, int],
     ) -> tuple[Reply, Headers]:
         headers = await self._credentials.headers(outbound, by=head_by)
         reply = await self._transport.exchange(
@@ -72,6 +76,8 @@ class AuthorizedTransport:
             head_by=head_by,
             lines=lines,
             sending=sending,
+            holder=turn[0],
+            level=turn[1],
         )
         return reply, headers
 

@@ -13,12 +13,14 @@ from gateway.eventloop.inline_task import in_task
 from gateway.upstream.base import Call, Upstream
 from gateway.upstream.image_fetching.byte_meter import ByteMeter
 from gateway.upstream.image_fetching.image import Image, ImageSource
+from gateway.upstream.own_limits import own_wait
 from schemas.answers import Embeddings
 from schemas.errors import DeadlineExceeded, GatewayError, InvalidRequest
 from schemas.events import Event
 from schemas.messages import ImagePart, Message, Part
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
 
+PASSED = "the request's deadline has passed"
 INLINE, REMOTE = "messages.image", "messages.remote_image"
 
 
@@ -78,14 +80,15 @@ class ImageFetching:
             async with asyncio.timeout_at(call.deadline):
                 await memory.acquire(holder, claimed, level=call.level)
         except TimeoutError as exc:
-            raise DeadlineExceeded("the request's deadline has passed") from exc
+            raise DeadlineExceeded(f"{PASSED} in the queue for memory for images") from exc
         try:
             meter = ByteMeter(claimed)
             try:
-                async with asyncio.timeout_at(call.deadline):
-                    fetched = await self._fetch(images, meter, call)
+                with own_wait(call.sending):
+                    async with asyncio.timeout_at(call.deadline):
+                        fetched = await self._fetch(images, meter, call)
             except TimeoutError as exc:
-                raise DeadlineExceeded("the request's deadline has passed") from exc
+                raise DeadlineExceeded(f"{PASSED} while its images were fetched") from exc
             memory.release(holder, claimed - meter.used)
             claimed = meter.used
             messages = tuple(

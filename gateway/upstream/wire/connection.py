@@ -28,14 +28,14 @@ from gateway.upstream.wire.exchange_state import (
 from gateway.upstream.wire.faults import StaleConnection
 from gateway.upstream.wire.head import Limits, ReplyHeaders, head_of
 from schemas.errors import UpstreamBroken, UpstreamError
+from schemas.holdings import ANONYMOUS
 
 STALE_S = 1.0
 BUFFER_BYTES = 256 * 1024
 
 _NONE = ReplyHeaders(b"")
 
-# Globals of this module: looked up faster than members of an enum.
-READY, SENT, BODY, COMPLETE, FAILED = ExchangeState
+READY, SENT, BODY, COMPLETE, FAILED = ExchangeState  # globals: faster than members of an enum
 
 
 class HttpConnection(asyncio.Protocol):
@@ -70,6 +70,7 @@ class HttpConnection(asyncio.Protocol):
         "by",
         "clock",
         "headers",
+        "holder",
         "idle",
         "state",
         "status",
@@ -80,7 +81,7 @@ class HttpConnection(asyncio.Protocol):
         self, upstream: str, owner: ConnectionOwner, deadlines: Deadlines, limits: Limits
     ) -> None:
         self.upstream = upstream
-        self.by, self.idle = 0.0, False
+        self.by, self.idle, self.holder = 0.0, False, ANONYMOUS
         self._owner, self._deadlines, self._limits = owner, deadlines, limits
         self._most_barren = limits.head_bytes
         self._turn = current_turn()
@@ -225,7 +226,7 @@ class HttpConnection(asyncio.Protocol):
         if state is SENT or state is BODY:
             self._fail(UpstreamBroken("the exchange was abandoned", upstream=self.upstream))
         self.abort()
-        self._owner.free()
+        self._owner.free(self)
 
     def abort(self) -> None:
         """Close the socket now, even if data is still unsent."""

@@ -13,7 +13,7 @@ class ConnectionOwner(Protocol):
         """The exchange is over and the connection can carry another."""
         ...
 
-    def free(self) -> None:
+    def free(self, connection: "HttpConnection") -> None:
         """The exchange is over and so is its connection."""
         ...
 

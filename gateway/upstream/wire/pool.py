@@ -1,25 +1,29 @@
-"""Connection pool of one origin, with a queue for waiters."""
+"""Connection pool of one origin; keys share its connections in turn."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from gateway.eventloop.inline_task import in_task
+from gateway.upstream.own_limits import closing, in_use, own_wait
+from gateway.upstream.sending import UNWATCHED, Sending
 from gateway.upstream.wire.connection import HttpConnection
 from gateway.upstream.wire.deadlines import Deadlines
-from schemas.errors import UpstreamError, UpstreamTimeout, UpstreamUnreachable
+from gateway.upstream.wire.pool_slots import PoolSlots
+from schemas.errors import GatewayError
+from schemas.fair_queue import Waiting
+from schemas.holdings import ANONYMOUS, LEVEL, Holder
 
 
 class Pool:
-    """`maximum` slots; an idle connection, an exchange and a dial in progress each fill one.
+    """`maximum` slots; an exchange and a dial in progress each fill one.
 
-    Idle connections are taken newest first, so that surplus ones age and expire. Waiters are served
-    in order of arrival: a connection is idle or a slot free only while the queue is empty, so no
-    request can overtake.
+    Idle connections fill none: a slot is taken with one of them, and a connection is opened only if
+    none is idle, so that no more than `maximum` are open. They are taken newest first, so that
+    surplus ones age and expire. Waiters are served in the turns of `schemas.fair_share`.
     """
 
-    __slots__ = ("_closed", "_deadlines", "_dial", "_idle", "_idle_s", "_maximum", "_open",
-                 "_timed", "_upstream", "_waiting", "by")  # fmt: skip
+    __slots__ = ("_closed", "_deadlines", "_dial", "_idle", "_idle_s", "_slots",
+                 "_timed", "_upstream", "by")  # fmt: skip
 
     def __init__(
         self,
@@ -33,71 +37,93 @@ class Pool:
         self._dial = dial
         self._deadlines = deadlines
         self._upstream = upstream
-        self._maximum = maximum
         self._idle_s = idle_s
-        self._open = 0
         self._idle: dict[HttpConnection, None] = {}
-        self._waiting: OrderedDict[_Ticket, None] = OrderedDict()
+        self._slots: PoolSlots[HttpConnection, _Ticket] = PoolSlots(maximum)
         self._closed = False
         self.by = 0.0
         self._timed = False
 
-    def take_idle(self) -> HttpConnection | None:
-        """Return an idle connection with its slot, if there is one."""
-        if not self._idle:
+    @property
+    def held(self) -> int:
+        """Return the number of slots in use."""
+        return self._slots.held
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of requests in the queue."""
+        return self._slots.waiting
+
+    def take_idle(self, holder: Holder) -> HttpConnection | None:
+        """Return an idle connection with its slot, if there is one and the pool is not contended.
+
+        On the path of nearly every request: no coroutine, and no count per key.
+        """
+        slots = self._slots
+        if not slots.room or not self._idle:
             return None
+        slots.room -= 1
         connection, _ = self._idle.popitem()
         connection.idle = False
+        connection.holder = holder
         return connection
 
-    async def acquire(self, by: float) -> HttpConnection:
-        """Return a connection, idle or fresh, with its slot.
+    async def acquire(
+        self,
+        by: float,
+        holder: Holder = ANONYMOUS,
+        level: int = LEVEL,
+        sending: Sending = UNWATCHED,
+    ) -> HttpConnection:
+        """Return a connection, idle or fresh, with its slot. sending: gets the time in the queue.
 
-        Raises UpstreamTimeout at `by`, UpstreamUnreachable if none can be opened.
+        Raises ConnectionsInUse at `by`, and the errors of dialling: UpstreamTimeout at `by`,
+        UpstreamUnreachable.
         """
         await in_task()  # dialling has time limits of its own
         if self._closed:
             raise self._refusal()
-        connection = self.take_idle()
-        if connection is not None:
-            return connection
-        if self._open < self._maximum:
-            self._open += 1
+        if self._slots.take(holder):
+            connection = self._idle_for(holder)
         else:
-            connection = await self._queue(by)
-            if connection is not None and connection.usable:
-                return connection
-        return await self.replace(by)
+            connection = await self._queue(by, holder, level, sending)
+        if connection is None:
+            return await self._dialled(by, holder)
+        return connection if connection.usable else await self.replace(connection, by)
 
-    async def replace(self, by: float) -> HttpConnection:
-        """Open a fresh connection for a slot already held; free the slot if that fails."""
-        try:
-            return await self._dial(by)
-        except BaseException:
-            self.free()
-            raise
+    async def replace(self, connection: HttpConnection, by: float) -> HttpConnection:
+        """Open a fresh connection for the slot of one that is lost; free the slot if that fails."""
+        self._slots.disconnect(connection)
+        return await self._dialled(by, connection.holder)
 
     def keep(self, connection: HttpConnection) -> None:
         """See ConnectionOwner."""
         if self._closed:
             connection.abort()
-            self.free()
-        elif not self._hand_over(connection):
-            connection.idle = True
-            connection.by = connection.clock() + self._idle_s
-            self._idle[connection] = None
-            if not self._timed:
-                self._watch(connection.by)
+            self.free(connection)
+            return
+        connection.idle = True
+        connection.by = connection.clock() + self._idle_s
+        self._idle[connection] = None
+        if not self._timed:
+            self._watch(connection.by)
+        slots = self._slots
+        if slots.calm:
+            slots.room += 1
+        else:
+            slots.give_back(connection.holder)
+            self._serve()
 
-    def free(self) -> None:
+    def free(self, connection: HttpConnection) -> None:
         """See ConnectionOwner."""
-        if not self._hand_over(None):
-            self._open -= 1
+        self._slots.lose(connection)
+        self._slots.give_back(connection.holder)
+        self._serve()
 
     def forget(self, connection: HttpConnection) -> None:
         """See ConnectionOwner."""
         self._idle.pop(connection, None)
-        self.free()
+        self._slots.lose(connection)
 
     def expire(self) -> None:
         """Close connections that are idle for too long; the longest idle come first."""
@@ -116,66 +142,115 @@ class Pool:
     def close(self) -> None:
         """Abort idle connections and fail waiters; exchanges continue and close when they end."""
         self._closed = True
-        for ticket in self._waiting:
+        for ticket in self._slots.tickets():
             ticket.refuse(self._refusal())
         for connection in list(self._idle):
             connection.drop()
         self._deadlines.discard(self)
         self._deadlines.rest()
 
-    def _hand_over(self, connection: HttpConnection | None) -> bool:
-        """Give the slot to the longest waiter; return false if none waits."""
-        while self._waiting:
-            ticket, _ = self._waiting.popitem(last=False)
-            if not ticket.granted.done():
-                ticket.granted.set_result(connection)
-                return True
-        return False
+    def leave(self, ticket: "_Ticket", error: GatewayError) -> None:
+        """Fail a waiter, which leaves the queue."""
+        self._withdraw(ticket)
+        ticket.granted.set_exception(error)
 
-    async def _queue(self, by: float) -> HttpConnection | None:
-        """Wait for a slot; return its connection, or `None` if the caller has to dial."""
-        ticket = _Ticket(by, self)
-        self._waiting[ticket] = None
-        self._deadlines.add(ticket)
+    def full(self, holder: Holder) -> GatewayError:
+        """Return the error of a waiter whose time is over."""
+        return in_use(self._upstream, at_bound=self._slots.at_bound(holder))
+
+    async def _dialled(self, by: float, holder: Holder) -> HttpConnection:
+        """Open a connection for a slot that has none; free the slot if that fails."""
         try:
-            return await ticket.granted
+            await in_task()
+            connection = await self._dial(by)
+        except BaseException:
+            self._slots.abandon(holder)
+            self._serve()
+            raise
+        connection.holder = holder
+        self._slots.connect(connection)
+        return connection
+
+    def _idle_for(self, holder: Holder) -> HttpConnection | None:
+        """Return an idle connection for a slot that was taken; `None` if it has to be dialled."""
+        if not self._idle:
+            self._slots.begin_dial(holder)
+            return None
+        connection, _ = self._idle.popitem()
+        connection.idle = False
+        connection.holder = holder
+        return connection
+
+    def _serve(self) -> None:
+        """Give slots to those whose turn it is."""
+        for ticket in self._slots.serve():
+            if ticket.granted.done():  # its task is cancelled, but has not run since
+                ticket.place = None
+                self._slots.give_back(ticket.holder)
+            else:
+                ticket.place = None
+                ticket.granted.set_result(self._idle_for(ticket.holder))
+        self._slots.calm_down()
+
+    async def _queue(
+        self, by: float, holder: Holder, level: int, sending: Sending
+    ) -> HttpConnection | None:
+        """Wait for a slot; return its connection, or `None` if the caller has to dial."""
+        ticket = _Ticket(by, holder, self)
+        ticket.place = self._slots.wait(ticket, holder, level)
+        self._deadlines.add(ticket)
+        self._serve()
+        try:
+            with own_wait(sending):
+                return await ticket.granted
         except asyncio.CancelledError:
-            if not ticket.granted.cancelled() and ticket.granted.exception() is None:
-                self._give_back(ticket.granted.result())
+            if ticket.queued:
+                self._withdraw(ticket)
+            elif not ticket.granted.cancelled() and ticket.granted.exception() is None:
+                self._give_back(ticket.granted.result(), holder)
             raise
         finally:
-            self._waiting.pop(ticket, None)
             self._deadlines.discard(ticket)
 
-    def _give_back(self, connection: HttpConnection | None) -> None:
-        if connection is not None and connection.usable:
+    def _withdraw(self, ticket: "_Ticket") -> None:
+        if ticket.place is not None:
+            self._slots.withdraw(ticket.place)
+            ticket.place = None
+            self._serve()
+
+    def _give_back(self, connection: HttpConnection | None, holder: Holder) -> None:
+        if connection is None:
+            self._slots.abandon(holder)
+            self._serve()
+        elif connection.usable:
             self.keep(connection)
         else:
-            self.free()
+            self.free(connection)
 
-    def _refusal(self) -> UpstreamError:
-        return UpstreamUnreachable("its connections are being closed", upstream=self._upstream)
-
-    def full(self) -> UpstreamError:
-        """Return the error of a waiter whose time is over."""
-        problem = f"no connection in time: the pool is full (max_connections: {self._maximum})"
-        return UpstreamTimeout(problem, upstream=self._upstream)
+    def _refusal(self) -> GatewayError:
+        return closing(self._upstream)
 
 
 class _Ticket:
-    """A place in the queue."""
+    """A request in the queue. place: `None` from when its turn has come, or it has left."""
 
-    __slots__ = ("_pool", "by", "granted")
+    __slots__ = ("_pool", "by", "granted", "holder", "place")
 
-    def __init__(self, by: float, pool: Pool) -> None:
+    def __init__(self, by: float, holder: Holder, pool: Pool) -> None:
         self.by = by
+        self.holder = holder
         self._pool = pool
+        self.place: Waiting[_Ticket] | None = None
         loop = asyncio.get_running_loop()
         self.granted: asyncio.Future[HttpConnection | None] = loop.create_future()
 
-    def expire(self) -> None:
-        self.refuse(self._pool.full())
+    @property
+    def queued(self) -> bool:
+        return self.place is not None
 
-    def refuse(self, error: UpstreamError) -> None:
+    def expire(self) -> None:
+        self.refuse(self._pool.full(self.holder))
+
+    def refuse(self, error: GatewayError) -> None:
         if not self.granted.done():
-            self.granted.set_exception(error)
+            self._pool.leave(self, error)

@@ -17,7 +17,8 @@ from gateway.upstream.wire.exchange_state import ExchangeState
 from gateway.upstream.wire.faults import StaleConnection
 from gateway.upstream.wire.head import Limits, RequestHeads
 from gateway.upstream.wire.pool import Pool
-from schemas.errors import GatewayError, UpstreamBroken
+from schemas.errors import GatewayError
+from schemas.holdings import ANONYMOUS, LEVEL, Holder
 
 
 class WireReply:
@@ -84,7 +85,7 @@ class WireTransport:
 
     base_url:        only scheme, host and port are used; Outbound.target has the path.
     name:            the provider's name, which starts every error message.
-    max_connections: further exchanges wait, in order, up to their `connect_by`.
+    max_connections: further exchanges wait for their turns, up to their `connect_by`.
     idle_s:          seconds for which an unused connection is kept.
     contexts:        TLS contexts to share with other transports.
     resolve:         finds the addresses; certificates are those of the base_url's host.
@@ -130,19 +131,22 @@ class WireTransport:
         head_by: float,
         lines: bytes = b"",
         sending: Sending = UNWATCHED,
+        holder: Holder = ANONYMOUS,
+        level: int = LEVEL,
     ) -> WireReply:
         """See Transport."""
         request = self._heads.render(outbound, lines)
         head_only = outbound.method == "HEAD"
         # The common case first, without a coroutine: an idle connection.
-        connection = self._pool.take_idle() or await self._pool.acquire(connect_by)
+        connection = self._pool.take_idle(holder) or await self._pool.acquire(
+            connect_by, holder, level, sending
+        )
         sending.unread = False
         try:
             await connection.send(request, head_by, head_only=head_only)
         except StaleConnection:
             sending.unread = True
-            await in_task()
-            connection = await self._pool.replace(connect_by)
+            connection = await self._pool.replace(connection, connect_by)
             sending.unread = False
             await connection.send(request, head_by, head_only=head_only)
         return WireReply(connection)

@@ -17,6 +17,7 @@ from gateway.upstream.http import HttpUpstream
 from gateway.upstream.sending import UNWATCHED, Sending
 from gateway.upstream.transport import Reply
 from schemas.errors import UpstreamSilent, UpstreamTimeout
+from schemas.holdings import ANONYMOUS, LEVEL, Holder
 from schemas.messages import Message
 from schemas.requests import ChatRequest
 from schemas.secret import Secret
@@ -268,6 +269,8 @@ class Recorder:
         head_by: float,
         lines: bytes = b"",
         sending: Sending = UNWATCHED,
+        holder: Holder = ANONYMOUS,
+        level: int = LEVEL,
     ) -> Reply:
         self.head_by = head_by
         raise UpstreamSilent("the answer did not begin in time", upstream="p")
@@ -275,12 +278,19 @@ class Recorder:
     async def aclose(self) -> None: ...
 
 
-async def waits(timeouts: Timeouts, *, reasons: bool, stream: bool = True) -> float:
+async def waits(
+    timeouts: Timeouts, *, reasons: bool, stream: bool = True, most_tokens: int | None = None
+) -> float:
     """Seconds that a request waits for the first byte."""
     endpoint = Endpoint(name="p", base_url="https://p.test/v1", key=Secret("k"))
     transport = Recorder()
     upstream = HttpUpstream("p", Registry(()).build("openai", endpoint), transport, timeouts)
-    request = ChatRequest(model="m", messages=(Message(role="user", content="hi"),), stream=stream)
+    request = ChatRequest(
+        model="m",
+        messages=(Message(role="user", content="hi"),),
+        stream=stream,
+        sampling=SamplingParams(max_tokens=most_tokens),
+    )
     began = now()
     call = Call(model="m", deadline=began + 7200, request_id="r", reasons=reasons)
     with pytest.raises(UpstreamTimeout):
@@ -306,7 +316,26 @@ async def test_models_that_reason_may_be_silent_for_longer(
     assert await waits(timeouts, reasons=True) == reasoning
 
 
-async def test_a_whole_answer_may_take_ten_minutes_as_vendors_clients_allow() -> None:
-    """Servers send nothing of it before its end."""
-    assert await waits(Timeouts(), reasons=False, stream=False) == 600
-    assert await waits(Timeouts(total_s=60, silence_s=5), reasons=True, stream=False) == 60
+@pytest.mark.parametrize(
+    ("timeouts", "most_tokens", "usual", "reasoning"),
+    [
+        (Timeouts(), None, 480, 540),
+        (Timeouts(), 16, 128, 308),
+        (Timeouts(), 400, 320, 500),
+        (Timeouts(), 100_000, 480, 540),
+        (Timeouts(first_token_s=20, silence_s=5), 16, 128, 308),
+        (Timeouts(silence_s=400), 16, 408, 408),
+        (Timeouts(first_byte_s=30), 16, 30, 30),
+        (Timeouts(first_byte_s=580), None, 580, 580),
+        (Timeouts(first_byte_s=30, total_s=900), None, 30, 30),
+        (Timeouts(total_s=900), 16, 900, 900),
+        (Timeouts(total_s=60, silence_s=5), None, 60, 60),
+    ],
+)
+async def test_a_whole_answer_may_take_as_long_as_its_model_may_write_and_leaves_time_for_another(
+    timeouts: Timeouts, most_tokens: int | None, usual: float, reasoning: float
+) -> None:
+    """Servers send nothing of it before its end, and a request has ten minutes."""
+    for expected, reasons in ((usual, False), (reasoning, True)):
+        waited = await waits(timeouts, reasons=reasons, stream=False, most_tokens=most_tokens)
+        assert waited == expected

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gateway.upstream.transport import Reply
-from schemas.errors import UpstreamUnreachable
+from schemas.errors import Unavailable
 from tests.gateway.upstream.transports.exchanging import Open, fetch, post, soon
 from tests.stand_ins.doubles import SOON_S, Peer, Step, answering, chunked, raw_server, sized
 
@@ -176,7 +176,7 @@ async def test_closing_the_transport_closes_what_is_idle_and_lets_busy_exchanges
         assert await busy.body(soon(), 100) == b"hello"
         await busy.aclose()
         await server.connections[0].gone()
-        with pytest.raises(UpstreamUnreachable):
+        with pytest.raises(Unavailable, match="being closed"):
             await post(transport)
 
 

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from schemas.errors import ConnectionsInUse, UpstreamTimeout
+from gateway.upstream.own_limits import ConnectionsInUse
+from schemas.errors import UpstreamTimeout
 from tests.gateway.upstream.transports.exchanging import Open, fetch, post, soon
 from tests.stand_ins.doubles import SOON_S, Peer, answering, full_backlog, raw_server, sized
 

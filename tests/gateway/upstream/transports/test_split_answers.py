@@ -37,7 +37,7 @@ class Slot:
     def keep(self, connection: HttpConnection) -> None:
         self.kept += 1
 
-    def free(self) -> None:
+    def free(self, connection: HttpConnection) -> None:
         self.freed += 1
 
     def forget(self, connection: HttpConnection) -> None:

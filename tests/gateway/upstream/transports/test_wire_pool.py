@@ -8,7 +8,8 @@ from gateway.upstream.wire.connection import HttpConnection
 from gateway.upstream.wire.deadlines import Deadlines
 from gateway.upstream.wire.head import Limits
 from gateway.upstream.wire.pool import Pool
-from schemas.errors import UpstreamUnreachable
+from schemas.errors import Unavailable
+from schemas.holdings import ANONYMOUS
 from tests.gateway.upstream.transports.exchanging import Nowhere, soon
 
 pytestmark = pytest.mark.anyio
@@ -69,7 +70,7 @@ async def test_no_request_overtakes_the_queue() -> None:
     first.release()
     newcomer = await rig.queue()
 
-    assert rig.pool.take_idle() is None
+    assert rig.pool.take_idle(ANONYMOUS) is None
     assert await waiting is first
     assert not newcomer.done()
     first.release()
@@ -83,5 +84,5 @@ async def test_closing_rejects_waiters() -> None:
 
     rig.pool.close()
 
-    with pytest.raises(UpstreamUnreachable, match="being closed"):
+    with pytest.raises(Unavailable, match="being closed"):
         await waiting

@@ -1,0 +1,57 @@
+"""The gateway's own queues and limits around an attempt: none of them is evidence about a backend.
+
+Their errors are not `UpstreamError`, so that they move no circuit breaker, are not retried and ask
+no other backend (docs/adr/0070). Their time is no latency of the backend.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from gateway.clock import now
+from gateway.upstream.sending import Sending
+from schemas.errors import Unavailable
+
+
+class ConnectionsInUse(Unavailable):
+    """No connection to a provider became free in time.
+
+    status: 429 if the key holds as many as one key may, else 503.
+    """
+
+    code = "connections_in_use"
+
+    def __init__(self, message: str, *, status: int = 503) -> None:
+        super().__init__(message, retry_after=1)
+        self.status = status
+
+
+def in_use(upstream: str, *, at_bound: bool) -> ConnectionsInUse:
+    """Return the error of a request that got no connection in time.
+
+    at_bound: its key holds as many as one key may hold.
+    """
+    if at_bound:
+        return ConnectionsInUse(
+            f"{upstream}: the API key uses as many connections to this provider as one key may use "
+            "(providers[].max_connections); wait until its other requests have ended",
+            status=429,
+        )
+    return ConnectionsInUse(
+        f"{upstream}: all connections to this provider are in use (providers[].max_connections)"
+    )
+
+
+def closing(upstream: str) -> Unavailable:
+    """Return the error of a request that comes while a provider's connections are being closed."""
+    return Unavailable(f"{upstream}: its connections are being closed", retry_after=1)
+
+
+@contextmanager
+def own_wait(sending: Sending) -> Generator[None]:
+    """Count the time in the block as the gateway's own, to the microsecond."""
+    begun, sending.waiting = now(), True
+    try:
+        yield
+    finally:
+        sending.waiting = False
+        sending.waited_s = round(sending.waited_s + now() - begun, 6)
