@@ -18,6 +18,7 @@ import httpx
 from adapters.base import Outbound
 from gateway.config.schema.config import Tls
 from gateway.eventloop.inline_task import in_task
+from gateway.fair_slots import FairSlots
 from gateway.upstream.origin import origin_of
 from gateway.upstream.own_limits import closing, in_use, own_wait
 from gateway.upstream.request_validation import check
@@ -25,6 +26,7 @@ from gateway.upstream.sending import UNWATCHED, Sending
 from gateway.upstream.socket_options import SOCKET_OPTIONS
 from gateway.upstream.tls import client_context
 from gateway.upstream.transport import Step, relay_chunks
+from gateway.upstream.wire.faults import unsent
 from gateway.upstream.wire.head import Limits, ReplyHeaders
 from schemas.errors import (
     GatewayError,

@@ -77,8 +77,8 @@ class ImageFetching:
         memory, holder = self._fetcher.memory, call.holder
         claimed = memory.bounded(holder, self._fetcher.max_bytes)
         try:
-            async with asyncio.timeout_at(call.deadline):
-                await memory.acquire(holder, claimed, level=call.level)
+            with own_wait(call.sending):
+                await memory.acquire(holder, claimed, level=call.level, by=call.deadline)
         except TimeoutError as exc:
             raise DeadlineExceeded(f"{PASSED} in the queue for memory for images") from exc
         try:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 from adapters.base import Outbound
 from gateway.config.schema.config import Tls
-from gateway.eventloop.inline_task import in_task
 from gateway.upstream.origin import origin_of
 from gateway.upstream.sending import UNWATCHED, Sending
 from gateway.upstream.tls import TlsContexts
@@ -17,7 +16,7 @@ from gateway.upstream.wire.exchange_state import ExchangeState
 from gateway.upstream.wire.faults import StaleConnection
 from gateway.upstream.wire.head import Limits, RequestHeads
 from gateway.upstream.wire.pool import Pool
-from schemas.errors import GatewayError
+from schemas.errors import GatewayError, UpstreamBroken
 from schemas.holdings import ANONYMOUS, LEVEL, Holder
 
 
