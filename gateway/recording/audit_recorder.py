@@ -12,6 +12,7 @@ from gateway.config.schema.config import Config
 from gateway.config.schema_store import SPOOL
 from gateway.recording.recorder import FileRecorder
 from gateway.recording.spool import Spool
+from gateway.recording.spool_owner import own_folder
 
 WHAT: Final = "audit events"
 _FOLDER: Final = "audit"
@@ -27,7 +28,7 @@ def audit_spool(config: Config) -> Spool:
     Requests are many, and while the store is unreachable they must not take the events' room.
     """
     return Spool(
-        Path(config.store.spool or SPOOL) / _FOLDER,
+        own_folder(config.store.url, Path(config.store.spool or SPOOL)) / _FOLDER,
         max_bytes=config.audit.max_waiting_bytes,
         setting="audit.max_waiting_bytes",
     )

@@ -33,6 +33,7 @@ class ImportSettings(Struct, frozen=True, kw_only=True):
 
     url: the address of the store; bytes, as the spool's path, because the names of files need not
     be valid Unicode. unavailable: the store is known to be unreachable, and that was logged.
+    owner: the identity of the store in the spool, see `spool_owner`; "" does not check it.
     audit: `None` if audit events are not recorded. export: `None`: records are not exported.
     logging: `format: auto` depends on stderr, which the process inherits.
     """
@@ -45,6 +46,7 @@ class ImportSettings(Struct, frozen=True, kw_only=True):
     keep_payload_days: int
     logging: Logging
     unavailable: bool
+    owner: str = ""
     audit: AuditImport | None = None
     export: ExportSettings | None = None
 

@@ -59,7 +59,11 @@ def main() -> None:
     configure_logging(settings.logging)
     store = open_store(Secret(os.fsdecode(settings.url)))
     importer = Importer(
-        Spool(Path(os.fsdecode(settings.spool)), max_bytes=settings.max_spool_bytes),
+        Spool(
+            Path(os.fsdecode(settings.spool)),
+            max_bytes=settings.max_spool_bytes,
+            owner=settings.owner,
+        ),
         store,
         keep_days=settings.keep_days,
         keep_usage_days=settings.keep_usage_days,

@@ -23,6 +23,7 @@ from gateway.recording.metrics import (
     ImporterCollector,
 )
 from gateway.recording.spool import Spool
+from gateway.recording.spool_owner import own_folder, store_id
 from gateway.store.errors import StoreUnavailable
 from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
@@ -36,9 +37,15 @@ CHECK_S = 0.5
 """Interval between checks whether the importing process is alive."""
 
 
-def open_spool(config: Config) -> Spool:
-    """Return the spool of a configuration, used by every worker and the importer."""
-    return Spool(Path(config.store.spool or SPOOL), max_bytes=config.store.max_spool_bytes)
+def open_spool(config: Config, *, announces: bool = False) -> Spool:
+    """Return the spool of a configuration, used by every worker and the importer.
+
+    announces: log that the folder is another store's; for one process of a gateway.
+    """
+    store = config.store
+    folder = own_folder(store.url, Path(store.spool or SPOOL), announces=announces)
+    owner = store_id(store.url, folder)
+    return Spool(folder, max_bytes=store.max_spool_bytes, owner=owner)
 
 
 def audit_recorder(config: Config) -> AuditRecorder | None:
@@ -111,7 +118,7 @@ def import_running(config: Config) -> Generator[Records]:
     An unreachable store is logged and blocks nothing. Raises InvalidConfig if the store can never
     be used: a newer version's tables, a missing extra.
     """
-    store, spool = open_store(config.store.url), open_spool(config)
+    store, spool = open_store(config.store.url), open_spool(config, announces=True)
     waiting, audit = audit_spool(config), audit_recorder(config)
     unavailable = False
     try:
@@ -124,6 +131,7 @@ def import_running(config: Config) -> Generator[Records]:
         ImportSettings(
             url=os.fsencode(config.store.url.reveal()),
             spool=os.fsencode(spool.folder),
+            owner=store_id(config.store.url, spool.folder),
             max_spool_bytes=config.store.max_spool_bytes,
             keep_days=config.store.keep_days,
             keep_usage_days=config.store.keep_usage_days,

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gateway.recording.frames import HEAD
+from gateway.recording.spool_owner import claim
 
 MIB = 1024 * 1024
 _ENDING, _UNBORN, _DAMAGED = ".rows", ".new", ".damaged"
@@ -60,10 +61,18 @@ class Spool:
     """
 
     def __init__(
-        self, folder: Path, *, max_bytes: int = 1024 * MIB, setting: str = "store.max_spool_bytes"
+        self,
+        folder: Path,
+        *,
+        max_bytes: int = 1024 * MIB,
+        setting: str = "store.max_spool_bytes",
+        owner: str = "",
     ) -> None:
-        """setting: of max_bytes, for the log."""
+        """setting: of max_bytes, for the log. owner: the only store whose records it may hold, see
+        `spool_owner`; "" does not check that.
+        """
         self._setting = setting
+        self._owner = owner
         self.folder = folder
         self._max_bytes = max_bytes
         self.rotate_bytes = min(_ROTATE, max_bytes // 8)
@@ -85,9 +94,14 @@ class Spool:
         return SpoolFile(path, fd)
 
     def _make_folder(self) -> None:
-        """Create the folder, and the one around it, for this user only."""
+        """Create the folder, and the one around it, for this user only.
+
+        Raises ForeignSpool, which is an OSError, if it is another store's.
+        """
         self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.folder.mkdir(exist_ok=True, mode=0o700)
+        if self._owner:
+            claim(self.folder, self._owner)
 
     def check_room(self) -> None:
         """Raises SpoolFull. Each writer may exceed the limit by the size of one write."""
