@@ -32,7 +32,14 @@ from gateway.upstream.error_body import error_body, hide_addresses, with_date
 from gateway.upstream.event_reader import EventReader
 from gateway.upstream.lora_scope import scope_lora_ids
 from gateway.upstream.own_limits import own_wait
-from gateway.upstream.patience import REASONING, USUAL, Patience, patience_of, total_of
+from gateway.upstream.patience import (
+    REASONING,
+    USUAL,
+    Patience,
+    first_byte_of,
+    patience_of,
+    total_of,
+)
 from gateway.upstream.sending import Sending
 from gateway.upstream.transport import Reply, Transport
 from schemas.answers import Embeddings
@@ -90,6 +97,7 @@ class HttpUpstream:
         self._timeouts = timeouts
         self._whole_s, self._stream_s = total_of(timeouts)
         self._patience = patience_of(timeouts, USUAL), patience_of(timeouts, REASONING)
+        self._first_byte = first_byte_of(timeouts, USUAL), first_byte_of(timeouts, REASONING)
         self._head_reader = adapter if isinstance(adapter, HeadReader) else None
         plain = adapter.read_plain if isinstance(adapter, PlainReader) else None
         self._read_plain = plain if self._head_reader is None else None
@@ -110,7 +118,11 @@ class HttpUpstream:
         begun = started if call.begun is None else call.begun
         over = min(begun + (self._stream_s if outbound.stream else self._whole_s), call.deadline)
         patience = self._patience[call.reasons]
-        head_by = min(started + patience.begin_s, over) if outbound.stream else over
+        if outbound.stream:
+            begin_s = patience.begin_s
+        else:
+            begin_s = self._first_byte[call.reasons].within_s(request.sampling.max_tokens)
+        head_by = min(started + begin_s, over)
         reply = await self._exchange(outbound, started, head_by, call)
         reader = None
         try:
@@ -165,7 +177,8 @@ class HttpUpstream:
         over = (started if call.begun is None else call.begun) + self._whole_s
         if over > call.deadline:
             over = call.deadline
-        reply = await self._exchange(outbound, started, over, call)
+        begin_s = self._first_byte[call.reasons].within_s(request.sampling.max_tokens)
+        reply = await self._exchange(outbound, started, min(started + begin_s, over), call)
         try:
             await self._check(reply, over)
             body = await reply.body(over, ANSWER_BYTES)
@@ -233,7 +246,8 @@ class HttpUpstream:
             outbound = await self._encode_apart(request, call.model, sending)
         else:
             outbound = self._encode(request, call.model)
-        reply = await self._exchange(outbound, now(), over, call, sending)
+        head_by = min(now() + self._first_byte[call.reasons].most_s, over)
+        reply = await self._exchange(outbound, now(), head_by, call, sending)
         try:
             await self._check(reply, over)
             return self.adapter.embeddings(request, await reply.body(over, ANSWER_BYTES))

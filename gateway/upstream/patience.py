@@ -1,4 +1,4 @@
-"""How long a stream of a backend may be silent, think before its first content, and pause after it.
+"""How long a backend may be silent, think before its first content, and pause after it.
 
 Vendors' clients wait 10 minutes for the next byte (https://github.com/openai/openai-python#timeouts,
 https://github.com/anthropics/anthropic-sdk-python#timeouts), codex 5 minutes for the next event
@@ -20,12 +20,14 @@ class Patience(Struct, frozen=True, kw_only=True, gc=False):
     first_s:   until the first content, whatever else arrives.
     between_s: from one content to the next, whatever else arrives.
     later_silence_s: without any byte after the first content.
+    whole_s:   until an answer that is not streamed begins: the longest that it may take.
     """
 
     silence_s: float
     first_s: float
     between_s: float
     later_silence_s: float
+    whole_s: float
 
     @property
     def begin_s(self) -> float:
@@ -33,9 +35,35 @@ class Patience(Struct, frozen=True, kw_only=True, gc=False):
         return min(self.silence_s, self.first_s)
 
 
-USUAL: Final = Patience(silence_s=120.0, first_s=300.0, between_s=60.0, later_silence_s=120.0)
-REASONING: Final = Patience(silence_s=300.0, first_s=600.0, between_s=600.0, later_silence_s=300.0)
-"""For models that reason, by the table of models or by `capabilities`."""
+class FirstByte(Struct, frozen=True, gc=False):
+    """Limit for the begin of an answer that is not streamed: nothing arrives while it is written.
+
+    base_s: for an answer without a token. most_s: the limit whatever the number of tokens.
+    """
+
+    base_s: float
+    most_s: float
+
+    def within_s(self, most_tokens: object) -> float:
+        """Return the seconds for an answer of at most so many tokens, if that is a number."""
+        if type(most_tokens) is not int:
+            return self.most_s
+        return min(self.most_s, self.base_s + TOKEN_S * most_tokens)
+
+
+TOKEN_S: Final = 0.5
+"""Seconds per token of a slow backend: a large model on a processor."""
+
+USUAL: Final = Patience(
+    silence_s=120.0, first_s=300.0, between_s=60.0, later_silence_s=120.0, whole_s=480.0
+)
+REASONING: Final = Patience(
+    silence_s=300.0, first_s=600.0, between_s=600.0, later_silence_s=300.0, whole_s=540.0
+)
+"""For models that reason, by the table of models or by `capabilities`.
+
+`whole_s` leaves a part of the 600 s that a request has for the next backend.
+"""
 
 
 def patience_of(timeouts: Timeouts, default: Patience) -> Patience:
@@ -52,7 +80,20 @@ def patience_of(timeouts: Timeouts, default: Patience) -> Patience:
         later_silence_s=max(default.later_silence_s, between or 0.0)
         if silence is None
         else silence,
+        whole_s=default.whole_s,
     )
+
+
+def first_byte_of(timeouts: Timeouts, default: Patience) -> FirstByte:
+    """Return the operator's limit for answers that are not streamed, or the one of the model.
+
+    A total_s of the operator is the limit as well: it may be there because the backend is slow.
+    """
+    set_s = timeouts.total_s if timeouts.first_byte_s is None else timeouts.first_byte_s
+    if set_s is not None:
+        return FirstByte(set_s, set_s)
+    base_s = max(default.silence_s, patience_of(timeouts, default).silence_s)
+    return FirstByte(base_s, max(base_s, default.whole_s))
 
 
 def total_of(timeouts: Timeouts) -> tuple[float, float]:

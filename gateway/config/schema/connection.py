@@ -15,13 +15,15 @@ STREAM_S: Final = 3600.0
 
 
 class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The three in the middle apply if the provider streams to the gateway.
+    """Those from silence_s to between_tokens_s apply if the provider streams to the gateway.
 
+    first_byte_s: of an answer that is not streamed. `None`: total_s, or by model and length.
     silence_s: without any byte. `None`, as for the two below: by the model, as patience.py has it.
     total_s:   `None`: WHOLE_S, or STREAM_S if the provider streams to the gateway.
     """
 
     connect_s: Seconds = 5.0
+    first_byte_s: Seconds | None = None
     silence_s: Seconds | None = None
     first_token_s: Seconds | None = None
     between_tokens_s: Seconds | None = None

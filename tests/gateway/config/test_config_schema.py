@@ -56,7 +56,12 @@ def test_a_provider_has_every_documented_default() -> None:
     provider = read(GOOD).providers[0]
 
     assert provider.timeouts == Timeouts(
-        connect_s=5, silence_s=None, first_token_s=None, between_tokens_s=None, total_s=None
+        connect_s=5,
+        first_byte_s=None,
+        silence_s=None,
+        first_token_s=None,
+        between_tokens_s=None,
+        total_s=None,
     )
     assert provider.tls == Tls(verify=True, ca_file=None, client_cert=None, client_key=None)
     assert provider.max_connections == 512

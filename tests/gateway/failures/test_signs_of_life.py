@@ -20,6 +20,7 @@ from schemas.errors import UpstreamSilent, UpstreamTimeout
 from schemas.holdings import ANONYMOUS, LEVEL, Holder
 from schemas.messages import Message
 from schemas.requests import ChatRequest
+from schemas.sampling import Sampling
 from schemas.secret import Secret
 from tests.gateway.failures.fault_tasks import TASKS
 from tests.gateway.serving import Serving, serving
@@ -289,7 +290,7 @@ async def waits(
         model="m",
         messages=(Message(role="user", content="hi"),),
         stream=stream,
-        sampling=SamplingParams(max_tokens=most_tokens),
+        sampling=Sampling(max_tokens=most_tokens),
     )
     began = now()
     call = Call(model="m", deadline=began + 7200, request_id="r", reasons=reasons)

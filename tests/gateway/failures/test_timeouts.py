@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
 
 import httpx
 import pytest
@@ -12,7 +13,7 @@ from tests.gateway.failures.fault_scenarios import Sees, endless, slow_first_tok
 from tests.gateway.failures.fault_tasks import TASKS, Task, client_sees, failure
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.doubles import full_backlog
-from tests.stand_ins.provider import Answer, Behaviour, Received, provider
+from tests.stand_ins.provider import Answer, Behaviour, Received, provider, silent
 
 pytestmark = pytest.mark.anyio
 
@@ -154,3 +155,24 @@ async def test_what_comes_before_content_does_not_start_the_clock_between_tokens
     answer = await ask(gateway, "thinks", stream)
 
     client_sees(STREAMS[stream][0], answer, Sees(asked=(1, 0)))
+
+
+async def test_a_whole_answer_that_does_not_begin_in_time_comes_from_the_next_backend(
+    tmp_path: Path,
+) -> None:
+    """Its server has acknowledged the request, and never answers."""
+    async with provider(silent) as first, provider() as second:
+        text = f"""
+providers:
+  - {{name: first, adapter: openai, base_url: {first.base_url}, api_key: k,
+      timeouts: {{first_byte_s: 0.2}}}}
+  - {{name: second, adapter: openai, base_url: {second.base_url}, api_key: k}}
+models:
+  - {{name: m, policy: in_order, retry: {{attempts: 3}},
+      backends: [{{provider: first, model: m}}, {{provider: second, model: m}}]}}
+"""
+        async with serving(text, tmp_path) as gateway:
+            answer = await TASKS["chat"].ask(gateway.url, "m")
+
+    assert answer.status_code == 200
+    assert answer.headers["x-gateway-backend"] == "second/m"
