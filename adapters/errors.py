@@ -33,7 +33,8 @@ _IN_OUR_WORDS: Mapping[RefusalCause, str] = {
 """What clients read instead of the vendor's text, which they take for one about their own key:
 Claude Code reads `x-api-key` in it and advises its user to log in."""
 
-TIMEOUTS = frozenset({408, 504})
+TIMEOUTS = frozenset({408, 504, 524})
+"""524: Cloudflare got no answer in time from the server behind it."""
 OVERLOADED = frozenset({503, 529})
 FAILED_4XX = frozenset({424, 425, 499})
 """4xx that blame the server: MindIE's and TGI's generation error, too early, upstream closed."""

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from msgspec import Raw, Struct
 
 from schemas.events import (
+    LONGEST_TOKEN,
     Event,
     Finished,
     Logits,
@@ -108,6 +109,17 @@ class Fold(Struct, eq=False):
                 self._started = event
             else:
                 self._add_rarer(event)  # pyright: ignore[reportArgumentType]  the others are above
+
+    @property
+    def tokens(self) -> int:
+        """Estimate the tokens of what was collected, for an answer without usage."""
+        if any(choice.token_ids for choice in self._choices.values()):
+            return self.deltas
+        pieces = [one for some in (self._text, self._arguments) for one in some.values()]
+        texts = [text for some in pieces for text in some]
+        texts += [one.text for some in self._thoughts.values() for one in some]
+        longer = [len(text) // 4 - 1 for text in texts if len(text) > LONGEST_TOKEN]
+        return self.deltas + sum(longer)
 
     def answer(self) -> Answer:
         """Return what was collected; the caller ensures that every choice has finished."""

@@ -4,7 +4,7 @@ An upstream yields them in batches (`list[Event]`), one per read from the backen
 that arrived together are sent together. `index` is the choice that an event belongs to.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta, Raw, Struct
@@ -225,3 +225,20 @@ CONTENT = (
     Finished,
 )
 """Events that a client sees: the first of them commits the answer to its backend."""
+
+LONGEST_TOKEN: Final = 16
+"""Characters of a piece of text that counts as one token; a longer one counts as one per four."""
+
+
+def tokens_of(event: Event) -> int:
+    """Estimate the tokens of a content event: at least one."""
+    match event:
+        case Tokens(ids=ids):
+            return len(ids)
+        case TextDelta(text=text) | ReasoningDelta(text=text) | RefusalDelta(text=text):
+            size = len(text)
+        case ToolDelta(arguments=text):
+            size = len(text)
+        case _:
+            return 1
+    return 1 if size <= LONGEST_TOKEN else size // 4

@@ -4,7 +4,7 @@ from typing import Literal, final
 
 from msgspec import Struct
 
-from schemas.events import Usage
+from schemas.events import LONGEST_TOKEN, Usage
 
 
 @final
@@ -34,5 +34,11 @@ class PlainAnswer(Struct, frozen=True, gc=False):
 
     @property
     def deltas(self) -> int:
-        """The number of content events that the answer would be: see `schemas.answers.Fold`."""
-        return 3 if self.annotated else 2
+        """The number of content events that the answer would be: see `schemas.answers.Fold`.
+
+        Without usage, the estimate of its tokens.
+        """
+        events = 3 if self.annotated else 2
+        if self.usage is None and len(self.text) > LONGEST_TOKEN:
+            return events - 1 + len(self.text) // 4
+        return events

@@ -26,8 +26,8 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
     """The outcome of one request. Times in milliseconds; `time` in Unix seconds.
 
     status:       499 if the client disconnected.
-    usage_source: `reported` by the backend, or `estimated` from the chunks of content that were
-                  sent, if the response ended before the usage arrived.
+    usage_source: `reported` by the backend, or `estimated` from the prompt and the content that
+                  arrived, if the attempt ended before the usage did.
     experiment:   the request counts for its `variant`; without a variant it was excluded.
     fallback:     a backend other than its variant's answered, or was the last to fail.
     client:       the address that the request came from.

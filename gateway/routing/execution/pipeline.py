@@ -21,7 +21,7 @@ from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import RequestRecord
 from schemas.answers import Answer, Embeddings, Fold
 from schemas.event_source import EventSink, EventSource, text_sink
-from schemas.events import CONTENT, Event, Started, TextDelta, Tokens, Usage
+from schemas.events import CONTENT, LONGEST_TOKEN, Event, Started, TextDelta, Usage, tokens_of
 from schemas.requests import EmbeddingsRequest, GenerateRequest, TokenRequest
 from schemas.service_tier import tier_in
 
@@ -35,7 +35,7 @@ def _count(record: RequestRecord, batch: Sequence[Event]) -> bool:
         kind = type(event)
         if kind in _CONTENT:
             content = True
-            record.deltas += len(cast(Tokens, event).ids) if kind is Tokens else 1
+            record.deltas += tokens_of(event)
         elif kind is Usage:
             record.usage = cast(Usage, event)
         elif kind is Started and (extra := cast(Started, event).extra):
@@ -110,14 +110,16 @@ class _CountedSink:
 
     def __call__(self, batch: Sequence[Event]) -> bool:
         if len(batch) == 1 and type(batch[0]) is TextDelta:
-            self._record.deltas += 1  # `_count` inlined for most batches
+            size = len(batch[0].text)  # `_count` inlined for most batches
+            self._record.deltas += 1 if size <= LONGEST_TOKEN else size // 4
         else:
             _count(self._record, batch)
         return self._sink(batch)
 
     def text(self, text: str, index: int) -> bool:
         """See EventSink."""
-        self._record.deltas += 1
+        size = len(text)
+        self._record.deltas += 1 if size <= LONGEST_TOKEN else size // 4
         return self._take_text(text, index)
 
 
@@ -149,7 +151,8 @@ async def collect(
                 await source.aclose()
                 raise
             finally:
-                record.deltas, record.usage = fold.deltas, fold.usage
+                record.usage = fold.usage
+                record.deltas = fold.deltas if fold.usage is not None else fold.tokens
             answer = fold.answer()
             tier = tier_in(answer.started.extra)
             if tier is not None:

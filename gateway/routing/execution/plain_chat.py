@@ -52,7 +52,8 @@ async def collect_plain(
 def _folded(events: Sequence[Event], record: RequestRecord) -> Answer:
     fold = Fold()
     fold.add(events)
-    record.deltas, record.usage = fold.deltas, fold.usage
+    record.usage = fold.usage
+    record.deltas = fold.deltas if fold.usage is not None else fold.tokens
     if fold.deltas:
         record.first_content_at = now()
     answer = fold.answer()

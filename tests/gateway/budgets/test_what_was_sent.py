@@ -95,6 +95,18 @@ async def no_usage(request: Received, answer: Answer) -> None:
     await answer.json({**chat_body(), "usage": None})
 
 
+async def long_without_usage(request: Received, answer: Answer) -> None:
+    """An answer of 400 characters, and its end."""
+    await answer.json({**chat_body("word " * 80), "usage": None})
+
+
+async def long_chunks(request: Received, answer: Answer) -> None:
+    await answer.begin_stream()
+    await answer.text("word " * 80)
+    await answer.text("word " * 80)
+    await answer.gone.wait()
+
+
 async def no_count(request: Received, answer: Answer) -> None:
     data = [{"object": "embedding", "index": 0, "embedding": [0.5]}]
     await answer.json({"object": "list", "data": data, "model": "e"})
@@ -143,7 +155,10 @@ ENDS: dict[str, tuple[Behaviour, Sender, int]] = {
     "failed-in-the-stream": (fails_in_the_stream, streams, PROMPT),
     "status-408": (status(408), never, PROMPT),
     "status-504": (status(504), never, PROMPT),
+    "status-524": (status(524), never, PROMPT),
     "no-usage": (no_usage, never, PROMPT + 2),
+    "long-without-usage": (long_without_usage, never, PROMPT + 101),
+    "hang-up-after-long-chunks": (long_chunks, leaves_a_stream, PROMPT + 200),
     "embedding-without-usage": (no_count, embeds, 1000),
     "embedding-timeout": (silent, embeds, 1000),
     "usage": (works, never, 10),
