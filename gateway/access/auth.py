@@ -26,7 +26,8 @@ class WrongKey(Unauthenticated):
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """One key's rights. models: names, or prefixes ending in `*`; max_priority: 1 is highest.
+    """One key's rights. models: names, or prefixes ending in `*`; max_priority: 1 is highest,
+    and that of clients without a key.
 
     team: its team, "" for none. team_models: of the team, if they are limited; both lists apply.
     user: of an issued key or a token. tags: of a key, for reports of usage. plan: of a token.
@@ -339,17 +340,6 @@ def check_model(caller: Caller, model: str, route: str) -> None:
     """Raise Forbidden unless the key may use the model by either of its names."""
     if not caller.may_use(model, route):
         raise Forbidden(f"the API key {caller.name!r} may not use the model {model!r}")
-
-
-def check_priority(caller: Caller, priority: int) -> int:
-    """Return the priority. Raise Forbidden if it is more urgent (smaller) than the key's best."""
-    if priority < caller.max_priority:
-        raise Forbidden(
-            f"priority: the API key {caller.name!r} may use priorities {caller.max_priority} to 5",
-            param="priority",
-            code="priority_not_allowed",
-        )
-    return priority
 
 
 def _any_matches(names: tuple[str, ...], patterns: tuple[str, ...]) -> bool:

@@ -68,7 +68,6 @@ NO_ATTEMPTS: Mapping[str, str] = {
     "conflict": "is returned under /admin only",
     "model_not_found": f'{_BEFORE}; the code of backends is "upstream_model_unknown"',
     "model_not_allowed": _BEFORE,
-    "priority_not_allowed": _BEFORE,
     "request_timeout": f'{_BEFORE}; the code of backends is "upstream_timeout"',
     "request_too_large": f'{_BEFORE}; the code of backends is "context_length_exceeded"',
     "unsupported_media_type": _BEFORE,

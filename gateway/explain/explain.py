@@ -3,10 +3,11 @@
 from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from adapters.capabilities import sent_as, unsupported
-from gateway.access.auth import EVERYONE, Caller, check_model, check_priority
+from gateway.access.auth import EVERYONE, Caller, check_model
+from gateway.access.priority import LOWERED, with_allowed_priority
 from gateway.explain.experiment_view import explained_experiment
 from gateway.explain.explanation import (
     Bounds,
@@ -96,7 +97,8 @@ def explain(
     A request that the gateway would reject raises nothing; `refused` holds the error.
     down: see `gateway.explain.simulated_outage`.
     """
-    request = parsed.request
+    request = with_allowed_priority(parsed.request, caller)
+    lowered = () if request is parsed.request else (LOWERED,)
     seen = described(parsed, down, caller)
     planner = with_outage(planner, down, facts.now)
     try:
@@ -106,8 +108,6 @@ def explain(
     seen = _with_route(seen, planner, route, request, facts)
     try:
         check_model(caller, request.model, route.name)
-        if not isinstance(request, EmbeddingsRequest) and request.priority is not UNSET:
-            check_priority(caller, request.priority)
         planned, groups = _planned(planner, route, request, facts)
     except (InvalidRequest, Unavailable) as exc:
         ruled_out = tuple(_ruled_out(planner, route, seen.rule, [], request, facts))
@@ -117,7 +117,7 @@ def explain(
     return msgspec.structs.replace(
         seen,
         candidates=tuple(
-            _candidate(one, share, group, request, facts, caller)
+            _candidate(one, share, group, request, facts, caller, lowered)
             for group in groups
             for one, share in group.members
         ),
@@ -283,6 +283,7 @@ def _candidate(
     request: Request,
     facts: RequestFacts,
     caller: Caller,
+    lowered: tuple[str, ...],
 ) -> ExplainedCandidate:
     arm = group.arms.get(id(one.backend))
     operators = with_values(request, group.route.defaults, group.route.overrides)
@@ -315,7 +316,7 @@ def _candidate(
         )
         + (("system",) if arm is not None and arm.system else ()),
         defaulted=one.defaulted,
-        repaired=one.repaired,
+        repaired=(*lowered, *one.repaired),
         context=known.context,
         max_output=known.max_output,
         variant="" if arm is None else arm.name,

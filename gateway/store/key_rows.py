@@ -20,6 +20,7 @@ from gateway.config.schema.units import (
     MOST_COUNTED_USD,
     MOST_OF_A_BUDGET,
     MOST_OF_A_LIMIT,
+    MOST_URGENT,
 )
 from gateway.store.audit_rows import append
 from gateway.store.database import Database, Session
@@ -72,7 +73,7 @@ class IssuedKey(Struct, frozen=True, kw_only=True):
     team: str = ""
     user: str = ""
     models: tuple[str, ...] = ("*",)
-    max_priority: int = 1
+    max_priority: int = MOST_URGENT
     tags: tuple[str, ...] = ()
     expires: float | None = None
     not_before: float | None = None

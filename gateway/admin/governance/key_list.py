@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gateway.admin.governance.markup import ago, note, options, problem, rule_fields
 from gateway.admin.page.formatting import NONE
+from gateway.config.schema.units import MOST_URGENT
 from gateway.issued_keys.view import KeyView
 from gateway.sessions.principal import Principal
 
@@ -161,7 +162,7 @@ def _make(page: KeyPage) -> Markup:
         problem=problem(page.refused),
         team=_TEAM.format(options(choices, fields.get("team", ""))),
         rules=rule_fields(fields.get("limits", ""), fields.get("budgets", "")),
-        priority=options(_URGENT, fields.get("max_priority", "1")),
+        priority=options(_URGENT, fields.get("max_priority", str(MOST_URGENT))),
         **{
             name: fields.get(name, "")
             for name in ("name", "user", "models", "tags", "expires", "allowed_networks")

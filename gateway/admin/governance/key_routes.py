@@ -20,6 +20,7 @@ from gateway.admin.keys import key_desk, team_permit
 from gateway.admin.page.answers import redirect
 from gateway.config.schema.budgets import OwnBudget
 from gateway.config.schema.limits import OwnLimit
+from gateway.config.schema.units import MOST_URGENT
 from gateway.issued_keys.authority import KeyAuthority, KeyFields
 from gateway.issued_keys.rule_text import budget_from, limit_from
 from gateway.issued_keys.view import KeyDetails, details, listing, view_of_file_key
@@ -197,7 +198,7 @@ def _fields(sent: Mapping[str, str]) -> KeyFields:
         "user": sent.get("user", ""),
         "tags": listed(sent.get("tags", "")),
         "allowed_networks": listed(sent.get("allowed_networks", "")),
-        "max_priority": _number(sent, "max_priority", "1"),
+        "max_priority": _number(sent, "max_priority", str(MOST_URGENT)),
     }
     given |= _rules(sent)
     if models := listed(sent.get("models", "")):

@@ -8,7 +8,7 @@ from gateway.config.schema.admin_oidc import AdminOidc
 from gateway.config.schema.budgets import OwnBudgets
 from gateway.config.schema.identities import Issuer
 from gateway.config.schema.limits import OwnLimits
-from gateway.config.schema.units import Name
+from gateway.config.schema.units import MOST_URGENT, Name
 from schemas.secret import Secret
 
 HASHED = "sha256:"
@@ -43,7 +43,7 @@ class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     key:          the secret, or `sha256:` and its digest in hexadecimal.
     models:       names, aliases or wildcards that it may use.
-    max_priority: the most urgent priority that it may request; 1 is the most urgent of all.
+    max_priority: the most urgent priority that it gets; 1 is the most urgent of all.
     team:         a team of `teams`, whose models limit the key's.
     tags:         free texts, by which usage is reported.
     client_certificates: names or subjects of the certificates with which it may be used; (): any.
@@ -52,7 +52,7 @@ class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Name
     key: Secret
     models: tuple[Name, ...] = ("*",)
-    max_priority: Annotated[int, Meta(ge=1, le=5)] = 1
+    max_priority: Annotated[int, Meta(ge=1, le=5)] = MOST_URGENT
     team: Name | None = None
     tags: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
     client_certificates: tuple[Name, ...] = ()

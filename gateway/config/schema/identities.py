@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gateway.config.schema.units import Name, Path, Seconds
+from gateway.config.schema.units import MOST_URGENT, Name, Path, Seconds
 from schemas.secret import Secret
 
 Algorithm = Literal[
@@ -78,5 +78,5 @@ class Issuer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     teams: Mapping[str, Name] = {}
     team: Name | None = None
     models: tuple[Name, ...] = ("*",)
-    max_priority: Annotated[int, Meta(ge=1, le=5)] = 1
+    max_priority: Annotated[int, Meta(ge=1, le=5)] = MOST_URGENT
     plan: Name | None = None

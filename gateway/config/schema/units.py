@@ -23,6 +23,8 @@ MOST_OF_A_LIMIT = 10**12
 MOST_OF_A_BUDGET = 10**15
 """Tokens; sums have 64 bits."""
 LONGEST_WAIT_S = 86_400
+MOST_URGENT = 3
+"""The most urgent priority of a key for which none is set: an operator grants 1 and 2."""
 MOST_COUNTED_USD = 1e6
 
 Amount = Annotated[int, Meta(ge=1, le=MOST_OF_A_LIMIT)]

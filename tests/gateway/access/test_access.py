@@ -121,14 +121,6 @@ async def test_routes_that_name_no_model_do_not_name_the_operators_to_a_key_with
     assert "spare" not in answer.text
 
 
-async def test_a_key_may_not_push_in_front_of_its_priority(tmp_path: Path) -> None:
-    async with provider() as a, serving(one_model(a.base_url, KEYS), tmp_path) as gateway:
-        answer = await send(gateway.url, "key-of-team-a", priority=1)
-
-    assert answer.status_code == 403
-    assert answer.json()["error"]["param"] == "priority"
-
-
 async def test_the_model_list_shows_what_the_key_may_use(tmp_path: Path) -> None:
     async with provider() as a, serving(one_model(a.base_url, KEYS), tmp_path) as gateway:
         async with httpx.AsyncClient(base_url=gateway.url) as client:

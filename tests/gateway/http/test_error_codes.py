@@ -18,7 +18,7 @@ CONFIG = """
 auth:
   mode: keys
   admin_key: key-of-the-operator
-  keys: [{name: ann, key: key-of-ann-1, max_priority: 3}]
+  keys: [{name: ann, key: key-of-ann-1}]
 responses: {store: on, timeout_s: 60}
 """
 DEAD = """
@@ -36,7 +36,6 @@ CASES = [
     ("/v1/chat/completions", {**CHAT, "messages": "hi"}, 400, "invalid_request"),
     ("/v1/chat/completions", {**CHAT, "model": "none"}, 404, "model_not_found"),
     ("/v1/chat/completions", {**CHAT, "model": "dead"}, 502, "upstream_unreachable"),
-    ("/v1/chat/completions", {**CHAT, "priority": 1}, 403, "priority_not_allowed"),
     ("/v1/chat/completion", CHAT, 404, "unknown_url"),
     ("/v1/messages", {**MESSAGES, "model": "dead"}, 500, "upstream_unreachable"),
     ("/v1/responses", {**RESPONSE, "conversation": "conv_1"}, 404, "conversation_not_found"),

@@ -280,7 +280,8 @@ async def test_claims_decide_the_name_the_team_the_models_and_the_priority(
 
     assert opened.status_code == 200
     assert (not_the_teams.status_code, not_its_own.status_code) == (404, 404)
-    assert (urgent.status_code, more_urgent.status_code) == (403, 200)
+    assert urgent.headers["x-gateway-repairs"] == "priority:max_priority"
+    assert "x-gateway-repairs" not in more_urgent.headers
     assert foreign.json()["error"]["code"] == "token_not_allowed"
     assert "claim hd" in foreign.text
     assert teamless.json()["error"]["code"] == "team_not_found"

@@ -252,7 +252,7 @@ async def test_errors_are_in_the_dialects_envelope(
     [
         ("/infer_token", "", {}, 401, "Unauthorized"),
         ("/infer_token", "key-for-elsewhere", {}, 400, "Input Validation Error"),
-        ("/infer_token", "key-of-the-patient", {"priority": 2}, 403, "Forbidden"),
+        ("/infer_token", "key-of-the-patient", {"priority": 2}, 200, ""),
         ("/infer_token", "key-of-the-patient", {"priority": 3}, 200, ""),
         ("/v1/models/none/infer_token", "key-of-all", {}, 404, "NotFoundError"),
         ("/infer_token/more", "key-of-all", {}, 404, "NotFoundError"),
@@ -265,6 +265,14 @@ async def test_models_that_a_key_may_use(
 
     assert answer.status_code == status
     assert answer.json().get("error_type", "") == kind
+
+
+async def test_a_priority_above_the_keys_is_lowered_and_named_as_it_was_sent(
+    gateway: Serving,
+) -> None:
+    answer = await post(gateway, example(priority=2), "/infer_token", "key-of-the-patient")
+
+    assert answer.headers["x-gateway-repairs"] == "parameters.priority:max_priority"
 
 
 async def test_other_methods_and_types_wear_the_same_envelope(gateway: Serving) -> None:
