@@ -33,7 +33,7 @@ TENSORS: Final = {
 }
 """Fields of requests that clients of this surface cannot name -> the tensors they come from."""
 
-NAMES: Final = FieldNames(TENSORS)
+NAMES: Final = FieldNames({**TENSORS, "priority": "parameters.priority"})
 
 _encode: Final = msgspec.json.Encoder().encode
 
