@@ -119,7 +119,7 @@ class Gateway:
         self.keepalive = SseKeepAlive(server.sse_keepalive_s, server.commit_after_s)
         self.cors = CorsHeaders(server.cors.allow_origins)
         self.random = random.Random(seed)
-        self.wrong_keys = WrongKeyThrottle()
+        self.wrong_keys = WrongKeyThrottle(in_flight=self._most_in_flight)
         self.failed_sign_ins = WrongKeyThrottle(what="failed sign-ins to /admin")
         self.large_bodies = LargeBodyQueue()
         self.mirrors = Mirrors(self.log.record_mirrored)
@@ -142,6 +142,9 @@ class Gateway:
         self.worker, self.started_at = 0, int(time.time())
         self.config_rejected, self.import_problem = False, ""
         self.differing_replicas = 0
+
+    def _most_in_flight(self) -> int:
+        return self.runtime.config.server.max_in_flight
 
     def admin_sessions(self, rows: SessionRows | None = None) -> AdminSessions:
         """Return the sessions in a store; without one, those that the operator's key opens."""

@@ -27,6 +27,9 @@ MAX_ADDRESSES: Final = 10_000
 MOST_WAITING, MOST_WAITING_EACH = 200, 10
 """Delayed answers at a time, in all and per address; answers beyond that are not delayed."""
 
+SHARE: Final = 8
+"""Delayed requests are in flight: they take at most this part of `server.max_in_flight`."""
+
 _log = logging.getLogger("strowger.auth")
 
 
@@ -45,9 +48,19 @@ class _Tally:
 class WrongKeyThrottle:
     """Count wrong keys per address; beyond MAX_ADDRESSES the oldest addresses are dropped."""
 
-    def __init__(self, clock: Callable[[], float] = now, *, what: str = "wrong API keys") -> None:
-        """clock: returns seconds. what: is counted, for the log."""
+    def __init__(
+        self,
+        clock: Callable[[], float] = now,
+        *,
+        what: str = "wrong API keys",
+        in_flight: Callable[[], int] = lambda: MOST_WAITING * SHARE,
+    ) -> None:
+        """clock: returns seconds. what: is counted, for the log.
+
+        in_flight: returns how many requests there may be in flight.
+        """
         self._what = what
+        self._in_flight = in_flight
         self._clock = clock
         self._tallies: OrderedDict[str, _Tally] = OrderedDict()
         self._waiting = 0
@@ -60,7 +73,8 @@ class WrongKeyThrottle:
         tally, wait = self.noted(client_network(scope, shown), shown)
         if not wait:
             return 0.0
-        if self._waiting < MOST_WAITING and tally.waiting < MOST_WAITING_EACH:
+        most = min(MOST_WAITING, self._in_flight() // SHARE)
+        if self._waiting < most and tally.waiting < MOST_WAITING_EACH:
             self._waiting += 1
             tally.waiting += 1
             try:

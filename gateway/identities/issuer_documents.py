@@ -55,9 +55,17 @@ class IssuerDocuments:
     """Of one issuer. Raises InvalidConfig for certificates or a proxy that cannot be used."""
 
     def __init__(
-        self, settings: Issuer, *, place: str = "auth.jwt[]", fetch_s: float | None = None
+        self,
+        settings: Issuer,
+        *,
+        place: str = "auth.jwt[]",
+        fetch_s: float | None = None,
+        posts: int = 0,
     ) -> None:
-        """place: of the settings in the configuration. fetch_s: timeout of a call, or FETCH_S."""
+        """place: of the settings in the configuration. fetch_s: timeout of a call, or FETCH_S.
+
+        posts: that run at a time; documents have connections besides theirs.
+        """
         self._settings = settings
         self._place = place
         self._fetch_s = fetch_s
@@ -66,7 +74,7 @@ class IssuerDocuments:
             HttpxTransport,
             name=f"{place.removesuffix('[]')} {settings.name}",
             tls=Tls(ca_file=settings.ca_file),
-            max_connections=_CONNECTIONS,
+            max_connections=_CONNECTIONS + posts,
             proxy=None if proxy is None else proxy.reveal(),
             idle_s=5.0,
         )

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import quote_plus, urlencode, urlsplit
@@ -18,6 +19,7 @@ from msgspec import Struct
 from gateway.clock import now
 from gateway.config.schema.admin_oidc import AdminOidc
 from gateway.config.schema.identities import Issuer
+from gateway.fair_slots import FairSlots
 from gateway.identities.claims import Claims
 from gateway.identities.compact_token import MOST_BYTES
 from gateway.identities.issuer_documents import Discovery, DocumentError, IssuerDocuments
@@ -31,12 +33,16 @@ from gateway.sign_in.refusals import (
     RefusedToken,
     error_code,
 )
+from schemas.holdings import ANONYMOUS, Holder
 
 CALLBACK: Final = "/admin/sign-in/callback"
 REFRESH_S: Final = 300.0
 RETRY_S: Final = 1.0
 MOST_EXCHANGES: Final = 16
-"""Codes that are exchanged at a time in one process."""
+"""Codes that are exchanged at a time in one process; clients take turns by address."""
+
+MOST_WAITING, MOST_WAITING_EACH = 1000, 50
+"""Codes that wait for their turn, in all and of one address."""
 
 _PLACE: Final = "auth.admin_oidc"
 _log = logging.getLogger("strowger.sign_in")
@@ -78,14 +84,15 @@ class SignInProvider:
             proxy=settings.proxy,
         )
         self._documents = IssuerDocuments(
-            self._issuer, place=_PLACE, fetch_s=settings.timeout_s / 3
+            self._issuer, place=_PLACE, fetch_s=settings.timeout_s / 3, posts=MOST_EXCHANGES
         )
         self._keys = IssuerKeys(self._issuer, documents=self._documents)
         self._discovery: Discovery | None = None
         self._problem = ""
         self._tried_at: float | None = None
         self._discovering: asyncio.Task[None] | None = None
-        self._exchanges = 0
+        self._exchanges = FairSlots(MOST_EXCHANGES)
+        self._waiting: Counter[Holder] = Counter()
 
     async def authorization_url(self, attempt: SignInAttempt) -> str:
         """Return where to send the browser. Raises ProviderUnavailable."""
@@ -105,19 +112,17 @@ class SignInProvider:
         url = found.authorization_endpoint
         return f"{url}{'&' if urlsplit(url).query else '?'}{query}"
 
-    async def claims(self, attempt: SignInAttempt, code: str, sent_by: str | None) -> Claims:
+    async def claims(
+        self, attempt: SignInAttempt, code: str, sent_by: str | None, client: Holder = ANONYMOUS
+    ) -> Claims:
         """Exchange a code; return the verified claims of the person who signed in.
 
-        sent_by: the parameter `iss` of the provider's answer.
+        sent_by: the parameter `iss` of the provider's answer. client: takes turns with others.
         Raises RefusedByProvider, RefusedToken, ProviderUnavailable.
         """
         found = await self._discovered()
         self._check_sender(found, sent_by)
-        if self._exchanges >= MOST_EXCHANGES:
-            raise ProviderUnavailable(
-                "too many people sign in at this moment; retry", retry_after=1
-            )
-        self._exchanges += 1
+        await self._turn(client)
         try:
             token = await self._exchanged(found, attempt, code)
             return await verified_claims(
@@ -126,7 +131,7 @@ class SignInProvider:
         except IssuerUnavailable as exc:
             raise self._unavailable() from exc
         finally:
-            self._exchanges -= 1
+            self._exchanges.release(client)
 
     async def aclose(self) -> None:
         if self._discovering is not None:
@@ -137,6 +142,27 @@ class SignInProvider:
     @property
     def _redirect_uri(self) -> str:
         return self.settings.public_url.rstrip("/") + CALLBACK
+
+    async def _turn(self, client: Holder) -> None:
+        """Wait for a slot to exchange a code, for at most `timeout_s`. Raises ProviderUnavailable.
+
+        A code of the client's own invention is as good as any until the provider has seen it, so
+        one address cannot take the slots of others.
+        """
+        busy = ProviderUnavailable("too many people sign in at this moment; retry", retry_after=1)
+        waiting = self._waiting
+        if self._exchanges.waiting >= MOST_WAITING or waiting[client] >= MOST_WAITING_EACH:
+            raise busy
+        waiting[client] += 1
+        try:
+            by = asyncio.get_running_loop().time() + self.settings.timeout_s
+            await self._exchanges.acquire(client, by=by)
+        except TimeoutError:
+            raise busy from None
+        finally:
+            waiting[client] -= 1
+            if not waiting[client]:
+                del waiting[client]
 
     def _check_sender(self, found: Discovery, sent_by: str | None) -> None:
         """Refuse another provider's answer. https://www.rfc-editor.org/rfc/rfc9207#section-2.4"""

@@ -9,6 +9,7 @@ from litestar.datastructures import Cookie, State
 from litestar.types import ControllerRouterHandler, HTTPScope, Scope
 
 from gateway.access.auth import too_many_wrong_keys
+from gateway.access.wrong_keys import client_network
 from gateway.admin.access import ACTOR, DENIED, PUBLIC, audit_actor, identify
 from gateway.admin.page.answers import html, over_tls, redirect
 from gateway.admin.page.document import sign_in_page, signed_in_page
@@ -30,6 +31,7 @@ from gateway.sign_in.person import person_of
 from gateway.sign_in.refusals import RefusedByProvider, WrongAttempt, error_code
 from gateway.state import Gateway
 from schemas.errors import Forbidden, GatewayError, RouteNotFound, Throttled, Unavailable
+from schemas.holdings import Holder
 
 _Request = Request[object, object, State]
 _FORM_BYTES, _QUERY_BYTES = 8192, 8192
@@ -110,16 +112,16 @@ def _with_provider(current: Callable[[], Gateway]) -> list[ControllerRouterHandl
         settings, scope = provider.settings, request.scope
         where, failed = gateway.runtime.clients.of(scope), gateway.failed_sign_ins
         try:
-            if wait_s := failed.wait_s(scope, where):
-                raise _too_many(wait_s)
             attempt, query = _attempt(request, gateway), _query(request)
-        except GatewayError as exc:
-            if not isinstance(exc, Throttled):
-                failed.note_failure(scope, where)
+        except WrongAttempt as exc:
+            # Only those that began no sign-in wait for others at their address: a proxy is one.
+            if wait_s := failed.wait_s(scope, where):
+                return _refused(gateway, request, _too_many(wait_s))
+            failed.note_failure(scope, where)
             return _refused(gateway, request, exc)
         forget = _attempt_cookie("", settings)
         try:
-            who = await _person(gateway, attempt, query)
+            who = await _person(gateway, attempt, query, Holder(client_network(scope, where)))
             scope["state"][ACTOR] = who.name
             opened = await _opened(gateway, request, who, attempt)
         except GatewayError as exc:
@@ -152,8 +154,13 @@ def _sign_out(current: Callable[[], Gateway]) -> ControllerRouterHandler:
     return leave
 
 
-async def _person(gateway: Gateway, attempt: SignInAttempt, query: Mapping[str, str]) -> Principal:
-    """Return who the provider says has signed in. Raises GatewayError."""
+async def _person(
+    gateway: Gateway, attempt: SignInAttempt, query: Mapping[str, str], client: Holder
+) -> Principal:
+    """Return who the provider says has signed in. Raises GatewayError.
+
+    client: whose turn it is to have a code exchanged.
+    """
     provider = gateway.runtime.sign_in
     assert provider is not None
     if "error" in query:
@@ -161,7 +168,7 @@ async def _person(gateway: Gateway, attempt: SignInAttempt, query: Mapping[str, 
         raise RefusedByProvider(f"{provider.settings.name} refused the sign-in: {code}")
     if not query.get("code"):
         raise WrongAttempt("the provider's answer has neither a code nor an error; start again")
-    claims = await provider.claims(attempt, query["code"], query.get("iss"))
+    claims = await provider.claims(attempt, query["code"], query.get("iss"), client)
     return person_of(claims, provider.settings)
 
 

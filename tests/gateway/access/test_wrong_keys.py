@@ -1,5 +1,6 @@
 """Clients that guess keys are delayed; clients with a valid key never are."""
 
+import asyncio
 import logging
 import time
 from pathlib import Path
@@ -69,6 +70,36 @@ async def test_wrong_keys_are_slowed_and_right_ones_are_not(
     assert right.status_code == 200
     logged = [one for one in caplog.records if "wrong API keys from 127.0.0.1" in one.message]
     assert len(logged) == 1
+
+
+async def test_guesses_that_are_delayed_leave_the_gateway_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A delayed request is in flight, so that a small gateway could be full of them."""
+    monkeypatch.setattr(guesses, "FIRST_S", 3.0)
+    config = f"{CONFIG}\nserver: {{max_in_flight: 8}}"
+    async with (
+        provider(answers) as remote,
+        serving(one_model(remote.base_url, config), tmp_path) as running,
+        httpx.AsyncClient() as client,
+    ):
+        url = f"{running.url}/v1/chat/completions"
+
+        async def guess(n: int) -> int:
+            headers = {"authorization": f"Bearer wrong-{n}"}
+            return (await client.post(url, json=BODY, headers=headers)).status_code
+
+        free = [await guess(n) for n in range(FREE)]
+        guessing = [asyncio.create_task(guess(n)) for n in range(10)]
+        await asyncio.wait(guessing, return_when=asyncio.FIRST_COMPLETED)
+        right = await client.post(url, json=BODY, headers=RIGHT)
+        delayed = sum(not one.done() for one in guessing)
+        statuses = await asyncio.gather(*guessing)
+
+    assert set(free) == {401}
+    assert right.status_code == 200
+    assert delayed <= 1
+    assert set(statuses) <= {429, 503}
 
 
 async def test_requests_without_a_key_are_not_guesses(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ It checks redirect_uri, PKCE, the client's secret and that a code is used once, 
 RFC 7636 require, and then sends what the test wants.
 """
 
+import asyncio
 import base64
 import hashlib
 from collections.abc import AsyncGenerator, Mapping
@@ -15,6 +16,7 @@ from tests.stand_ins.identity_provider import DISCOVERY, IdentityProvider
 from tests.stand_ins.provider import Answer, Received, provider
 
 CLIENT, SECRET = "the gateway", "a secret: with % and +"
+PATIENCE_S = 30.0
 Fields = Mapping[str, str]
 
 
@@ -23,6 +25,7 @@ class SignInStandIn(IdentityProvider):
 
     claims: of the next tokens, over the usual ones. token: sent instead of a signed one.
     token_mode: what its token endpoint does. forms: what that has received.
+    hold: its answers wait for this.
     """
 
     def __init__(self) -> None:
@@ -33,6 +36,7 @@ class SignInStandIn(IdentityProvider):
         self.token_sent: str | None = None
         self.token_mode: Literal["well", "silent", "huge", "error", "garbage", "bare"] = "well"
         self.forms: list[Fields] = []
+        self.hold: asyncio.Event | None = None
         self.codes: dict[str, Fields] = {}
 
     def answer_url(self, authorization_url: str, **changes: str | None) -> str:
@@ -48,6 +52,12 @@ class SignInStandIn(IdentityProvider):
         sent: dict[str, str | None] = {"code": code, "state": query["state"], **changes}
         given = {name: value for name, value in sent.items() if value is not None}
         return f"{query['redirect_uri']}?{urlencode(given)}"
+
+    async def received(self, count: int) -> None:
+        """Wait until its token endpoint has received so many forms."""
+        async with asyncio.timeout(PATIENCE_S):
+            while len(self.forms) < count:  # noqa: ASYNC110  no event to wait for
+                await asyncio.sleep(0.01)
 
     async def behave(self, request: Received, answer: Answer) -> None:
         if request.path == "/realms/a/token":
@@ -67,6 +77,8 @@ class SignInStandIn(IdentityProvider):
     async def _exchange(self, request: Received, answer: Answer) -> None:
         form = {name: one for name, (one,) in parse_qs(request.body.decode()).items()}
         self.forms.append(form)
+        if self.hold is not None:
+            await self.hold.wait()
         match self.token_mode:
             case "silent":
                 await answer.gone.wait()

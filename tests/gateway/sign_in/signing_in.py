@@ -50,7 +50,13 @@ class Door(Struct, frozen=True, kw_only=True, eq=False):
 
 @asynccontextmanager
 async def door(
-    provider: SignInStandIn, folder: Path, *, store: bool = True, auth: str = "", **fields: object
+    provider: SignInStandIn,
+    folder: Path,
+    *,
+    store: bool = True,
+    auth: str = "",
+    server: str = "{}",
+    **fields: object,
 ) -> AsyncGenerator[Door, None]:
     """store: the gateway has one, in `folder`. auth, fields: of `auth` and `auth.admin_oidc`."""
     rows = open_store(Secret(f"sqlite:///{folder / 'strowger.db'}"))
@@ -68,7 +74,8 @@ async def door(
     oidc = yaml.safe_dump({"admin_oidc": settings}, default_flow_style=True, width=10_000)
     more = (
         f"auth: {{{auth or AUTH}, {oidc.strip()[1:-1]}}}\n"
-        f"store: {{spool: {folder}/spool}}\nteams: [{{name: red}}, {{name: blue}}]"
+        f"server: {server}\nstore: {{spool: {folder}/spool}}\n"
+        "teams: [{name: red}, {name: blue}]"
     )
 
     def equip(gateway: Gateway) -> None:

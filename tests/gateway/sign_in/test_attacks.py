@@ -11,12 +11,24 @@ import httpx
 import pytest
 
 from gateway.sessions.cookie import COOKIE
+from gateway.sign_in.attempt import new_attempt
+from gateway.sign_in.provider import MOST_EXCHANGES, MOST_WAITING_EACH
+from schemas.holdings import RESERVED
 from tests.gateway.identities.test_tokens import by_hand
 from tests.gateway.sign_in.provider_stand_in import CLIENT, SECRET, SignInStandIn, sign_in_stand_in
-from tests.gateway.sign_in.signing_in import ADMIN_KEY, BEGIN, CALLBACK, Door, door
+from tests.gateway.sign_in.signing_in import (
+    ADMIN_KEY,
+    BEGIN,
+    CALLBACK,
+    PUBLIC_URL,
+    Door,
+    door,
+)
 from tests.stand_ins.identity_provider import rsa_key
 
 pytestmark = pytest.mark.anyio
+
+FORWARDED = "x-forwarded-for"
 
 
 @pytest.fixture
@@ -282,22 +294,54 @@ async def test_an_address_that_the_provider_has_not_verified_gives_no_role(
             assert (await at.sign_in(browser)).status_code == 200
 
 
-async def test_many_failures_make_an_address_wait_and_forget_nobody_else(at: Door) -> None:
+async def test_strangers_who_began_no_sign_in_wait_and_keep_out_only_themselves(at: Door) -> None:
+    """All have one address, as behind a proxy that the gateway does not trust."""
     answers: list[httpx.Response] = []
-    async with at.browser() as browser:
+    async with at.browser() as browser, at.browser() as stranger:
         begun = at.provider.answer_url(await at.begun(browser))
         while not answers or int(answers[-1].headers.get("retry-after", "0")) < 4:
-            answers.append(await browser.get(CALLBACK))
+            answers.append(await stranger.get(f"{CALLBACK}?code=x&state=y"))
             await asyncio.sleep(0.05 if answers[-1].status_code == 429 else 0)
-        stopped = await at.back(browser, begun)
-        key = await browser.post("/admin/sign-in", data={"key": ADMIN_KEY})
+        asked = list(at.provider.forms)
+        again = await stranger.get(f"{CALLBACK}?code=x&state=y")
+        at.provider.claims |= {"groups": ["platform"]}
+        signed_in = await at.back(browser, begun)
+        key = await stranger.post("/admin/sign-in", data={"key": ADMIN_KEY})
 
     statuses = [answer.status_code for answer in answers]
     assert statuses[:11] == [400] * 11
-    refused(stopped, 429, "too many failed sign-ins from this address")
-    assert int(stopped.headers["retry-after"]) >= 1
-    assert at.provider.forms == [], "nothing is asked of the provider"
+    refused(again, 429, "too many failed sign-ins from this address")
+    assert int(again.headers["retry-after"]) >= 1
+    assert asked == [], "nothing is asked of the provider"
+    assert signed_in.status_code == 200
     assert key.status_code == 303
+
+
+async def test_codes_of_a_strangers_invention_do_not_take_the_turn_of_another_address(
+    provider: SignInStandIn, tmp_path: Path
+) -> None:
+    async with door(provider, tmp_path, server="{trusted_proxies: [127.0.0.1]}") as at:
+        provider.claims |= {"groups": ["platform"]}
+        provider.hold = asyncio.Event()
+        async with at.browser() as browser, at.browser() as stranger:
+            begun = provider.answer_url(await at.begun(browser))
+            invented = new_attempt("/admin", time.time())
+            stranger.cookies.set("strowger_sign_in", invented.cookie)
+            url = f"{CALLBACK}?code=x&state={invented.state}"
+            flood = [
+                asyncio.create_task(stranger.get(url, headers={FORWARDED: "192.0.2.1"}))
+                for _ in range(MOST_EXCHANGES + MOST_WAITING_EACH)
+            ]
+            await provider.received(MOST_EXCHANGES - MOST_EXCHANGES // RESERVED)
+            path = begun.removeprefix(PUBLIC_URL)
+            signing_in = asyncio.create_task(browser.get(path, headers={FORWARDED: "192.0.2.2"}))
+            await provider.received(len(provider.forms) + 1)
+            provider.hold.set()
+            answers = await asyncio.gather(*flood)
+            signed_in = await signing_in
+
+    assert signed_in.status_code == 200
+    assert {one.status_code for one in answers} <= {401, 503}
 
 
 async def test_tokens_codes_and_secrets_are_in_no_log_no_page_and_no_address(
