@@ -5,6 +5,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import click
 
+from gateway.cli.terminal_output import guard_terminal
+
 DISTRIBUTION = "strowger-gateway"
 
 _NAMES = (
@@ -53,6 +55,10 @@ _FUNCTIONS = {"import": "import_command"}
 """Functions that cannot have the name of their command, because it is a keyword of Python."""
 
 
+_LOGGING = ("serve", "engine")
+"""Commands that write logs, which escape what others wrote themselves."""
+
+
 def _version() -> str:
     try:
         return version(DISTRIBUTION)
@@ -77,5 +83,8 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(_version(), prog_name="strowger")
-def strowger() -> None:
+@click.pass_context
+def strowger(context: click.Context) -> None:
     """LLM gateway: one endpoint for many models, local and remote."""
+    if context.invoked_subcommand not in _LOGGING:
+        guard_terminal()

@@ -16,10 +16,8 @@ from gateway.cli.chat.apis import ApiName
 from gateway.cli.chat.conversation import Conversation
 from gateway.cli.config_loading import Faults, config_option, load
 from gateway.cli.http_client import fetch
+from gateway.cli.terminal_output import without_controls
 from gateway.config.schema.config import Tls
-
-_UNSEEN = {code: None for code in (*range(32), 127, *range(128, 160)) if chr(code) not in "\n\t"}
-"""Control characters: a model's text must not move the cursor."""
 
 
 class _Model(Struct):
@@ -84,7 +82,11 @@ def _once(conversation: Conversation) -> None:
     if not question:
         raise click.UsageError("no question on standard input")
 
+    seen = sys.stdout.isatty()
+
     def on_text(words: str, thought: bool) -> None:
+        if seen:
+            words = without_controls(words)
         if not thought:
             click.echo(words.encode(), nl=False)  # as text, click would remove escape sequences
 
@@ -142,18 +144,18 @@ class ChatSession:
             self._note("stopped")
         except Faults as exc:
             self._console.print()
-            self._console.print(Text(exc.message.translate(_UNSEEN), style="red"))
+            self._console.print(Text(without_controls(exc.message), style="red"))
         else:
             self._console.print()
         self._note(_summary(self._with.headers))
 
     def _on_text(self, words: str, thought: bool) -> None:
-        seen = Text(words.translate(_UNSEEN), style="dim italic" if thought else "")
+        seen = Text(without_controls(words), style="dim italic" if thought else "")
         self._console.print(seen, end="", soft_wrap=True)
 
     def _note(self, words: str) -> None:
         if words:
-            self._console.print(Text(words.translate(_UNSEEN), style="dim"))
+            self._console.print(Text(without_controls(words), style="dim"))
 
     def _model(self, name: str) -> None:
         if name:

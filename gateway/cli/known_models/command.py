@@ -17,6 +17,7 @@ from gateway.cli.config_loading import config_option, faults_shown, load
 from gateway.cli.known_models.facts import facts_table, known_backends
 from gateway.cli.probe import probe, report
 from gateway.cli.tables import show, table_of
+from gateway.cli.terminal_output import unguarded
 from gateway.config.adapter_names import LOCAL
 from gateway.config.problems import nearest
 from schemas.fields import FIELDS, Task
@@ -79,7 +80,7 @@ def models(
         if as_json:
             raise click.UsageError("--probe prints a table; omit --json")
         config = load(path)
-        with Console(stderr=True).status("Requesting one token from every backend"):
+        with Console(file=unguarded(sys.stderr)).status("Requesting one token from every backend"):
             results = probe(config, timeout_s=timeout_s)
         show(report(results))
         if not all(one.fine for one in results):

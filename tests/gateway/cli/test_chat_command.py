@@ -33,6 +33,8 @@ ENV = {"STROWGER_API_KEY": "key-of-a-client"}
 HELLO = b"\x1b[2Jhel"
 """A model that would clear the screen."""
 
+ATTACK = "\x1b[2J\x1b]0;title\x07\x1b]52;c;aGk=\x9c\x9b2J\x7f\r\n\b"
+
 
 async def behave(request: Received, answer: Answer) -> None:
     """Return what the last message asks for, or else the number of messages."""
@@ -44,6 +46,10 @@ async def behave(request: Received, answer: Answer) -> None:
             await answer.begin_stream()
             await answer.text("half an ans")
             answer.reset()
+        case "attack":
+            await answer.stream(
+                "\x1b[2J\x1b]0;title\x07\x1b]52;c;aGk=\x9c\x9b2J\x7f\r\n\b", "hello after user"
+            )
         case "wait":
             await answer.begin_stream()
             await answer.text("it begins")
@@ -103,13 +109,16 @@ _INTERRUPTIBLE = (
 
 
 @contextmanager
-def at_a_terminal(url: str) -> Generator[tuple[Terminal, "subprocess.Popen[bytes]"]]:
+def at_a_terminal(
+    url: str, *, piped: bool = False
+) -> Generator[tuple[Terminal, "subprocess.Popen[bytes]"]]:
+    """piped: only its output is the terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", _INTERRUPTIBLE, "chat", "--url", url],
         cwd=ROOT,
         env={**os.environ, **ENV, "TERM": "dumb", "PYTHONPATH": str(ROOT)},
-        stdin=theirs,
+        stdin=subprocess.PIPE if piped else theirs,
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
@@ -129,6 +138,21 @@ async def test_what_is_piped_in_is_answered_and_nothing_else_is_printed(up: Serv
     assert result.exit_code == 0
     assert result.stdout_bytes == HELLO + b"lo after user\n"
     assert result.stderr == ""
+
+
+async def test_a_piped_question_leaves_the_terminal_to_its_user(up: Serving) -> None:
+    """A clear of the screen, a title, the clipboard, and the same with C1."""
+
+    def ask() -> str:
+        with at_a_terminal(up.url, piped=True) as (terminal, process):
+            assert process.stdin is not None
+            process.stdin.write(b"attack")
+            process.stdin.close()
+            return terminal.read_until("user\r\n")
+
+    shown = await asyncio.to_thread(ask)
+
+    assert shown == "[2J]0;title]52;c;aGk=2J\r\nhello after user\r\n"
 
 
 async def test_without_a_name_the_first_model_answers(up: Serving, p: Provider) -> None:
