@@ -27,7 +27,7 @@ from gateway.upstream.wire.exchange_state import (
 )
 from gateway.upstream.wire.faults import StaleConnection
 from gateway.upstream.wire.head import Limits, ReplyHeaders, head_of
-from schemas.errors import UpstreamBroken, UpstreamError
+from schemas.errors import UpstreamBroken, UpstreamError, UpstreamSilent
 from schemas.holdings import ANONYMOUS
 
 STALE_S = 1.0
@@ -365,8 +365,6 @@ class HttpConnection(asyncio.Protocol):
             self.state = ON_END[self.state]
             self._wake()
 
-    # Helpers
-
     def _pass_on(self, step: Step, body: bytes) -> None:
         try:
             by = step(body)
@@ -388,6 +386,8 @@ class HttpConnection(asyncio.Protocol):
         if self._error is None:
             error.__cause__ = cause
             self._error = error
+            if isinstance(error, UpstreamSilent) or isinstance(cause, TimeoutError):
+                self._owner.suspect(self._sent_at)
         self.state = ON_FAILURE[self.state]
         self.abort()
         self._wake()

@@ -20,3 +20,7 @@ class ConnectionOwner(Protocol):
     def forget(self, connection: "HttpConnection") -> None:
         """An idle connection is gone."""
         ...
+
+    def suspect(self, since: float) -> None:
+        """A connection was silent from `since`, a loop time, until its time was over."""
+        ...

@@ -28,6 +28,9 @@ SLOW_S: Final = 1.0
 """Seconds after which a second attempt overtakes one in progress: a lost packet is repeated after a
 second, and one of several servers behind an address may hang while others do not."""
 
+HANGS_S: Final = 3.0
+"""Seconds without a connection from which a timeout says something about the server."""
+
 
 async def resolve(origin: Origin) -> Found:
     """Return the addresses of the origin's host. Raises OSError."""
@@ -49,6 +52,10 @@ class Dialer:
     Addresses are tried as RFC 8305 has it, the one that answered last time first: another one
     begins each quarter of a second, and the first that answers is used. A connection that is not
     there after SLOW_S, TLS included, is overtaken by a second attempt, from the next address on.
+
+    Once a connection has used up its time, the others in progress have SLOW_S each, and so have
+    further ones alongside one that has its full time, until one succeeds: what hangs for one hangs
+    for all.
     """
 
     def __init__(
@@ -60,32 +67,61 @@ class Dialer:
         upstream: str,
         resolve: Resolve = resolve,
         doubt: Callable[[str], object] = NAMES.doubt,
+        hangs_s: float = HANGS_S,
     ) -> None:
-        """doubt: called with the host whose addresses did not answer."""
+        """doubt: called with the host whose addresses did not answer. hangs_s: see HANGS_S."""
         self._origin = origin
         self._context = context
         self._make = make
         self._upstream = upstream
         self._resolve = resolve
         self._doubt = doubt
+        self._hangs_s = hangs_s
         self._answered: Address | None = None
+        self._dials: dict[asyncio.Timeout, float] = {}  # when those in progress began
+        self._hanging = False
+        self._full: asyncio.Timeout | None = None  # the last one that has its full time
 
     async def dial(self, by: float) -> HttpConnection:
         """Raises UpstreamUnreachable, or UpstreamTimeout at `by`. Cancelling closes the socket."""
-        scope = asyncio.timeout_at(by)
+        begun = asyncio.get_running_loop().time()
+        limited = self._hanging and self._full is not None
+        scope = asyncio.timeout_at(min(by, begun + SLOW_S) if limited else by)
         found: Found | None = None
         try:
             async with scope:
+                self._dials[scope] = begun
+                if not limited and by - begun >= self._hangs_s:
+                    self._full = scope
                 found = await self._resolve(self._origin)
-                return await self._overtaken(interleaved(found, self._answered))
+                connection = await self._overtaken(interleaved(found, self._answered))
         except OSError as exc:
             if found is not None:
                 self._doubt(self._origin.host)
             if isinstance(exc, TimeoutError) and scope.expired():
+                if not limited:
+                    self._hang(begun)
                 step = NO_ADDRESS if found is None else NO_CONNECTION
                 raise UpstreamTimeout(step, upstream=self._upstream) from exc
             reason, detail = self._reason(exc)
             raise UpstreamUnreachable(reason, upstream=self._upstream, detail=detail) from exc
+        finally:
+            self._dials.pop(scope, None)
+            if self._full is scope:
+                self._full = None
+        self._hanging = False
+        return connection
+
+    def _hang(self, begun: float) -> None:
+        """A dial that had its full time has used it up: shorten the others."""
+        now = asyncio.get_running_loop().time()
+        if now - begun < self._hangs_s:
+            return  # its request was in a hurry, which shows nothing
+        self._hanging = True
+        for scope, since in self._dials.items():
+            end = scope.when()
+            if end is not None and not scope.expired():
+                scope.reschedule(min(end, max(now, since + SLOW_S)))
 
     async def _overtaken(self, found: Found) -> HttpConnection:
         """Return the connection of the first attempt, or of a second one that overtakes it."""

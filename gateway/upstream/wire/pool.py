@@ -125,6 +125,16 @@ class Pool:
         self._idle.pop(connection, None)
         self._slots.lose(connection)
 
+    def suspect(self, since: float) -> None:
+        """Close idle connections that have shown no sign of life since then: see ConnectionOwner.
+
+        What cut one of them (an address that moved, a NAT gateway that forgot) cut all of that age.
+        """
+        for connection in list(self._idle):
+            if connection.by - self._idle_s > since:
+                return  # so have those after it: they became idle later
+            connection.drop()
+
     def expire(self) -> None:
         """Close connections that are idle for too long; the longest idle come first."""
         self._timed = False

@@ -29,6 +29,7 @@ def dialer(
     context: ssl.SSLContext | None = None,
     resolve: Resolve | None = None,
     doubt: Callable[[str], object] = str,
+    hangs_s: float = 0.2,
 ) -> Dialer:
     """For a name whose addresses are these ports of loopback."""
 
@@ -37,7 +38,15 @@ def dialer(
 
     scheme = "http" if context is None else "https"
     origin = origin_of(f"{scheme}://api.example", upstream="up")
-    return Dialer(origin, context, connection, upstream="up", resolve=resolve or local, doubt=doubt)
+    return Dialer(
+        origin,
+        context,
+        connection,
+        upstream="up",
+        resolve=resolve or local,
+        doubt=doubt,
+        hangs_s=hangs_s,
+    )
 
 
 def certified(name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
@@ -99,6 +108,49 @@ async def test_a_handshake_that_hangs_is_overtaken_by_a_second_connection() -> N
         assert len(silent.connections) == 2
         await silent.connections[0].gone()
         dialled.abort()
+
+
+async def test_a_dial_that_hangs_to_its_end_shortens_the_others_and_a_success_ends_that() -> None:
+    async def resolve(_: Origin) -> Sequence[tuple[int, Address]]:
+        return [(socket.AF_INET, ("127.0.0.1", places[0]))]
+
+    async with raw_server(Peer.stay) as server:
+        with full_backlog() as silent:
+            places = [silent]
+            towards = dialer(resolve=resolve)
+            others = [asyncio.ensure_future(towards.dial(soon(120.0))) for _ in range(3)]
+
+            with pytest.raises(UpstreamTimeout):
+                await towards.dial(soon(0.3))
+            for other in others:
+                with pytest.raises(UpstreamTimeout):
+                    await asyncio.wait_for(other, 30.0)
+
+            full = asyncio.ensure_future(towards.dial(soon(120.0)))
+            await asyncio.sleep(0)
+            with pytest.raises(UpstreamTimeout):
+                await asyncio.wait_for(towards.dial(soon(120.0)), 30.0)
+            assert not full.done()
+
+            places[0] = server.port
+            (await asyncio.wait_for(towards.dial(soon(120.0)), 30.0)).abort()
+            later = asyncio.ensure_future(towards.dial(soon(120.0)))
+            (await later).abort()
+            full.cancel()
+
+
+async def test_a_request_in_a_hurry_shortens_no_other_dial() -> None:
+    with full_backlog() as silent:
+        towards = dialer(silent, hangs_s=60.0)
+        other = asyncio.ensure_future(towards.dial(soon(120.0)))
+        await asyncio.sleep(0)
+
+        with pytest.raises(UpstreamTimeout):
+            await towards.dial(soon(1.2))
+
+        await asyncio.sleep(0.1)
+        assert not other.done()
+        other.cancel()
 
 
 async def test_a_failure_is_not_tried_a_second_time() -> None:
@@ -165,6 +217,31 @@ async def test_a_silent_connection_is_probed() -> None:
 
         await server.until(lambda: _timer(ports[0], server.port) == KEEP_ALIVE)
         await transport.aclose()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="TCP_USER_TIMEOUT is Linux's")
+async def test_what_is_sent_has_half_a_minute_at_most_to_be_acknowledged() -> None:
+    class Noting(HttpConnection):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            sock: socket.socket = transport.get_extra_info("socket")
+            limits.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT))
+
+    def noting() -> HttpConnection:
+        return Noting(
+            "up",
+            Pool(dialer().dial, Deadlines(), upstream="up", maximum=1, idle_s=1.0),
+            Deadlines(),
+            Limits(),
+        )
+
+    limits: list[int] = []
+    async with raw_server(Peer.stay) as server:
+        origin = origin_of(server.base_url, upstream="up")
+        dialled = await Dialer(origin, None, noting, upstream="up").dial(soon())
+        dialled.abort()
+    assert len(limits) == 1
+    assert 0 < limits[0] <= 30_000
 
 
 KEEP_ALIVE = "02"
