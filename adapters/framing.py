@@ -237,10 +237,11 @@ def _is_field(line: bytes) -> bool:
     return _NAME.issuperset(name)
 
 
-FRAMING: dict[Framing, Callable[[str], FrameParser]] = {
+FRAMING: dict[Framing, Callable[[str, int], FrameParser]] = {
     "sse": SSEParser,
     "sse-unmarked": UnmarkedSSEParser,
     "ndjson": LinesParser,
     "eventstream": EventStreamParser,
 }
-"""A parser for each framing; takes the provider's name, with which its errors start."""
+"""A parser for each framing; takes the provider's name, with which its errors start, and the most
+bytes of a frame."""

@@ -98,7 +98,8 @@ class Gateway:
         self.runtime = runtime
         self.log = RequestLog(access_log, recorder)
         self.admission = Admission(self.log)
-        self.shares = KeyShares()
+        self.large_bodies = LargeBodyQueue()
+        self.shares = KeyShares(self.large_bodies)
         self.log.metrics.registry.register(IssuerCollector(lambda: self.runtime.issuers))
         self.rules = RulesInForce(lambda: self.runtime.config, lambda: self.runtime.issued.keys)
         self.limits, self.budgets = RequestLimits(self.rules.limits()), self.log.budgets
@@ -121,7 +122,6 @@ class Gateway:
         self.random = random.Random(seed)
         self.wrong_keys = WrongKeyThrottle(in_flight=self._most_in_flight)
         self.failed_sign_ins = WrongKeyThrottle(what="failed sign-ins to /admin")
-        self.large_bodies = LargeBodyQueue()
         self.mirrors = Mirrors(self.log.record_mirrored)
         self.tracing: Tracing | None = None
         self._tracing: Tracing | None = None

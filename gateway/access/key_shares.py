@@ -1,9 +1,16 @@
 """Limit the requests and the body memory of one API key while other keys exist."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from msgspec import Struct
 
+from gateway.asgi.large_bodies import LargeBodyQueue
 from gateway.config.schema.config import ServerConfig
 from schemas.errors import Throttled, Unavailable
+from schemas.holdings import Holder
+
+T = TypeVar("T")
 
 _MANY = 10_000
 """From this number on, callers without a request are dropped before one is added."""
@@ -28,10 +35,12 @@ class KeyShares:
     reported.
     """
 
-    __slots__ = ("_usages", "buffered", "others_buffered")
+    __slots__ = ("_usages", "bodies", "buffered", "others_buffered")
 
-    def __init__(self) -> None:
+    def __init__(self, bodies: LargeBodyQueue) -> None:
+        """bodies: works on what is large."""
         self._usages: dict[str, KeyUsage] = {}
+        self.bodies = bodies
         self.buffered = 0
         self.others_buffered = 0
 
@@ -66,11 +75,12 @@ class KeyShares:
 
 
 class Slot(Struct, eq=False):
-    """The slot and the body memory of one request; `close` gives both back.
+    """The slot and the memory of one request (see Room); `close` gives both back.
 
     A Struct created by position, because every request creates one (docs/adr/0016).
 
-    usage: of its key. several: other keys exist. size: bytes of its body in memory.
+    usage: of its key. several: other keys exist. size: bytes of its body, and of a large
+    answer, in memory.
     """
 
     shares: KeyShares
@@ -92,10 +102,16 @@ class Slot(Struct, eq=False):
             )
         buffered = shares.buffered + size
         if buffered + shares.others_buffered > server.max_buffered_bytes:
-            raise Unavailable("too many request bodies are in memory", retry_after=1)
+            raise Unavailable(
+                "too many bodies of requests and answers are in memory", retry_after=1
+            )
         shares.buffered = buffered
         usage.buffered += size
         self.size += size
+
+    async def run(self, call: Callable[[], T], holder: Holder, size: int) -> T:
+        """See Room."""
+        return await self.shares.bodies.run(call, holder, size)
 
     def release(self, size: int) -> None:
         """Give back a part of the memory."""

@@ -162,7 +162,7 @@ class Endpoint:
         record.tags, record.plan, record.holder = caller.tags, caller.plan, caller.holder
         check_type(exchange.fields.get(b"content-type", b""), self._surface.accepts)
         encoding = encoding_of(exchange.fields, ENCODINGS)
-        held = gateway.shares.hold(
+        held = record.room = gateway.shares.hold(
             caller.name,
             runtime.config.server,
             several=runtime.keyring.several,

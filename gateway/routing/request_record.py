@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gateway.payload_capture import CapturedPayload
+from gateway.room import Room
 from gateway.routing.participation import NO_PARTICIPATION, Participation
 from gateway.trace_context import RequestTrace
 from gateway.upstream.drawn_tokens import DrawnTokens
@@ -128,6 +129,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     certificate: of the client, its subject. team, user, plan, tags: of the
              caller.
     holder, level: of the caller and of the request, as what is scarce is shared out.
+    room:    for a large answer; `None`: unlimited.
     trace:   `None` if requests are not traced. payload: `None` if it is not logged.
     findings: of guardrails, as GUARDRAIL/RULE:ACTION, without content.
     cache:   `None` if neither side asked for an answer from the cache.
@@ -148,6 +150,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     caller: str = ""
     holder: Holder = ANONYMOUS
     level: int = LEVEL
+    room: Room | None = None
     team: str = ""
     user: str = ""
     end_user: str = ""

@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 from msgspec import Struct
 
 from adapters.base import Supports
+from gateway.room import Room
 from gateway.trace_context import AttemptTrace
 from gateway.upstream.drawn_tokens import DrawnTokens
 from gateway.upstream.sending import UNWATCHED, Sending
@@ -33,6 +34,7 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     drawn:      collects the tokens of a local engine; `None` if no attempt resumes the answer.
     reasons:    the model reasons, so that it may be silent for longer.
     sending:    is told when the request is sent.
+    room:       for a large answer; `None`: unlimited.
     pool:       header lines for the backend's endpoint picker, each with CRLF; b"" without one.
     """
 
@@ -50,6 +52,7 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     reasons: bool = False
     pool: bytes = b""
     sending: Sending = UNWATCHED
+    room: Room | None = None
 
 
 WholeChat = Callable[[ChatRequest, Call], Awaitable[PlainAnswer | Sequence[Event]]]

@@ -7,6 +7,7 @@ from adapters.base import Decoder, EndMarked
 from adapters.framing import Frame, FrameParser
 from adapters.text_place import UNREADABLE, TextPlace, read_text
 from gateway.clock import now
+from gateway.upstream.large_answers import LARGE, check_frame
 from gateway.upstream.patience import Patience
 from schemas.errors import UpstreamError, UpstreamSilent
 from schemas.event_source import EventSink, TextSink, text_sink
@@ -109,6 +110,8 @@ class EventReader:
         events: list[Event] = []
         self.partial = events
         for name, data in frames:
+            if len(data) > LARGE:
+                check_frame(data, self._upstream)
             events += self._decode(name, data)
         self.partial = ()
         return events
@@ -174,7 +177,10 @@ class EventReader:
             self._before = b""
         try:
             frames = self._parse(piece)
-            events = self._decode(*frames[0]) if len(frames) == 1 else self._decode_all(frames)
+            if len(frames) == 1 and len(frames[0][1]) <= LARGE:
+                events = self._decode(*frames[0])
+            else:
+                events = self._decode_all(frames)
         except UpstreamError:
             if self.partial:
                 self._sink(self.partial)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, cast
 
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from adapters.base import (
     TokenCounter,
 )
 from adapters.capabilities import restricted
-from adapters.framing import FRAMING
+from adapters.framing import FRAMING, MAX_FRAME
 from adapters.lost_fields import LostFields
 from adapters.unencodable import ENCODE_ERRORS, unencodable
 from gateway.clock import now
@@ -30,6 +31,7 @@ from gateway.upstream.credentials.transport import AuthorizedTransport
 from gateway.upstream.embedding_batches import join_answers, side_by_side, split_batches
 from gateway.upstream.error_body import error_body, hide_addresses, with_date
 from gateway.upstream.event_reader import EventReader
+from gateway.upstream.large_answers import LARGE, VECTOR_BYTES, decoded_apart
 from gateway.upstream.lora_scope import scope_lora_ids
 from gateway.upstream.own_limits import own_wait
 from gateway.upstream.patience import (
@@ -41,7 +43,7 @@ from gateway.upstream.patience import (
     total_of,
 )
 from gateway.upstream.sending import Sending
-from gateway.upstream.transport import Reply, Transport
+from gateway.upstream.transport import AnswerTooLarge, Reply, Transport
 from schemas.answers import Embeddings
 from schemas.errors import (
     GatewayError,
@@ -56,7 +58,7 @@ from schemas.events import Event
 from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request, TokenRequest
 
-ANSWER_BYTES = 256 * 1024 * 1024
+MOST_BYTES: Final = 64 * 1024 * 1024
 _OPEN = ClientFields()
 AFTER_END_S = 0.1
 """Seconds to wait for the end of the body after an end mark, to reuse the connection."""
@@ -84,8 +86,12 @@ class HttpUpstream:
         credentials: Credentials | None = None,
         client_fields: ClientFields = _OPEN,
         addresses: Sequence[str] = (),
+        most_bytes: int = MOST_BYTES,
     ) -> None:
-        """addresses: of the provider, longest first; errors never show them to clients."""
+        """addresses: of the provider, longest first; errors never show them to clients.
+
+        most_bytes: of a whole answer; one with vectors may have more for each input.
+        """
         self.name = name
         self.adapter = adapter
         allow, deny = client_fields.allow, client_fields.deny
@@ -104,6 +110,7 @@ class HttpUpstream:
         self._inputs = adapter if isinstance(adapter, InputsByModel) else None
         self._marked: dict[type[Decoder], bool] = {}
         self._addresses = tuple(addresses)
+        self._most_bytes = most_bytes
 
     async def generate(self, request: GenerateRequest, call: Call) -> EventSource:
         """See Upstream.generate."""
@@ -130,9 +137,12 @@ class HttpUpstream:
             if not outbound.stream or kind.startswith("application/json"):
                 if request.stream:
                     request = replace(request, stream=False)
-                decoder = self._decoder(request, reply)
-                body = await reply.body(over, ANSWER_BYTES)
-                yield [*decoder.feed("", body), *decoder.close()]
+                body = await reply.body(over, self._most_bytes, call.room)
+                decode = partial(self._events, request, reply, body)
+                if len(body) > LARGE:
+                    yield await decoded_apart(decode, body, reply, call, self.name)
+                else:
+                    yield decode()
                 return
             reader = self._reader(request, reply, started, patience, over)
             while piece := await reply.chunk(reader.by):
@@ -157,7 +167,7 @@ class HttpUpstream:
                 reader.explain(exc)
             raise
         except GatewayError as exc:
-            hide_addresses(exc, self._addresses)
+            self._explain(exc)
             raise
         finally:
             await reply.aclose()
@@ -181,14 +191,17 @@ class HttpUpstream:
         reply = await self._exchange(outbound, started, min(started + begin_s, over), call)
         try:
             await self._check(reply, over)
-            body = await reply.body(over, ANSWER_BYTES)
+            body = await reply.body(over, self._most_bytes, call.room)
+            if len(body) > LARGE:
+                whole = partial(self._plain_or_events, request, reply, body)
+                return await decoded_apart(whole, body, reply, call, self.name)
             plain = None if self._read_plain is None else self._read_plain(body)
             if plain is not None:
                 return plain
             decoder = self._decoder(request, reply)
             return [*decoder.feed("", body), *decoder.close()]
         except GatewayError as exc:
-            hide_addresses(exc, self._addresses)
+            self._explain(exc)
             raise
         finally:
             await reply.aclose()
@@ -228,12 +241,18 @@ class HttpUpstream:
             if reply.status in _NO_ROUTE:
                 raise Uncountable(f"{self.name}: does not count tokens (status {reply.status})")
             await self._check(reply, over)
-            return counter.counted(await reply.body(over, ANSWER_BYTES))
+            return counter.counted(await reply.body(over, LARGE))
         except GatewayError as exc:
-            hide_addresses(exc, self._addresses)
+            self._explain(exc)
             raise
         finally:
             await reply.aclose()
+
+    def _explain(self, error: GatewayError) -> None:
+        """Hide our addresses in an error, and name the setting that it needs."""
+        hide_addresses(error, self._addresses)
+        if isinstance(error, AnswerTooLarge):
+            error.message = error.logged = f"{error.message} (providers[].max_answer_bytes)"
 
     async def aclose(self) -> None:
         await self._transport.aclose()
@@ -250,12 +269,27 @@ class HttpUpstream:
         reply = await self._exchange(outbound, now(), head_by, call, sending)
         try:
             await self._check(reply, over)
-            return self.adapter.embeddings(request, await reply.body(over, ANSWER_BYTES))
+            most = self._most_bytes + VECTOR_BYTES * len(request.inputs)
+            body = await reply.body(over, most, call.room)
+            decode = partial(self.adapter.embeddings, request, body)
+            if len(body) > LARGE:
+                return await decoded_apart(decode, body, reply, call, self.name)
+            return decode()
         except GatewayError as exc:
-            hide_addresses(exc, self._addresses)
+            self._explain(exc)
             raise
         finally:
             await reply.aclose()
+
+    def _events(self, request: GenerateRequest, reply: Reply, body: bytes) -> list[Event]:
+        decoder = self._decoder(request, reply)
+        return [*decoder.feed("", body), *decoder.close()]
+
+    def _plain_or_events(
+        self, request: ChatRequest, reply: Reply, body: bytes
+    ) -> PlainAnswer | Sequence[Event]:
+        plain = None if self._read_plain is None else self._read_plain(body)
+        return self._events(request, reply, body) if plain is None else plain
 
     def _encode(self, request: Request, model: str) -> Outbound:
         """Encode by the adapter. Raises only InvalidRequest, whatever the client sends."""
@@ -284,7 +318,7 @@ class HttpUpstream:
     ) -> EventReader:
         decoder = self._decoder(request, reply)
         return EventReader(
-            FRAMING[self.adapter.framing](self.name),
+            FRAMING[self.adapter.framing](self.name, min(MAX_FRAME, self._most_bytes)),
             decoder,
             self._end_marked(decoder),
             self.name,

@@ -19,13 +19,14 @@ from adapters.base import Outbound
 from gateway.config.schema.config import Tls
 from gateway.eventloop.inline_task import in_task
 from gateway.fair_slots import FairSlots
+from gateway.room import Room
 from gateway.upstream.origin import origin_of
 from gateway.upstream.own_limits import closing, in_use, own_wait
 from gateway.upstream.request_validation import check
 from gateway.upstream.sending import UNWATCHED, Sending
 from gateway.upstream.socket_options import SOCKET_OPTIONS
 from gateway.upstream.tls import client_context
-from gateway.upstream.transport import Step, relay_chunks
+from gateway.upstream.transport import UNCLAIMED, AnswerTooLarge, Step, relay_chunks
 from gateway.upstream.wire.faults import unsent
 from gateway.upstream.wire.head import Limits, ReplyHeaders
 from schemas.errors import (
@@ -233,15 +234,18 @@ class HttpxReply:
         """See Reply."""
         await relay_chunks(self, step, by)
 
-    async def body(self, by: float, limit: int) -> bytes:
+    async def body(self, by: float, limit: int, room: Room | None = None) -> bytes:
         """See Reply."""
         parts: list[bytes] = []
-        size = 0
+        size = claimed = 0
         while part := await self.chunk(by):
             size += len(part)
             if size > limit:
                 problem = f"the answer is over {limit} bytes"
-                raise UpstreamBroken(problem, upstream=self._upstream)
+                raise AnswerTooLarge(problem, upstream=self._upstream)
+            if room is not None and size > UNCLAIMED:
+                room.buffer(size - claimed)
+                claimed = size
             parts.append(part)
         return b"".join(parts)
 

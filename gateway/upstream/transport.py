@@ -6,14 +6,27 @@ Times named `by` are readings of `asyncio.get_running_loop().time()`, in seconds
 """
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from adapters.base import Outbound
+from gateway.room import Room
 from gateway.upstream.sending import UNWATCHED, Sending
+from schemas.errors import UpstreamBroken
 from schemas.holdings import ANONYMOUS, LEVEL, Holder
 
 Step = Callable[[bytes], float | None]
 """Takes a piece of a body. Returns the `by` of the next piece; `None` if it wants no more now."""
+
+
+UNCLAIMED: Final = 64 * 1024
+"""Bytes of an answer that are not claimed: fewer than each request takes anyway."""
+
+
+class AnswerTooLarge(UpstreamBroken):
+    """A limit of ours: no evidence about the backend, and another attempt costs as much again."""
+
+    kind = None
+    counts = False
 
 
 class Reply(Protocol):
@@ -39,8 +52,11 @@ class Reply(Protocol):
         """
         ...
 
-    async def body(self, by: float, limit: int) -> bytes:
-        """Return the rest of the body. Raises as `chunk`, and UpstreamBroken over `limit` bytes."""
+    async def body(self, by: float, limit: int, room: Room | None = None) -> bytes:
+        """Return the rest of the body. Raises as `chunk`, and AnswerTooLarge over `limit` bytes.
+
+        room: claims memory for a body of more than UNCLAIMED bytes, as it arrives.
+        """
         ...
 
     async def aclose(self) -> None:

@@ -169,6 +169,7 @@ def _remote(
         credentials=credentials_of(provider, base_url, registry),
         client_fields=provider.client_fields,
         addresses=addresses_of(base_url),
+        most_bytes=provider.max_answer_bytes,
     )
     return adapt(
         with_image_fetching(upstream, images),

@@ -15,6 +15,7 @@ from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.remote_engines.checks import check_engines
 from gateway.config.schema.config import Engine, OAuth, Provider, Tls
 from gateway.config.schema.connection import ClientFields
+from gateway.config.schema.units import MIB
 from schemas.secret import Secret
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -53,6 +54,7 @@ REMOTE_ONLY: Mapping[str, object] = {
     "azure": None,
     "headers": {},
     "max_connections": 512,
+    "max_answer_bytes": 64 * MIB,
     "num_ctx": {},
     "tokenizer": None,
     "tls": Tls(),

@@ -241,6 +241,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     oauth:     instead of an api_key. headers: sent with every request; all of them secrets.
     aws:       keys that sign, instead of an api_key; its region is valid with both.
     google:    tokens of a Google account instead of an api_key; azure: tokens of Entra ID.
+    max_answer_bytes: of a whole answer; one with vectors may have 128 KiB more for each input.
     tokenizer: a tokenizer.json; proxy: a URL, which may contain a password.
     client_fields: what clients may pass through to it; num_ctx: Ollama's context, by model.
     pool:      headers for the endpoint picker in front of its model servers; `None`: no picker.
@@ -258,6 +259,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     headers: Mapping[str, Secret] = {}
     timeouts: Timeouts = Timeouts()
     max_connections: Count = 512
+    max_answer_bytes: Size = 64 * MIB
     tokenizer: Path | None = None
     tls: Tls = Tls()
     proxy: Secret | None = None

@@ -6,6 +6,7 @@ import msgspec
 
 from adapters.base import Outbound
 from gateway.clock import now
+from gateway.room import Room
 from gateway.upstream.credentials.base import Credentials, Headers
 from gateway.upstream.error_body import ERROR_BODY_BYTES, error_body
 from gateway.upstream.sending import UNWATCHED, Sending
@@ -100,7 +101,7 @@ class ReadReply:
         """See Reply."""
         await relay_chunks(self, step, by)
 
-    async def body(self, by: float, limit: int) -> bytes:
+    async def body(self, by: float, limit: int, room: Room | None = None) -> bytes:
         """See Reply. May be called repeatedly."""
         return self._body
 

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 
 from adapters.base import Outbound
 from gateway.config.schema.config import Tls
+from gateway.room import Room
 from gateway.upstream.origin import origin_of
 from gateway.upstream.sending import UNWATCHED, Sending
 from gateway.upstream.tls import TlsContexts
-from gateway.upstream.transport import Step
+from gateway.upstream.transport import UNCLAIMED, AnswerTooLarge, Step
 from gateway.upstream.wire.connection import HttpConnection
 from gateway.upstream.wire.deadlines import Deadlines
 from gateway.upstream.wire.dialing import Dialer, Resolve, resolve
@@ -16,7 +17,7 @@ from gateway.upstream.wire.exchange_state import ExchangeState
 from gateway.upstream.wire.faults import StaleConnection
 from gateway.upstream.wire.head import Limits, RequestHeads
 from gateway.upstream.wire.pool import Pool
-from schemas.errors import GatewayError, UpstreamBroken
+from schemas.errors import GatewayError
 from schemas.holdings import ANONYMOUS, LEVEL, Holder
 
 
@@ -45,18 +46,21 @@ class WireReply:
             raise GatewayError("the answer was read after it was closed")
         await self._connection.relay(step, by)
 
-    async def body(self, by: float, limit: int) -> bytes:
+    async def body(self, by: float, limit: int, room: Room | None = None) -> bytes:
         """See Reply."""
         connection = self._connection
         if connection is None:
             raise GatewayError("the answer was read after it was closed")
         parts: list[bytes] = []
-        size = 0
+        size = claimed = 0
         while part := await connection.read(by):
             size += len(part)
             if size > limit:
                 problem = f"the answer is over {limit} bytes"
-                raise UpstreamBroken(problem, upstream=connection.upstream)
+                raise AnswerTooLarge(problem, upstream=connection.upstream)
+            if size > UNCLAIMED and room is not None:
+                room.buffer(size - claimed)
+                claimed = size
             parts.append(part)
             if connection.state is ExchangeState.COMPLETE and not connection.buffered:
                 # The connection is free for the next exchange before this body is decoded.
