@@ -89,7 +89,10 @@ class Server:
             crashed=self.gateway.log.metrics.internal_errors.count,
         )
         self._archive = self.gateway.archive = ResponseArchive(
-            self._store, self._store.stored_responses, self._responses
+            self._store,
+            self._store.stored_responses,
+            self._responses,
+            lambda: self.gateway.runtime.config.store.min_free_bytes,
         )
         registry.register(ResponseCollector(self._archive))
         self.gateway.seals = Seals(self._responses, self._store.sealing_keys)

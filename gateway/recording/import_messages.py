@@ -79,6 +79,7 @@ class AuditProgress(Struct, frozen=True, kw_only=True):
 class ImportProgress(Struct, frozen=True, kw_only=True):
     """The figures of one importing process since its start.
 
+    fault: why the store is unavailable: see StoreUnavailable; "" if it is not known, or available.
     imported, rejected: rows. whole_s_ago: seconds since the store last had everything; `None`: not
     yet in this process. positions: the bytes of each spool file that the store has.
     """
@@ -88,6 +89,7 @@ class ImportProgress(Struct, frozen=True, kw_only=True):
     rejected: int
     whole_s_ago: float | None
     positions: Mapping[str, int]
+    fault: str = ""
     audit: AuditProgress | None = None
     export: ExportProgress | None = None
 

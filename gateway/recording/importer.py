@@ -50,6 +50,7 @@ class Importer:
         self._what = what
         self.unavailable = unavailable
         self.imported = self.rejected = 0
+        self._fault = ""
         self.tried = threading.Event()
         self._spool = spool
         self._store = store
@@ -72,6 +73,7 @@ class Importer:
             rejected=self.rejected,
             whole_s_ago=None if whole_at is None else time.monotonic() - whole_at,
             positions=dict(self._positions or self._last_positions),
+            fault=self._fault,
         )
 
     def run(self, stopping: threading.Event) -> None:
@@ -112,7 +114,7 @@ class Importer:
             return 0
         if self.unavailable:
             _log.warning("store reachable again, buffered %s imported", self._what)
-        self.unavailable = False
+        self.unavailable, self._fault = False, ""
         self._whole_at = began
         return rows
 
@@ -124,6 +126,7 @@ class Importer:
             message = "store unreachable, buffering %s in %s: %s"
             _log.error(message, self._what, self._spool.folder, why)
         self.unavailable = True
+        self._fault = why.fault if isinstance(why, StoreUnavailable) else ""
 
     def _on_shared_spool(self) -> None:
         """Forget the positions: another process also imports the spool and moves them."""

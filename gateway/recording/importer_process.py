@@ -42,9 +42,19 @@ EXIT_S = 3.0
 """Time for the process to exit after STOP_S; then it is killed."""
 
 
+_UNCHANGED = "issued API keys cannot be changed"
+_FAULTS: Mapping[str, str] = {
+    "unreachable": f"the database cannot be reached: {_UNCHANGED}",
+    "full": f"the database cannot be written, its disk is full: {_UNCHANGED}",
+    "read_only": f"the database cannot be written, it is read-only: {_UNCHANGED}",
+    "denied": f"the database cannot be written, its user lacks the permission: {_UNCHANGED}",
+}
+
+
 class ImportStatus(Struct, frozen=True, kw_only=True):
     """The figures of all importing processes since the start of the gateway, as last reported.
 
+    fault: as in `ImportProgress`.
     audit, export: `None` before the first report; audit_whole_at: as whole_at.
     whole_at: the monotonic clock when the store last had everything. positions: the bytes of each
     spool file that the store has. What a process that is killed imported after its last report is
@@ -56,6 +66,7 @@ class ImportStatus(Struct, frozen=True, kw_only=True):
     rejected: int
     whole_at: float
     positions: Mapping[str, int]
+    fault: str = ""
     audit: AuditProgress | None = None
     audit_whole_at: float = 0.0
     export: ExportProgress | None = None
@@ -80,6 +91,7 @@ class ImportStatus(Struct, frozen=True, kw_only=True):
             rejected=earlier.rejected + progress.rejected,
             whole_at=self.whole_at if whole_s_ago is None else time.monotonic() - whole_s_ago,
             positions=progress.positions or self.positions,
+            fault=progress.fault,
             audit=_sum(earlier.audit, audit),
             export=_export_sum(earlier.export, progress.export),
             audit_whole_at=self.audit_whole_at
@@ -130,6 +142,11 @@ class ImporterProcess:
         if self._process is not None and silent > SILENT_S:
             return f"the importing process hangs: no report for {silent:.0f} s"
         return ""
+
+    @property
+    def trouble(self) -> str:
+        """`problem`, or else why the store cannot be used, in words without addresses."""
+        return self.problem or _FAULTS.get(self.status.fault, "")
 
     def start(self) -> None:
         """Start the process without waiting for it; nothing happens the second time."""

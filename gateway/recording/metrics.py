@@ -11,6 +11,9 @@ from gateway.recording.importer_process import ImporterProcess
 from gateway.recording.recorder import FileRecorder
 from gateway.recording.spool import Spool
 
+UNWRITABLE = frozenset({"full", "read_only", "denied"})
+"""See StoreFault."""
+
 
 class RecorderCollector(Collector):
     """Metrics of a serving process."""
@@ -49,6 +52,11 @@ class ImporterCollector(Collector):
             "strowger_store_available",
             "1 while the database is reachable, 0 while it is not.",
             value=not status.unavailable,
+        )
+        yield GaugeMetricFamily(
+            "strowger_store_writable",
+            "0 while the database answers and cannot be written: full, read-only, no permission.",
+            value=status.fault not in UNWRITABLE,
         )
         yield GaugeMetricFamily(
             "strowger_importer_up",

@@ -69,7 +69,7 @@ class Records(Struct, frozen=True, kw_only=True, eq=False):
     ) -> "asyncio.Task[None]":
         """Start the import when `serving` returns, but after SERVING_S at the latest.
 
-        Then report each change of `ImporterProcess.problem`, until the task is cancelled.
+        Then report each change of `ImporterProcess.trouble`, until the task is cancelled.
         """
         return asyncio.create_task(self._import_after(serving, on_problem))
 
@@ -82,7 +82,7 @@ class Records(Struct, frozen=True, kw_only=True, eq=False):
         self.importer.start()
         known = ""
         while True:
-            problem = self.importer.problem
+            problem = self.importer.trouble
             if problem != known:
                 on_problem(known := problem)
             await asyncio.sleep(CHECK_S)

@@ -13,8 +13,9 @@ from gateway.config.schema.responses import ResponsesConfig
 from gateway.eventloop.inline_task import in_task
 from gateway.fair_threads import FairThreads
 from gateway.responses.group_writer import GroupWriter
+from gateway.responses.room import ResponseRoom, RoomBounds
 from gateway.store.base import Store
-from gateway.store.errors import StoreRejected, StoreUnavailable
+from gateway.store.errors import StoreFull, StoreRejected, StoreUnavailable
 from gateway.store.response_rows import (
     MOST_FOUND,
     MOST_ROWS,
@@ -35,13 +36,14 @@ from schemas.holdings import Holder
 
 _log = logging.getLogger("strowger.responses")
 
-Outcome = Literal["stored", "timeout", "unavailable", "rejected", "too_large", "overload"]
+Outcome = Literal["stored", "timeout", "unavailable", "rejected", "too_large", "full", "overload"]
 OUTCOMES: Final[tuple[Outcome, ...]] = (
     "stored",
     "timeout",
     "unavailable",
     "rejected",
     "too_large",
+    "full",
     "overload",
 )
 
@@ -72,13 +74,25 @@ class ResponseArchive:
     """
 
     def __init__(
-        self, store: Store, rows: ResponseRows, settings: Callable[[], ResponsesConfig]
+        self,
+        store: Store,
+        rows: ResponseRows,
+        settings: Callable[[], ResponsesConfig],
+        spare: Callable[[], int] = int,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """settings: returns those of the configuration in force."""
+        """settings: returns those of the configuration in force. clock: Unix seconds.
+
+        spare: returns the bytes of the disk that responses leave to others.
+        """
         self.counts: Counter[Outcome] = Counter()
         self._store = store
         self._rows = rows
         self._settings = settings
+        self._clock = clock
+        self._room = ResponseRoom(
+            rows, lambda: RoomBounds(most=settings().max_total_bytes, spare=spare())
+        )
         self._writer = GroupWriter(self._write, lambda row: rows.remove(row.key, [row.id]))
         self._readers = FairThreads(_READERS, "response-reader")
         self._deleters = FairThreads(_DELETERS, "response-deleter")
@@ -112,7 +126,7 @@ class ResponseArchive:
 
     async def _add(self, row: StoredResponse) -> tuple[Outcome, str]:
         settings = self._settings()
-        if row.bytes > settings.max_bytes_per_key:
+        if row.bytes > min(settings.max_bytes_per_key, settings.max_total_bytes):
             return "too_large", ""
         if self._writer.full:
             return "overload", "too many of them wait for the database"
@@ -131,6 +145,8 @@ class ResponseArchive:
             return ("stored" if written.result() else "too_large"), ""
         except StoreRejected as exc:
             return "rejected", str(exc)
+        except StoreFull as exc:
+            return "full", str(exc)
         except StoreUnavailable as exc:
             return "unavailable", str(exc)
 
@@ -182,15 +198,17 @@ class ResponseArchive:
 
     def sweep_once(self) -> int:
         """Delete what is too old unless another process has; return how many. Blocks."""
-        at = time.time()
+        at = self._clock()
         if not self._store.claim("stored responses", SWEEP_S, at):
             return 0
         removed = self._rows.remove_before(at - self._settings().keep_days * _DAY_S)
+        self._rows.forget_keys()
         if removed:
             _log.info("deleted %d responses that are older than responses.keep_days", removed)
         return removed
 
     def _write(self, rows: Sequence[StoredResponse]) -> Sequence[bool]:
+        self._room.make(rows)
         return self._rows.add(rows, self._settings().max_bytes_per_key)
 
     async def _found(self, holder: Holder, id: str, work: Callable[[], _T | None]) -> _T:

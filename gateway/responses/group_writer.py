@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from gateway.clock import now
-from gateway.store.errors import StoreRejected
+from gateway.store.errors import StoreFull, StoreRejected
 from gateway.store.response_rows import StoredResponse
 
 MOST_WAITING_BYTES: Final = 64 * 1024 * 1024
@@ -36,7 +36,7 @@ class GroupWriter:
     ) -> None:
         """write: blocks; returns for each row whether it was stored. remove: deletes one, blocks.
 
-        Both raise StoreUnavailable; write also StoreRejected.
+        Both raise StoreUnavailable; write also StoreRejected, and StoreFull.
         """
         self._write = write
         self._remove = remove
@@ -84,20 +84,20 @@ class GroupWriter:
 
     def _run(
         self, rows: Sequence[StoredResponse], unwanted: Sequence[StoredResponse]
-    ) -> Sequence[bool | StoreRejected]:
-        """Write a batch, in the thread; row by row if the database rejects it as a whole."""
+    ) -> Sequence[bool | StoreRejected | StoreFull]:
+        """Write a batch, in the thread; row by row if it is rejected as a whole, or too large."""
         for row in unwanted:
             self._remove(row)
         try:
             return self._write(rows)
-        except StoreRejected as exc:
+        except (StoreRejected, StoreFull) as exc:
             return [exc] if len(rows) == 1 else [self._run([row], ())[0] for row in rows]
 
     def _end(
         self,
         batch: Sequence[_Waiting],
         unwanted: Sequence[StoredResponse],
-        done: "asyncio.Future[Sequence[bool | StoreRejected]]",
+        done: "asyncio.Future[Sequence[bool | StoreRejected | StoreFull]]",
     ) -> None:
         self._began = None
         self._forget([row for row, _ in batch])
@@ -113,7 +113,7 @@ class GroupWriter:
         for (_, future), result in zip(batch, results, strict=True):
             if future.cancelled():
                 continue
-            if failure is not None or isinstance(result, StoreRejected):
+            if failure is not None or not isinstance(result, bool):
                 _fail(future, failure or result)
             else:
                 future.set_result(result)

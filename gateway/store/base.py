@@ -40,7 +40,7 @@ class Sink(Protocol):
     """
 
     def ping(self) -> None:
-        """Check that the database is reachable."""
+        """Check that the database is reachable and, every few seconds, that it can be written."""
         ...
 
     def position(self, file: str) -> int:

@@ -91,6 +91,7 @@ class Driver(Protocol):
     begin_change: as begin_write, but where rows are locked, transactions of this kind do not wait
                   for others that change other rows.
     errors: everything its connections raise. rejections: those for which a retry never helps.
+    reusable: a query for the bytes within its files that it can write again; "" if it has none.
     """
 
     text: str
@@ -99,9 +100,14 @@ class Driver(Protocol):
     begin_change: tuple[str, ...]
     errors: tuple[type[Exception], ...]
     rejections: tuple[type[Exception], ...]
+    reusable: str
 
     def connect(self) -> Connection:
         """Raises StoreUnavailable."""
+        ...
+
+    def free_bytes(self) -> int | None:
+        """Return what its disk has left; `None` if that is not known here."""
         ...
 
     def unavailable(self, error: Exception) -> Exception:
@@ -183,6 +189,18 @@ class Database:
         driver = self._driver
         with self._transaction(driver.begin_write if alone else driver.begin_change) as session:
             yield session
+
+    def room(self) -> tuple[int, int] | None:
+        """Return the free bytes of the disk, and those within the database that it writes first.
+
+        `None` for a database server. Raises StoreUnavailable.
+        """
+        free = self._driver.free_bytes()
+        if free is None:
+            return None
+        with self.reading() as session:
+            ((reusable,),) = session.rows(tuple[int], self._driver.reusable)
+        return free, reusable
 
     def prepare(self) -> None:
         """Run the preparation. Raises StoreUnavailable, and what the preparation raises."""

@@ -1,12 +1,26 @@
 """Errors of the store."""
 
+from typing import Literal
+
 from schemas.errors import Unavailable
+
+StoreFault = Literal["unreachable", "full", "read_only", "denied"]
 
 
 class StoreUnavailable(Unavailable):
-    """The database cannot be reached, or takes too long; retry later."""
+    """The database cannot be reached or written, or takes too long; retry later.
+
+    fault: which of these, as far as the database says.
+    """
 
     code = "store_unavailable"
+    fault: StoreFault = "unreachable"
+
+
+class StoreFull(StoreUnavailable):
+    """Nothing is written, because no room is left for it beside what needs its room more."""
+
+    fault: StoreFault = "full"
 
 
 class ConcurrentImport(StoreUnavailable):

@@ -86,7 +86,19 @@ class PostgresDriver:
     def unavailable(self, error: Exception) -> StoreUnavailable:
         """psycopg names host and user in its messages, never the password."""
         message = " ".join(str(error).split())
-        return StoreUnavailable(f"PostgreSQL at {self._where}: {message}")
+        failure = StoreUnavailable(f"PostgreSQL at {self._where}: {message}")
+        if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+            failure.fault = "read_only"
+        elif isinstance(error, psycopg.errors.DiskFull):
+            failure.fault = "full"
+        elif isinstance(error, psycopg.errors.InsufficientPrivilege):
+            failure.fault = "denied"
+        return failure
+
+    def free_bytes(self) -> None:
+        """Nothing is known of the server's disk."""
+
+    reusable = ""
 
 
 class _TimingOutConnection(psycopg.Connection[tuple[object, ...]]):

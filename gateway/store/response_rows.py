@@ -6,7 +6,7 @@ of one key come one after another, in PostgreSQL too, and those of different key
 """
 
 from collections import defaultdict
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -210,6 +210,41 @@ class ResponseRows:
             )
         return [StoredTurn(id=one, input=given, output=made) for one, given, made in rows]
 
+    def total(self) -> int:
+        """Return the bytes of all keys together."""
+        sql = "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM stored_response_keys"
+        with self._database.reading() as session:
+            return session.rows(tuple[int], sql)[0][0]
+
+    def room(self) -> tuple[int, int] | None:
+        """See `Database.room`."""
+        return self._database.room()
+
+    def free_up(self, needed: int, spared: Collection[str]) -> int:
+        """Delete conversations of the key that has the most, and return how many bytes they had.
+
+        Those that were continued least recently, until that is `needed`, or the key has no others.
+        spared: conversations that stay, by their first response.
+        """
+        freed = 0
+        with self._database.writing(alone=False) as session:
+            sql = "SELECT key_name FROM stored_response_keys ORDER BY bytes DESC, key_name LIMIT 1"
+            for (key,) in session.rows(tuple[str], sql):
+                _charge(session, key, 0)
+                freed = _remove_oldest(session, key, "", needed, spared)
+                _charge(session, key, -freed)
+        return freed
+
+    def forget_keys(self) -> None:
+        """Delete the sums of keys that have no responses: tokens can name any number of callers."""
+        with self._database.reading() as session:
+            sql = "SELECT key_name FROM stored_response_keys WHERE bytes = 0 LIMIT ?"
+            empty = session.rows(tuple[str], sql, _BATCH_ROWS)
+        for (key,) in empty:  # one at a time, because others lock several keys in order
+            with self._database.writing(alone=False) as session:
+                sql = "DELETE FROM stored_response_keys WHERE key_name = ? AND bytes = 0"
+                session.run(sql, key)
+
     def remove(self, key: str, ids: Sequence[str]) -> int:
         """Delete those responses that the key has; return how many."""
         with self._database.writing(alone=False) as session:
@@ -292,19 +327,31 @@ def _make_room(session: Session, row: StoredResponse, needed: int, wanted: int) 
     )
     if session.rows(tuple[int], sql, row.key, row.root)[0][0] < needed:
         return
-    freed = 0
-    while freed < max(needed, wanted):
-        oldest = session.rows(tuple[str, int], _OLDEST, row.key, row.root, _PAGE)
-        for root, size in oldest:
-            if freed >= max(needed, wanted):
-                break
-            session.run(
-                "DELETE FROM stored_responses WHERE key_name = ? AND root = ?", row.key, root
-            )
-            freed += size
-        if len(oldest) < _PAGE:
-            break
+    freed = _remove_oldest(session, row.key, row.root, max(needed, wanted), ())
     _charge(session, row.key, -freed)
+
+
+def _remove_oldest(
+    session: Session, key: str, own: str, wanted: int, spared: Collection[str]
+) -> int:
+    """Delete the key's oldest conversations until `wanted` bytes are free; return how many are.
+
+    own, spared: conversations that stay, by their first response.
+    """
+    freed = passed = 0
+    while freed < wanted:
+        oldest = session.rows(tuple[str, int], _OLDEST, key, own, _PAGE + passed)
+        for root, size in oldest[passed:]:
+            if freed >= wanted:
+                return freed
+            if root in spared:
+                passed += 1
+                continue
+            session.run("DELETE FROM stored_responses WHERE key_name = ? AND root = ?", key, root)
+            freed += size
+        if len(oldest) < _PAGE + passed:
+            return freed
+    return freed
 
 
 def _remove(session: Session, key: str, ids: Sequence[str]) -> int:

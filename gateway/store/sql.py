@@ -41,6 +41,9 @@ from gateway.store.spend_rows import SpendRows
 from gateway.store.unit_pages import UnitTotal, pages
 from gateway.store.usage_rows import Usage, usage
 
+WRITE_PROBE_S = 10.0
+"""Interval at which an idle database is written, to find out that it cannot be."""
+
 _shares = msgspec.json.Decoder(dict[str, float])
 
 
@@ -65,6 +68,7 @@ class SqlStore:
         self.sealing_keys = SealingKeyRows(self._database)
         self.audit = AuditRows(self._database)
         self.payloads = PayloadRows(self._database)
+        self._write_due = 0.0
 
     def prepare(self) -> None:
         """Create or migrate the tables. Raises StoreUnavailable, InvalidConfig."""
@@ -248,6 +252,13 @@ class SqlStore:
         """See Sink.ping."""
         with self._database.reading() as session:
             session.rows(tuple[int], "SELECT 1")
+        at = time.monotonic()
+        if at < self._write_due:
+            return
+        with self._database.writing(alone=False) as session:
+            sql = "INSERT INTO turns (name, at) VALUES ('write probe', ?) ON CONFLICT (name)"
+            session.run(f"{sql} DO UPDATE SET at = excluded.at", time.time())
+        self._write_due = at + WRITE_PROBE_S
 
     def position(self, file: str) -> int:
         with self._database.reading() as session:

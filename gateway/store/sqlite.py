@@ -4,17 +4,26 @@ import logging
 import os
 import sqlite3
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 
 from gateway.store.database import Insert, Value
-from gateway.store.errors import StoreUnavailable
+from gateway.store.errors import StoreFault, StoreUnavailable
 
 _BUSY_S = 10.0
 _CACHE_KIB = 512
 """Page cache of each of up to twelve connections, KiB; SQLite's default of 2,000 is not faster."""
 
+
+_PRIMARY = 0xFF
+_FAULTS: Mapping[int, StoreFault] = {
+    sqlite3.SQLITE_FULL: "full",
+    sqlite3.SQLITE_READONLY: "read_only",
+    sqlite3.SQLITE_PERM: "denied",
+    sqlite3.SQLITE_AUTH: "denied",
+}
+"""By the lower byte of https://www.sqlite.org/rescode.html"""
 
 _NO_FILE = ":memory:"
 _OTHERS = 0o077
@@ -92,7 +101,21 @@ class SqliteDriver:
                 _log.warning(message, file, exc)
 
     def unavailable(self, error: Exception) -> StoreUnavailable:
-        return StoreUnavailable(f"{self._path}: {error}")
+        failure = StoreUnavailable(f"{self._path}: {error}")
+        if isinstance(error, sqlite3.Error):
+            code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY  # not set by the module itself
+            failure.fault = _FAULTS.get(code, failure.fault)
+        return failure
+
+    def free_bytes(self) -> int | None:
+        """Return what the disk has left for this user."""
+        try:
+            found = os.statvfs(self._path.parent)
+        except OSError:
+            return None
+        return found.f_bavail * found.f_frsize
+
+    reusable = "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size"
 
 
 class SqliteConnection:

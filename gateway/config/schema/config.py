@@ -146,9 +146,9 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     usage: required: reject requests that cannot be recorded.
     spool: the folder in which records wait for the store; `None`: next to the SQLite file, or to
            config.yaml. max_spool_bytes: its maximum size.
+    min_free_bytes: of the disk of a SQLite file: what stored responses leave to keys and records.
     keep_days: of requests; experiment results computed from them are kept.
-    keep_usage_days: of the sums of usage by payer, which `strowger usage` reads.
-    keep_payload_days: of payloads that `logging.payloads` stores.
+    keep_usage_days: of the sums by payer for `strowger usage`. keep_payload_days: of payloads.
     export: where requests and attempts are copied to; `None`: nowhere.
     """
 
@@ -157,6 +157,7 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     usage: Literal["best_effort", "required"] = "best_effort"
     spool: Path | None = None
     max_spool_bytes: Annotated[int, Meta(ge=MIB, extra={"size": True})] = 1024 * MIB
+    min_free_bytes: Annotated[int, Meta(ge=0, extra={"size": True})] = 256 * MIB
     keep_days: Count = 90
     keep_usage_days: Count = 400
     keep_payload_days: Count = 7

@@ -72,7 +72,12 @@ async def archived(
 
     def equip(state: Gateway) -> None:
         rows = rows_in(store.database)
-        state.archive = ResponseArchive(store, rows, lambda: state.runtime.config.responses)
+        state.archive = ResponseArchive(
+            store,
+            rows,
+            lambda: state.runtime.config.responses,
+            lambda: state.runtime.config.store.min_free_bytes,
+        )
         archives.append(state.archive)
 
     async with AsyncExitStack() as stack:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.store import response_rows
-from tests.gateway.responses.archives import Archived, archived, ask
+from tests.gateway.responses.archives import ON, Archived, archived, ask
 
 pytestmark = pytest.mark.anyio
 
@@ -127,3 +127,70 @@ async def test_references_count_each_time(tmp_path: Path) -> None:
         await ask(up.ann, input=[item] * 4)
         with pytest.raises(openai.BadRequestError, match=r"server\.max_body_bytes"):
             await ask(up.ann, input=[item] * 5)
+
+
+TOTAL = "responses: {store: on, timeout_s: 60, max_total_bytes: 1MiB}"
+
+
+async def test_all_keys_together_have_a_bound_and_the_key_with_the_most_makes_room(
+    tmp_path: Path,
+) -> None:
+    async with archived(tmp_path, TOTAL) as up:
+        small = await ask(up.ben, input=LONG)
+        many = [await ask(up.ann, input=LONG) for _ in range(6)]
+        late = await ask(up.ben, input=LONG)
+
+        assert await kept(up, up.ben, small.id, late.id) == [True, True]
+        assert await kept(up, up.ann, *[one.id for one in many]) == [False] * 3 + [True] * 3
+        assert up.store.stored_responses.total() <= 1 << 20
+        assert up.archive.counts["stored"] == 8
+
+
+async def test_a_response_for_which_all_keys_have_no_room_is_not_stored_and_named(
+    tmp_path: Path,
+) -> None:
+    async with archived(tmp_path, TOTAL) as up:
+        first = await ask(up.ann, input=LONG)
+        answer = await up.ben.responses.with_raw_response.create(
+            model="chat", input="x" * 1_100_000
+        )
+
+        assert answer.headers["x-gateway-dropped-params"] == "store"
+        assert await kept(up, up.ann, first.id) == [True]
+
+
+async def test_responses_leave_the_rest_of_the_disk_to_keys_and_records(tmp_path: Path) -> None:
+    """They only replace others then, in the pages of the database that become free."""
+    async with archived(tmp_path) as up:
+        before = [await ask(up.ann, input=LONG) for _ in range(5)]
+    async with archived(tmp_path, f"{ON}\nstore: {{min_free_bytes: {1 << 60}}}") as up:
+        size = (tmp_path / "store.db").stat().st_size
+        after = [await ask(up.ben, input=LONG[:50_000]) for _ in range(3)]
+        grown = (tmp_path / "store.db").stat().st_size - size
+
+        assert await kept(up, up.ben, *[one.id for one in after]) == [True] * 3
+        assert await kept(up, up.ann, before[0].id, before[-1].id) == [False, True]
+        assert up.store.claim("anything else", 1.0, 1.0)
+        assert grown <= 65_536, "the page of what else was written, at most"
+
+
+async def test_a_disk_without_room_costs_responses_their_place_in_the_store_and_says_so(
+    tmp_path: Path,
+) -> None:
+    async with archived(tmp_path, f"{ON}\nstore: {{min_free_bytes: {1 << 60}}}") as up:
+        answer = await up.ann.responses.with_raw_response.create(model="chat", input="hi")
+
+        assert answer.headers["x-gateway-dropped-params"] == "store"
+        assert (answer.parse().status, up.archive.counts["full"]) == ("completed", 1)
+
+
+async def test_callers_whose_responses_are_gone_leave_nothing(tmp_path: Path) -> None:
+    async with archived(tmp_path) as up:
+        first = await ask(up.ann)
+        await ask(up.ben)
+        await up.ann.responses.delete(first.id)
+        up.archive.sweep_once()
+
+        with up.store.database.reading() as session:
+            rows = session.rows(tuple[str], "SELECT key_name FROM stored_response_keys")
+        assert rows == [("ben",)]
