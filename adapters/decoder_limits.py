@@ -23,4 +23,6 @@ NOTES: Final = 16_384
 def check_room(kept: Sized, most: int, what: str, upstream: str) -> None:
     """Check for room for one more. Raises UpstreamBroken if `kept` already has `most` `what`."""
     if len(kept) >= most:
-        raise UpstreamBroken(f"the answer has over {most} {what}", upstream=upstream)
+        error = UpstreamBroken(f"the answer has over {most} {what}", upstream=upstream)
+        error.counts = False
+        raise error

@@ -31,7 +31,7 @@ from local_engine.protocol.frames import (
     frame,
     raised,
 )
-from schemas.errors import UpstreamLost
+from schemas.errors import BodyTooLarge, GatewayError, UpstreamBusy, UpstreamLost
 from schemas.requests import EmbeddingsRequest, GenerateRequest
 
 ENGINE_LOST = "the connection to the engine is lost"
@@ -149,7 +149,7 @@ class EngineLink(asyncio.Protocol):
                     embedding.put(message)
             case Failed(id=id):
                 if (failing := self._pending.get(id) or self._embedding.get(id)) is not None:
-                    failing.fail(raised(message, self._upstream))
+                    failing.fail(self._failure(message))
             case StatsReply():
                 if self._stats_waiters and not (reply := self._stats_waiters.pop(0)).done():
                     reply.set_result(message)
@@ -167,6 +167,13 @@ class EngineLink(asyncio.Protocol):
                 self._refuse(f"the engine refused the connection: {why}")
             case Leaving():
                 self.alive = False
+
+    def _failure(self, message: Failed) -> GatewayError:
+        """Return the error. A full queue of the engine is the work of its keys, not its fault."""
+        error = raised(message, self._upstream)
+        if isinstance(error, UpstreamBusy):
+            error.counts = False
+        return error
 
     def _refuse(self, why: str) -> None:
         self.fault = why
@@ -188,7 +195,16 @@ class EngineLink(asyncio.Protocol):
     def _send(self, pending: PendingAnswer[Part], message: Submit | Embed) -> None:
         """Send, or fail: the engine may close between its first frame and a waiting request."""
         if self.alive:
-            self._write(message)
+            data = frame(message)
+            if len(data) > self.hello.max_request:
+                pending.fail(
+                    BodyTooLarge(
+                        f"the request has {len(data)} bytes for the engine, more than its limit of "
+                        f"{self.hello.max_request} (strowger engine --max-request-bytes)"
+                    )
+                )
+            elif self._transport is not None:
+                self._turn.write(self._transport, data)
         else:
             lost = UpstreamLost(ENGINE_LOST, upstream=self._upstream)
             lost.unread = True

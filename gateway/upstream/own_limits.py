@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from gateway.clock import now
 from gateway.upstream.sending import Sending
-from schemas.errors import Unavailable
+from schemas.errors import Unavailable, UpstreamFailed
 
 
 class ConnectionsInUse(Unavailable):
@@ -44,6 +44,14 @@ def in_use(upstream: str, *, at_bound: bool) -> ConnectionsInUse:
 def closing(upstream: str) -> Unavailable:
     """Return the error of a request that comes while a provider's connections are being closed."""
     return Unavailable(f"{upstream}: its connections are being closed", retry_after=1)
+
+
+def untranslatable(problem: str, upstream: str) -> UpstreamFailed:
+    """Return the error of an answer that our tokenizer cannot express: what a request says may
+    cause it, so that no circuit breaker counts it."""
+    error = UpstreamFailed(problem, upstream=upstream)
+    error.counts = False
+    return error
 
 
 @contextmanager

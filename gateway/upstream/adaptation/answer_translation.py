@@ -6,7 +6,7 @@ import msgspec
 
 from gateway.upstream.adaptation.stream_tokenizer import StreamTokenizer
 from gateway.upstream.adaptation.tokenizer import TextTokenizer
-from schemas.errors import UpstreamFailed
+from gateway.upstream.own_limits import untranslatable
 from schemas.events import Event, Finished, TextDelta, TokenLogprob, Tokens, Usage
 
 
@@ -135,9 +135,9 @@ class _Written:
         """Add its id, and the ids of its alternatives as far as they are known."""
         id = one.id if one.id >= 0 else self._tokenizer.id_of(one.token, one.bytes)
         if id is None:
-            raise UpstreamFailed(
+            raise untranslatable(
                 f"log probabilities contain token {one.token!r}, which is not in the tokenizer",
-                upstream=self._upstream,
+                self._upstream,
             )
         top = tuple(self._guessed(other) for other in one.top)
         return msgspec.structs.replace(one, id=id, top=top)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec import Struct
 
+from gateway.upstream.own_limits import untranslatable
 from local_engine.text.stop_strings import StopStrings
-from schemas.errors import UpstreamFailed
 from schemas.events import Event, Finished, TextDelta, TokenLogprob, Tokens
 
 
@@ -138,10 +138,10 @@ class StopDetector:
         size = len(event.ids)
         alone, last = size == 1, match.place == size - 1
         if event.text and not (alone or (last and not match.silent)):
-            raise UpstreamFailed(
+            raise untranslatable(
                 f"token {event.ids[match.place]}, which ends the answer, came together with others"
                 " whose text cannot be separated from it; configure the provider's tokenizer",
-                upstream=self._upstream,
+                self._upstream,
             )
         kept = match.place + 1
         aligned = len(event.logprobs) == size

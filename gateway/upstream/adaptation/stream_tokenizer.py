@@ -11,8 +11,8 @@ import unicodedata
 from collections.abc import Sequence
 
 from gateway.upstream.adaptation.tokenizer import NotTokenizable, TextTokenizer
+from gateway.upstream.own_limits import untranslatable
 from local_engine.text.detokenizer import Detokenizer
-from schemas.errors import UpstreamFailed
 
 LONGEST = 32
 """Maximum characters of a part without a word start, as in Chinese; also of what is held back."""
@@ -87,9 +87,8 @@ class StreamTokenizer:
         try:
             return self._tokenizer.spell(part)
         except NotTokenizable as exc:
-            raise UpstreamFailed(
-                f"the tokenizer has no tokens for {part!r}, a part of the answer",
-                upstream=self._upstream,
+            raise untranslatable(
+                f"the tokenizer has no tokens for {part!r}, a part of the answer", self._upstream
             ) from exc
 
     def _spelt(self, part: str) -> list[Piece]:
