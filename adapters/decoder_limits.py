@@ -21,7 +21,10 @@ NOTES: Final = 16_384
 
 
 def check_room(kept: Sized, most: int, what: str, upstream: str) -> None:
-    """Check for room for one more. Raises UpstreamBroken if `kept` already has `most` `what`."""
+    """Check for room for one more. Raises UpstreamBroken if `kept` already has `most` `what`.
+
+    A request may have caused that, so that no circuit breaker counts it.
+    """
     if len(kept) >= most:
         error = UpstreamBroken(f"the answer has over {most} {what}", upstream=upstream)
         error.counts = False
