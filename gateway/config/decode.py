@@ -63,8 +63,18 @@ class Decoder:
                 default = _fallback(field, kind)
                 at = (*path, field.name)
                 values[field.name] = self._value(given[field.name], kind, at, default)
+        for field in _path_defaults(cls):
+            if field.name not in values:
+                values[field.name] = self._placed(field, (*path, field.name))
         build: Callable[..., S] = cls
         return build(**values)
+
+    def _placed(self, field: FieldInfo, path: Path) -> object:
+        """Return the default of a field that is a path, or that contains one."""
+        kind = kind_of(field.type)
+        if kind.struct is not None:
+            return self.struct({}, kind.struct, path)
+        return str(self._folder / str(field.default))
 
     def _value(self, tree: Tree, kind: Kind, path: Path, default: object) -> object:
         if tree is None and kind.nullable:
@@ -222,6 +232,24 @@ def _fields(cls: type[Struct]) -> Mapping[str, FieldInfo]:
         else:
             fields[field.name] = field
     return fields
+
+
+@cache
+def _path_defaults(cls: type[Struct]) -> tuple[FieldInfo, ...]:
+    """The fields whose default is a path, or contains one; both start where given paths do."""
+    found: list[FieldInfo] = []
+    for field in _own(cls):
+        kind = kind_of(field.type)
+        default = None if field.required else _fallback(field, kind)
+        inner = kind.struct
+        if (isinstance(default, str) and default and "path" in kind.extra) or (
+            inner is not None
+            and isinstance(default, inner)
+            and "flatten" not in kind.extra
+            and _path_defaults(inner)
+        ):
+            found.append(field)
+    return tuple(found)
 
 
 def _ends(fields: Mapping[str, FieldInfo]) -> tuple[str, ...]:

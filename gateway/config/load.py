@@ -63,8 +63,8 @@ def read_config(
     adapters: the names that `adapter:` may have; `None`: the installed ones.
     warn:     as for `load_config`.
     """
-    problems = Problems(source)
     start = folder or Path()
+    problems = Problems(source, start)
     tree = parse(text, problems)
     if tree is None:
         if not problems.under(()):

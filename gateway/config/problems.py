@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable
+from pathlib import Path as FilePath
 
 from msgspec import Struct
 
@@ -39,8 +40,10 @@ class Problem(Struct, frozen=True):
 class Problems:
     """The faults and warnings found so far, and the secrets that no message may show."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, folder: FilePath | None = None) -> None:
+        """folder: where relative paths start; `None`: the working directory."""
         self.source = source
+        self.folder = folder or FilePath()
         self._found: list[Problem] = []
         self._ineffective: list[Problem] = []
         self._secrets: set[str] = set()

@@ -1,8 +1,9 @@
 """Validate the addresses in `store`, and resolve the paths of the store and its spool."""
 
+import re
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -17,7 +18,12 @@ POSTGRES = ("postgresql://", "postgres://")
 SPOOL = "strowger-spool"
 S3 = "s3://"
 _MEMORY = ":memory:"
-_TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+_FILES = re.compile(
+    r"(?<=[?&])(ssl_ca_certs|ssl_certfile|ssl_keyfile|sslrootcert|sslcert|sslkey|sslcrl|passfile)"
+    r"=([^&#]*)"
+)
+"""Options of redis-py's and libpq's addresses that name a file. The authority `system` is none.
+https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS"""
 
 
 def check_store(store: StoreConfig, problems: Problems) -> None:
@@ -40,7 +46,7 @@ def check_store(store: StoreConfig, problems: Problems) -> None:
         except ValueError as exc:
             problems.add(path, str(exc))
         else:
-            _check_tls_files(store.redis_url, problems)
+            _check_files(store.redis_url, problems)
 
 
 def _check_export(export: RecordExport, problems: Problems) -> None:
@@ -52,20 +58,34 @@ def _check_export(export: RecordExport, problems: Problems) -> None:
         problems.add(("store", "export"), "needs pyarrow; pip install 'strowger-gateway[parquet]'")
 
 
-def _check_tls_files(url: Secret, problems: Problems) -> None:
-    """Record each missing file; relative paths start at the working directory, as for redis-py."""
-    for name, value in parse_qsl(urlsplit(url.reveal()).query):
-        if name in _TLS_FILES and not Path(value).exists():
-            problems.add(("store", "redis_url"), f"{name}: no such file: ", Found(value))
+def _check_files(url: Secret, problems: Problems) -> None:
+    """Record each missing file that the address of Redis names."""
+    for name, value in _FILES.findall(url.reveal()):
+        file = unquote(value)
+        if file != "system" and not (problems.folder / file).exists():
+            problems.add(("store", "redis_url"), f"{name}: no such file: ", Found(file))
+
+
+def _with_files_placed(url: Secret, folder: Path) -> Secret:
+    """Return an address whose files start at the folder of the configuration."""
+
+    def placed(found: re.Match[str]) -> str:
+        file = unquote(found[2])
+        return found[0] if file == "system" else f"{found[1]}={quote(str(folder / file))}"
+
+    return Secret(_FILES.sub(placed, url.reveal()))
 
 
 def with_store_placed(config: Config, folder: Path) -> Config:
-    """Return the configuration with the paths of SQLite, spool and export resolved at `folder`."""
+    """Return the configuration with all paths in `store` resolved at `folder`."""
     store = config.store
     address, neighbour = store.url.reveal(), folder
     if address.startswith(SQLITE):
         file = folder / address.removeprefix(SQLITE)
         address, neighbour = f"{SQLITE}{file}", file.parent
+    else:
+        address = _with_files_placed(store.url, folder).reveal()
+    redis = store.redis_url
     export = store.export
     if export is not None and "://" not in export.to.reveal():
         target = Secret(str(folder / export.to.reveal()))
@@ -73,6 +93,7 @@ def with_store_placed(config: Config, folder: Path) -> Config:
     placed = msgspec.structs.replace(
         store,
         url=Secret(address),
+        redis_url=None if redis is None else _with_files_placed(redis, folder),
         spool=store.spool or str(neighbour / SPOOL),
         export=export,
     )

@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from gateway.config.schema.units import Path
+
 
 class RedactRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One of field and pattern.
@@ -30,7 +32,7 @@ class Payloads(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     redact: tuple[RedactRule, ...] = ()
     max_bytes: Annotated[int, Meta(ge=256, le=1_048_576)] = 16_384
     to: Literal["file", "store", "otlp"] = "file"
-    dir: str = "payloads"
+    dir: Path = "payloads"
     max_file_bytes: Annotated[int, Meta(ge=65_536)] = 104_857_600
     files: Annotated[int, Meta(ge=1, le=1000)] = 5
     max_day_bytes: Annotated[int, Meta(ge=65_536)] = 1_073_741_824
