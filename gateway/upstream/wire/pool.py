@@ -22,7 +22,7 @@ class Pool:
     surplus ones age and expire. Waiters are served in the turns of `schemas.fair_share`.
     """
 
-    __slots__ = ("_closed", "_deadlines", "_dial", "_idle", "_idle_s", "_slots",
+    __slots__ = ("_closed", "_deadlines", "_dial", "_dialling", "_idle", "_idle_s", "_slots",
                  "_timed", "_upstream", "by")  # fmt: skip
 
     def __init__(
@@ -40,6 +40,7 @@ class Pool:
         self._idle_s = idle_s
         self._idle: dict[HttpConnection, None] = {}
         self._slots: PoolSlots[HttpConnection, _Ticket] = PoolSlots(maximum)
+        self._dialling: dict[asyncio.Future[HttpConnection], Holder] = {}  # the oldest first
         self._closed = False
         self.by = 0.0
         self._timed = False
@@ -94,7 +95,13 @@ class Pool:
     async def replace(self, connection: HttpConnection, by: float) -> HttpConnection:
         """Open a fresh connection for the slot of one that is lost; free the slot if that fails."""
         self._slots.disconnect(connection)
-        return await self._dialled(by, connection.holder)
+        try:
+            await in_task()
+            fresh = await self._dial(by)
+        except BaseException:
+            self._abandon(connection.holder)
+            raise
+        return self._connected(fresh, connection.holder)
 
     def keep(self, connection: HttpConnection) -> None:
         """See ConnectionOwner."""
@@ -102,16 +109,22 @@ class Pool:
             connection.abort()
             self.free(connection)
             return
-        connection.idle = True
-        connection.by = connection.clock() + self._idle_s
-        self._idle[connection] = None
-        if not self._timed:
-            self._watch(connection.by)
-        slots = self._slots
+        slots, holder = self._slots, connection.holder
+        if self._dialling:
+            granted = next(iter(self._dialling))
+            connection.holder = self._dialling.pop(granted)
+            slots.connect(connection)
+            granted.set_result(connection)
+        else:
+            connection.idle = True
+            connection.by = connection.clock() + self._idle_s
+            self._idle[connection] = None
+            if not self._timed:
+                self._watch(connection.by)
         if slots.calm:
             slots.room += 1
         else:
-            slots.give_back(connection.holder)
+            slots.give_back(holder)
             self._serve()
 
     def free(self, connection: HttpConnection) -> None:
@@ -169,17 +182,40 @@ class Pool:
         return in_use(self._upstream, at_bound=self._slots.at_bound(holder))
 
     async def _dialled(self, by: float, holder: Holder) -> HttpConnection:
-        """Open a connection for a slot that has none; free the slot if that fails."""
+        """Open a connection for a slot that has none, unless one becomes idle before.
+
+        Free the slot if that fails.
+        """
+        granted: asyncio.Future[HttpConnection] = asyncio.get_running_loop().create_future()
+        dial: asyncio.Future[HttpConnection] | None = None
+        self._dialling[granted] = holder
         try:
             await in_task()
-            connection = await self._dial(by)
+            dial = asyncio.ensure_future(self._dial(by))
+            await asyncio.wait((dial, granted), return_when=asyncio.FIRST_COMPLETED)
+            connection = granted.result() if granted.done() else dial.result()
         except BaseException:
-            self._slots.abandon(holder)
-            self._serve()
+            if granted.done():
+                self._give_back(granted.result(), holder)
+            else:
+                self._abandon(holder)
+            _stop(dial)
             raise
+        finally:
+            self._dialling.pop(granted, None)
+        if granted.done():
+            _stop(dial)
+            return connection if connection.usable else await self.replace(connection, by)
+        return self._connected(connection, holder)
+
+    def _connected(self, connection: HttpConnection, holder: Holder) -> HttpConnection:
         connection.holder = holder
         self._slots.connect(connection)
         return connection
+
+    def _abandon(self, holder: Holder) -> None:
+        self._slots.abandon(holder)
+        self._serve()
 
     def _idle_for(self, holder: Holder) -> HttpConnection | None:
         """Return an idle connection for a slot that was taken; `None` if it has to be dialled."""
@@ -230,8 +266,7 @@ class Pool:
 
     def _give_back(self, connection: HttpConnection | None, holder: Holder) -> None:
         if connection is None:
-            self._slots.abandon(holder)
-            self._serve()
+            self._abandon(holder)
         elif connection.usable:
             self.keep(connection)
         else:
@@ -239,6 +274,18 @@ class Pool:
 
     def _refusal(self) -> GatewayError:
         return closing(self._upstream)
+
+
+def _stop(dial: asyncio.Future[HttpConnection] | None) -> None:
+    """End a dial whose connection is not needed any more."""
+    if dial is not None:
+        dial.cancel()
+        dial.add_done_callback(_close)
+
+
+def _close(dial: asyncio.Future[HttpConnection]) -> None:
+    if not dial.cancelled() and dial.exception() is None:
+        dial.result().abort()
 
 
 class _Ticket:
