@@ -19,7 +19,8 @@ from transformers.utils import logging as transformers_logging
 
 from local_engine.execution.watchdog import LONGEST_TICK_S, Watchdog
 from local_engine.listening.draining import drained
-from local_engine.listening.tcp_listener import TcpListener
+from local_engine.listening.frame_intake import FrameIntake
+from local_engine.listening.tcp_listener import Listening, TcpListener, warnings_of
 from local_engine.loading.load_faults import cause
 from local_engine.server.connection import Connection
 from local_engine.server.model_host import Hosting, host
@@ -91,11 +92,7 @@ async def _serve(service: Service, start: Start) -> int:
     stop_requested = asyncio.Event()
     accepting: asyncio.Task[None] | None = None
     server: asyncio.Server | None = None
-    tcp = (
-        None
-        if start.listening is None
-        else TcpListener(start.listening, lambda: Connection(service), report)
-    )
+    tcp = None if start.listening is None else _tcp_listener(start.listening, service)
     start.stop_signals.then(lambda: loop.call_soon_threadsafe(stop_requested.set))
     service.start()
     if tcp is not None:
@@ -123,6 +120,17 @@ async def _serve(service: Service, start: Start) -> int:
     await service.stop()
     broken.cancel()
     return 0
+
+
+def _tcp_listener(listening: Listening, service: Service) -> TcpListener:
+    """Raises InvalidConfig."""
+    intake = FrameIntake(listening.max_request)
+    listener = TcpListener(
+        listening, lambda: Connection(service, intake=intake, report=report), report
+    )
+    for line in warnings_of(listening):
+        report(f"warning: {line}")
+    return listener
 
 
 def _listener(path: Path) -> socket.socket:

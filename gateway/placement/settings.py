@@ -8,9 +8,15 @@ from msgspec import Meta, Struct
 from gateway.config.schema.config import Engine
 from gateway.config.schema.engines import EngineTls
 from gateway.config.schema.units import Count, Name, Path, Port, Seconds, SecondsOrZero
+from local_engine.listening.frame_intake import LEAST_REQUEST_BYTES, MAX_REQUEST_BYTES
+from local_engine.protocol.frames import MAX_FRAME_BYTES
 
 PoolName = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="letters, digits, - and _")
+]
+
+RequestBytes = Annotated[
+    int, Meta(ge=LEAST_REQUEST_BYTES, le=MAX_FRAME_BYTES, extra={"size": True})
 ]
 
 Strategy = Literal["SPREAD", "STRICT_SPREAD", "PACK"]
@@ -36,7 +42,8 @@ class Listen(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     cert, key, ca:   mutual TLS. allow: names of certificates that may connect; (): any.
     ports:           first and last port; `None`: a free one.
-    max_connections: at a time. drain_s: for answers to finish when the engine ends.
+    max_connections: at a time. max_request_bytes: of a request. drain_s: for answers to finish
+                     when the engine ends.
     """
 
     cert: Name
@@ -45,6 +52,7 @@ class Listen(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     allow: tuple[Name, ...] = ()
     ports: tuple[Port, ...] | None = None
     max_connections: Count = 256
+    max_request_bytes: RequestBytes = MAX_REQUEST_BYTES
     drain_s: SecondsOrZero = 30.0
 
 

@@ -3,8 +3,10 @@
 import argparse
 from collections.abc import Mapping
 
+from local_engine.listening.frame_intake import LEAST_REQUEST_BYTES, MAX_REQUEST_BYTES
 from local_engine.listening.tcp_listener import Listening, check_listening
 from local_engine.protocol.address import TcpAddress, parse_address
+from local_engine.protocol.frames import MAX_FRAME_BYTES
 from local_engine.protocol.mutual_tls import TlsPaths
 from schemas.errors import InvalidConfig
 
@@ -18,6 +20,7 @@ def add_listening(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--tls-{name}", default="")
     parser.add_argument("--tls-allow", action="append", default=[])
     parser.add_argument("--max-connections", type=int, default=256)
+    parser.add_argument("--max-request-bytes", type=_bytes, default=MAX_REQUEST_BYTES)
     parser.add_argument("--drain-s", type=float, default=DRAIN_S)
 
 
@@ -29,6 +32,7 @@ def listening_of(options: argparse.Namespace) -> Listening:
         tls=tls_paths(given),
         allow=tuple(options.tls_allow),
         connections=options.max_connections,
+        max_request=options.max_request_bytes,
     )
     check_listening(listening)
     return listening
@@ -45,6 +49,15 @@ def tls_paths(given: Mapping[str, str]) -> TlsPaths | None:
     if len(missing) < len(given):
         raise InvalidConfig((f"{' and '.join(missing)} missing: mutual TLS needs all three",))
     return None
+
+
+def _bytes(text: str) -> int:
+    found = int(text)
+    if not LEAST_REQUEST_BYTES <= found <= MAX_FRAME_BYTES:
+        raise argparse.ArgumentTypeError(
+            f"{found} must be at least {LEAST_REQUEST_BYTES} and at most {MAX_FRAME_BYTES}"
+        )
+    return found
 
 
 def _address(text: str) -> TcpAddress:

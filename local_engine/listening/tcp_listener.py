@@ -12,10 +12,12 @@ from typing import Protocol, cast
 from msgspec import Struct
 
 from local_engine.listening.alerting import AlertingContext, accept_tls
+from local_engine.listening.frame_intake import MAX_REQUEST_BYTES
 from local_engine.protocol.address import TcpAddress
 from local_engine.protocol.frames import ConnectionRefusal, frame
 from local_engine.protocol.mutual_tls import MutualTls, TlsPaths, peer_names
 from schemas.errors import InvalidConfig
+from schemas.holdings import Holder, Holdings
 
 HANDSHAKE_S = 10.0
 """Seconds for a TLS handshake."""
@@ -36,13 +38,15 @@ class Listening(Struct, frozen=True, kw_only=True):
     """Where an engine listens for gateways of other machines, and which it admits.
 
     tls: `None` only for a loopback address. allow: names of client certificates, any of which
-    suffices; () admits every certificate of the authority. connections: most at a time.
+    suffices; () admits every certificate of the authority. connections: most at a time, of which
+    one address leaves an eighth to others. max_request: bytes of a request.
     """
 
     address: TcpAddress
     tls: TlsPaths | None = None
     allow: tuple[str, ...] = ()
     connections: int = 256
+    max_request: int = MAX_REQUEST_BYTES
 
 
 class Admitted(Protocol):
@@ -73,6 +77,16 @@ def check_listening(listening: Listening) -> None:
         )
     if listening.allow and listening.tls is None:
         raise InvalidConfig(("--tls-allow requires --tls-cert, --tls-key and --tls-ca",))
+
+
+def warnings_of(listening: Listening) -> tuple[str, ...]:
+    """Return what an operator should know before gateways connect."""
+    if listening.tls is None or listening.allow:
+        return ()
+    return (
+        "every certificate of the authority in --tls-ca may connect; name those of the gateways "
+        "with --tls-allow",
+    )
 
 
 class TcpListener:
@@ -173,18 +187,38 @@ class TcpListener:
                 del self._handshakes[host]
 
     def _refusal(self, transport: asyncio.Transport) -> str:
-        host = str((transport.get_extra_info("peername") or ("",))[0])
+        host = _host(transport)
         if self._tls is not None and self._listening.allow:
             names = peer_names(transport.get_extra_info("peercert"))
             if not set(names) & set(self._listening.allow):
                 shown = ", ".join(names) or "without a name"
                 self._say(host, f"the certificate of {shown} is not among --tls-allow")
                 return f"the certificate of {shown} is not admitted (--tls-allow)"
-        if len(self.connections) >= self._listening.connections:
+        if len(self.connections) >= self._listening.connections and not self._make_room(host):
             why = f"{self._listening.connections} gateways are connected, which is the limit"
             self._say(host, why)
             return why
         return ""
+
+    def _make_room(self, host: str) -> bool:
+        """Close a connection of an address that holds those that one address leaves to others.
+
+        One address may have all connections while no other needs one. One without requests is
+        closed, otherwise the latest.
+        """
+        hosts = {transport: _host(transport) for transport in self.connections}
+        counts = Counter(hosts.values())
+        places = Holdings(self._listening.connections, several=True)
+        largest, count = counts.most_common(1)[0]
+        if largest == host or count <= places.most(Holder(largest)):
+            return False
+        theirs = [transport for transport, peer in hosts.items() if peer == largest]
+        idle = [transport for transport in theirs if not self.connections[transport].busy]
+        chosen = (idle or theirs)[-1]
+        self._say(largest, f"it has {count} of {self._listening.connections} connections")
+        del self.connections[chosen]
+        cast(asyncio.Transport, chosen).abort()
+        return True
 
     def _say(self, host: str, why: str) -> None:
         """Report a refusal, at most one line per host and reason in QUIET_S."""
@@ -228,6 +262,10 @@ class _Threshold(asyncio.Protocol):
             self._listener.lost(self._transport)
         if self._served is not None:
             self._served.connection_lost(exc)
+
+
+def _host(transport: asyncio.BaseTransport) -> str:
+    return str((transport.get_extra_info("peername") or ("",))[0])
 
 
 def _bound(address: TcpAddress) -> socket.socket:

@@ -32,7 +32,8 @@ from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
 _T = TypeVar("_T")
 HEAD_BYTES = 4
 MAX_FRAME_BYTES = 256 * 1024 * 1024
-"""Request bodies are limited to far less; a longer frame is a protocol error."""
+"""Request bodies are limited to far less; a longer frame is a protocol error. On TCP, an engine
+accepts less (`Ready.max_request`)."""
 
 PROTOCOL = 1
 """The version of these messages. An engine on another machine may be of another release."""
@@ -83,7 +84,8 @@ class Ready(Struct, frozen=True, kw_only=True, tag="ready"):
     """The first frame from an engine: it is warmed up and serves these models.
 
     reaches: the longest prompt of each model. weights: the identity of each generating model, see
-    `protocol.identity`. protocol, release: of the engine.
+    `protocol.identity`. protocol, release: of the engine. max_request: bytes of the longest frame
+    that it accepts.
     """
 
     models: tuple[str, ...]
@@ -91,6 +93,7 @@ class Ready(Struct, frozen=True, kw_only=True, tag="ready"):
     weights: dict[str, str] = {}
     protocol: int = PROTOCOL
     release: str = ""
+    max_request: int = MAX_FRAME_BYTES
 
 
 class ConnectionRefusal(Struct, frozen=True, kw_only=True, tag="refused"):
@@ -259,10 +262,24 @@ def raised(failure: Failed, upstream: str) -> GatewayError:
 
 
 class FrameReader:
-    """Splits a byte stream into frames."""
+    """Splits a byte stream into frames.
 
-    def __init__(self) -> None:
+    finished: frames that are complete. announced: bytes of the next one as far as it has begun,
+    at least 1, or 0 if it has not.
+    """
+
+    def __init__(self, most: int = MAX_FRAME_BYTES) -> None:
+        """most: bytes of a frame without its length."""
+        self._most = most
         self._rest = bytearray()
+        self.finished = 0
+
+    @property
+    def announced(self) -> int:
+        rest = self._rest
+        if len(rest) < HEAD_BYTES:
+            return len(rest)
+        return HEAD_BYTES + int.from_bytes(rest[:HEAD_BYTES], "big")
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the bodies of complete frames. Raises BrokenFrame for an impossible length."""
@@ -271,13 +288,14 @@ class FrameReader:
         at = 0
         while len(rest) - at >= HEAD_BYTES:
             length = int.from_bytes(rest[at : at + HEAD_BYTES], "big")
-            if length > MAX_FRAME_BYTES:
+            if length > self._most:
                 raise BrokenFrame(
-                    f"a frame has {length} bytes, more than the limit of {MAX_FRAME_BYTES}"
+                    f"a frame has {length} bytes, more than the limit of {self._most}"
                 )
             if len(rest) - at - HEAD_BYTES < length:
                 break
             at += HEAD_BYTES
+            self.finished += 1
             yield bytes(rest[at : at + length])
             at += length
         del rest[:at]

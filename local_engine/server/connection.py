@@ -1,12 +1,14 @@
 """One worker's connection to the engine process: requests in, events out."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from typing import cast
 
 import msgspec
+from msgspec.structs import replace
 
+from local_engine.listening.frame_intake import ConnectionIntake, FrameIntake
 from local_engine.protocol.frames import (
     Batch,
     BrokenFrame,
@@ -44,13 +46,25 @@ _decoder: msgspec.msgpack.Decoder[ToEngine] = msgspec.msgpack.Decoder(ToEngine)
 class Connection(asyncio.Protocol):
     """Closing the connection cancels all requests of the worker."""
 
-    def __init__(self, service: Service, *, max_unsent: int = MAX_UNSENT_BYTES) -> None:
+    def __init__(
+        self,
+        service: Service,
+        *,
+        max_unsent: int = MAX_UNSENT_BYTES,
+        intake: FrameIntake | None = None,
+        report: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """intake: bounds what peers on TCP may leave unfinished. report: gets lines for the log."""
         self._service = service
+        self._report = report
+        self._all_frames = intake
+        self._intake: ConnectionIntake | None = None
         self._max_unsent = max_unsent
         self._loop = asyncio.get_running_loop()
-        self._reader = FrameReader()
+        self._reader = FrameReader() if intake is None else FrameReader(intake.longest)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._batches: list[Batch] = []
+        self._peer = ""
         self._read = asyncio.Event()
         self._read.set()
         self._vectors: asyncio.Lock = asyncio.Lock()
@@ -58,7 +72,14 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass of it
-        self._transport.write(frame(self._service.hello()))
+        hello = self._service.hello()
+        if self._all_frames is not None:
+            hello = replace(hello, max_request=self._all_frames.longest)
+            self._peer = str((transport.get_extra_info("peername") or ("",))[0])
+            self._intake = ConnectionIntake(
+                self._all_frames, self._transport, self._peer, self._too_slow
+            )
+        self._transport.write(frame(hello))
 
     @property
     def busy(self) -> bool:
@@ -74,11 +95,17 @@ class Connection(asyncio.Protocol):
         try:
             for body in self._reader.feed(data):
                 self._handle(_decoder.decode(body))
-        except (BrokenFrame, msgspec.DecodeError):
+        except (BrokenFrame, msgspec.DecodeError) as exc:
+            self._report(f"closed a connection{self._from}: its frames cannot be read: {exc}")
             self._abort()
+            return
+        if self._intake is not None:
+            self._intake.note(self._reader.finished, self._reader.announced)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        if self._intake is not None:
+            self._intake.close()
         for task in self._tasks.values():
             task.cancel()
 
@@ -199,6 +226,16 @@ class Connection(asyncio.Protocol):
         self._flush()
         if self._transport is not None:
             self._transport.write(frame(message))
+
+    @property
+    def _from(self) -> str:
+        return f" from {self._peer}" if self._peer else ""
+
+    def _too_slow(self) -> None:
+        assert self._all_frames is not None
+        limit_s = self._all_frames.frame_s
+        self._report(f"closed a connection{self._from}: a frame took more than {limit_s:g} s")
+        self._abort()
 
     def _abort(self) -> None:
         if self._transport is not None:

@@ -13,9 +13,11 @@ from gateway.config.engine_file import load_engine
 from gateway.config.schema.config import Engine, EngineModel, Provider
 from gateway.engine_process.environment import engine_environment
 from gateway.engine_process.process import engine_settings
+from local_engine.listening.frame_intake import LEAST_REQUEST_BYTES, MAX_REQUEST_BYTES
 from local_engine.listening.options import tls_paths
 from local_engine.listening.tcp_listener import Listening, check_listening
 from local_engine.protocol.address import parse_address
+from local_engine.protocol.frames import MAX_FRAME_BYTES
 from schemas.errors import InvalidConfig
 
 
@@ -46,6 +48,13 @@ from schemas.errors import InvalidConfig
     help="Connections at a time; every worker of a gateway has one.",
 )
 @click.option(
+    "--max-request-bytes",
+    type=click.IntRange(LEAST_REQUEST_BYTES, MAX_FRAME_BYTES),
+    default=MAX_REQUEST_BYTES,
+    show_default=True,
+    help="Longest request of a gateway: 1.5 times its server.max_body_bytes.",
+)
+@click.option(
     "--drain-s",
     type=click.FloatRange(0),
     default=30.0,
@@ -61,6 +70,7 @@ def engine(
     tls_ca: str,
     tls_allow: tuple[str, ...],
     max_connections: int,
+    max_request_bytes: int,
     drain_s: float,
 ) -> None:
     """Run an engine on this machine for gateways of other machines, until SIGTERM or Ctrl-C.
@@ -75,7 +85,7 @@ def engine(
         chosen = _of_models(models) if file is None else load_engine(file, os.environ)
     settings = engine_settings(Provider(name="engine", adapter="local", engine=chosen))
     options = ["--listen", listen, "--max-connections", str(max_connections)]
-    options += ["--drain-s", str(drain_s)]
+    options += ["--max-request-bytes", str(max_request_bytes), "--drain-s", str(drain_s)]
     for name, value in (("--tls-cert", tls_cert), ("--tls-key", tls_key), ("--tls-ca", tls_ca)):
         options += [name, value] if value else []
     for name in tls_allow:

@@ -227,6 +227,7 @@ def job_of(settings: Placement) -> Job:
     for name in listen.allow:
         options += ["--tls-allow", name]
     options += ["--max-connections", str(listen.max_connections)]
+    options += ["--max-request-bytes", str(listen.max_request_bytes)]
     options += ["--drain-s", str(listen.drain_s)]
     first, last = listen.ports or (1, 0)
     return Job(
