@@ -9,13 +9,13 @@ from msgspec import Struct
 from schemas.errors import InvalidConfig
 
 _PORTS: dict[str, int] = {"http": 80, "https": 443}
-_HOST = re.compile(r"[A-Za-z0-9._:-]+")
+_HOST = re.compile(r"[A-Za-z0-9._-]+|[A-Fa-f0-9.:]+(%[A-Za-z0-9._-]+)?")
 
 
 class Origin(Struct, frozen=True, kw_only=True):
     """One scheme, host and port.
 
-    host:      for a resolver: ASCII (IDNA), an IPv6 address without its brackets.
+    host:      for a resolver: ASCII (IDNA), an IPv6 address without its brackets, with its scope.
     authority: for the `host` header: brackets, and the port unless it is the scheme's default.
     """
 
@@ -40,10 +40,12 @@ def origin_of(base_url: str, *, upstream: str) -> Origin:
         raise InvalidConfig((f"{upstream}: base_url must not contain a password; use api_key.",))
     if scheme not in ("http", "https"):
         raise InvalidConfig((f"{upstream}: base_url must begin with http:// or https://.",))
+    if host and ":" in host:
+        host = host.replace("%25", "%", 1)  # of a scope: RFC 6874
     if not host or not _HOST.fullmatch(host):
         raise InvalidConfig((f"{upstream}: base_url has no valid host.",))
     port = _PORTS[scheme] if port is None else port
-    bracketed = f"[{host}]" if ":" in host else host
+    bracketed = f"[{host.partition('%')[0]}]" if ":" in host else host
     authority = bracketed if port == _PORTS[scheme] else f"{bracketed}:{port}"
     return Origin(scheme=scheme, host=host, port=port, authority=authority)
 

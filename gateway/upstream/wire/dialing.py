@@ -141,7 +141,7 @@ class Dialer:
             self._make,
             sock=sock,
             ssl=self._context,
-            server_hostname=self._origin.host if self._context is not None else None,
+            server_hostname=None if self._context is None else self._origin.host.partition("%")[0],
         )
         self._answered = address
         return connection

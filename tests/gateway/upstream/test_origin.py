@@ -14,6 +14,7 @@ from schemas.errors import InvalidConfig
         ("https://api.example:443", "api.example", 443, "api.example"),
         ("http://API.example:8000/", "api.example", 8000, "api.example:8000"),
         ("http://[::1]:8000/v1", "::1", 8000, "[::1]:8000"),
+        ("http://[fe80::1%25eth0]:8000/v1", "fe80::1%eth0", 8000, "[fe80::1]:8000"),
         ("http://127.0.0.1:8000", "127.0.0.1", 8000, "127.0.0.1:8000"),
         ("https://b\u00fccher.example", "xn--bcher-kva.example", 443, "xn--bcher-kva.example"),
     ],
@@ -42,6 +43,8 @@ def test_scheme_host_and_port_are_taken_from_the_url(
         "https://user:hunter2@api.example",
         "https://api.example\r\nx-evil:1",
         "https://[::1",
+        "https://api%25.example",
+        "https://[fe80::1%25]",
     ],
 )
 def test_an_invalid_base_url_is_refused_without_repeating_a_password(url: str) -> None:
