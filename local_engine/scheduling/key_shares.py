@@ -13,13 +13,35 @@ SEVERAL_S = 300.0
 """Seconds after an arrival of another key for which one key leaves places and pages to others."""
 
 
+class SeveralKeys:
+    """Remembers whether requests of more than one key came lately."""
+
+    __slots__ = ("_latest", "_until")
+
+    def __init__(self) -> None:
+        self._latest = ""
+        self._until = float("-inf")
+
+    def seen(self, holder: Holder, now: float) -> None:
+        """Note a request of a key; one without a key does not count."""
+        key = holder.key
+        if key and key != self._latest:
+            if self._latest:
+                self._until = max(self._until, now + SEVERAL_S)
+            self._latest = key
+
+    def at(self, now: float) -> bool:
+        """Return whether another key came less than SEVERAL_S ago."""
+        return now < self._until
+
+
 class KeyShares:
     """Counts by key and team. `enter` and `leave` per sequence; `hold_…` while it runs.
 
     places, pages: bounded per key while several keys exist, see Holdings.
     """
 
-    __slots__ = ("_groups", "_holders", "_latest", "_live", "_several_until", "pages", "places")
+    __slots__ = ("_groups", "_holders", "_live", "_several", "pages", "places")
 
     def __init__(self, places: int, pages: int) -> None:
         self.places = Holdings(places)
@@ -27,8 +49,7 @@ class KeyShares:
         self._live: dict[str, int] = {}
         self._holders: dict[str, Holder] = {}
         self._groups: Counter[tuple[str, str]] = Counter()
-        self._latest = ""
-        self._several_until = float("-inf")
+        self._several = SeveralKeys()
 
     @property
     def contended(self) -> bool:
@@ -48,10 +69,7 @@ class KeyShares:
             return self._holders[key]
         self._holders[key] = holder
         self._groups[holder.group] += 1
-        if key and key != self._latest:
-            if self._latest:
-                self._several_until = max(self._several_until, now + SEVERAL_S)
-            self._latest = key
+        self._several.seen(holder, now)
         return holder
 
     def leave(self, holder: Holder) -> None:
@@ -68,7 +86,7 @@ class KeyShares:
 
     def refresh(self, now: float) -> None:
         """Decide for the next step whether keys are bounded."""
-        self.places.several = self.pages.several = self.contended or now < self._several_until
+        self.places.several = self.pages.several = self.contended or self._several.at(now)
 
     def by_key(self, holder: Holder) -> float:
         """Return the key's dominant share, 0 to 1."""

@@ -17,10 +17,10 @@ from local_engine.embeddings.request_reader import TextReader, TokenRows
 from local_engine.requests.preparation import preparing, read
 from local_engine.requests.request_limits import refuse_unfit
 from local_engine.server.embedding_host import Embedder
+from local_engine.server.queue_places import QueuePlaces
 from schemas.errors import (
     DeadlineExceeded,
     InvalidRequest,
-    UpstreamBusy,
     UpstreamFailed,
     UpstreamLost,
 )
@@ -63,7 +63,7 @@ class EmbeddingService:
         self._ids = ids
         self._name = name
         self._pending: dict[int, asyncio.Future[Embedded]] = {}
-        self._counts: dict[str, int] = dict.fromkeys(embedders, 0)
+        self._places = {model: QueuePlaces(MAX_WAITING, "inputs", name) for model in embedders}
 
     async def embed(
         self, request: EmbeddingsRequest, *, model: str, holder: Holder = ANONYMOUS
@@ -72,7 +72,7 @@ class EmbeddingService:
 
         model: must be one of the embedders. holder: takes turns with other keys and teams.
 
-        Raises InvalidRequest, UpstreamBusy, DeadlineExceeded and UpstreamFailed.
+        Raises InvalidRequest, Throttled, UpstreamBusy, DeadlineExceeded and UpstreamFailed.
         """
         embedder = self._embedders[model]
         arrival = time.monotonic()
@@ -125,8 +125,8 @@ class EmbeddingService:
             raise InvalidRequest(
                 f"input: {count} inputs are too many; send at most {MAX_WAITING}", param="input"
             )
-        if self._counts[model] + count > MAX_WAITING:
-            raise UpstreamBusy("too many inputs are queued", upstream=self._name, retry_after=1.0)
+        places = self._places[model]
+        places.hold(holder, count)
         inputs = Inputs(
             lane=model,
             holder=holder,
@@ -136,13 +136,12 @@ class EmbeddingService:
             deadline=float("inf") if rows.timeout_s is None else arrival + rows.timeout_s,
         )
         future = self._pending[inputs.id] = asyncio.get_running_loop().create_future()
-        self._counts[model] += count
         self._engine.submit(inputs)
         try:
             return await future
         finally:
             del self._pending[inputs.id]
-            self._counts[model] -= count
+            places.give_back(holder, count)
             if not future.done() or future.cancelled():
                 self._engine.cancel(inputs.id)
 

@@ -28,14 +28,11 @@ from local_engine.server.embedding_host import host_embedders
 from local_engine.server.embedding_service import EmbeddingResult, EmbeddingService
 from local_engine.server.host_info import as_of_now, machine, release
 from local_engine.server.model_host import Hosting, ServedModel, host
+from local_engine.server.queue_places import QueuePlaces
 from local_engine.server.request_run import NAME, RequestRun
 from local_engine.server.resumption import check_resumable
 from local_engine.text.text_length import Reach
-from schemas.errors import (
-    InvalidRequest,
-    ModelNotFound,
-    UpstreamBusy,
-)
+from schemas.errors import InvalidRequest, ModelNotFound
 from schemas.events import Event, Started
 from schemas.holdings import Holder
 from schemas.requests import (
@@ -71,7 +68,7 @@ class Service:
             embedders={name: embedder.lane for name, embedder in self._embedders.items()},
             embedded=self._embeddings.deliver,
         )
-        self._most = config.max_sequences + config.max_waiting
+        self._places = QueuePlaces(config.max_sequences + config.max_waiting, "answers", NAME)
         self._queues: dict[int, DeltaQueue] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over = asyncio.Event()
@@ -144,15 +141,16 @@ class Service:
         drawn: the tokens that the answer has already; the events are those after them. The tokens
         of each batch are appended. `None`: the answer is never resumed.
         on_phases: called after the last batch of a complete answer.
-        Raises ModelNotFound, InvalidRequest and UpstreamBusy before the first batch,
+        Raises ModelNotFound, InvalidRequest, Throttled and UpstreamBusy before the first batch,
         DeadlineExceeded and UpstreamFailed at any time.
         """
         assert self._loop is not None, "the service was not started"
         served = self._models.get(model)
         if served is None:
             raise self._cannot(model, "does not generate text; use it for embeddings")
+        holder = Holder(tenant, team)
         with preparing():
-            run, jobs = await self._prepare(served, request, Holder(tenant, team), drawn)
+            run, jobs = await self._prepare(served, request, holder, drawn)
         ids = list(run.live)
         for id in ids:
             self._queues[id] = run.queue
@@ -171,6 +169,7 @@ class Service:
                 del self._queues[id]
             for id in run.live:
                 self._engine.cancel(id)
+            self._places.give_back(holder, len(ids))
             served.adapter_resolver.release(run.adapters)
 
     async def _prepare(
@@ -180,7 +179,7 @@ class Service:
         holder: Holder,
         drawn: list[int] | None,
     ) -> tuple[RequestRun, list[Job]]:
-        """Validate the request and create its jobs."""
+        """Validate the request and create its jobs, which hold their places in the queue."""
         assert self._loop is not None
         tenant = holder.key
         prepared = await self._read(served.reader, request, tenant)
@@ -195,18 +194,21 @@ class Service:
             if prepared.beams is not None:
                 served.lane.validate_beams(len(prompt), prepared.beams.width, prepared.drawn)
         answers = len(prepared.prompts) * prepared.choices
-        if answers > self._most:
+        if answers > self._places.total:
             raise InvalidRequest(
-                f"n: {answers} answers exceed this engine's limit of {self._most}; "
+                f"n: {answers} answers exceed this engine's limit of {self._places.total}; "
                 "request fewer answers or send fewer prompts",
                 param="n",
             )
-        if len(self._queues) + answers > self._most:
-            raise UpstreamBusy("too many answers are queued", upstream=NAME, retry_after=1.0)
-        adapters = await served.adapter_resolver.resolve(request, tenant)
-        queue = DeltaQueue(self._loop)
-        run = RequestRun(served, prepared, grammar, queue, self._engine, adapters, drawn)
-        return run, run.prepare(self._ids, holder)
+        self._places.hold(holder, answers)
+        try:
+            adapters = await served.adapter_resolver.resolve(request, tenant)
+            queue = DeltaQueue(self._loop)
+            run = RequestRun(served, prepared, grammar, queue, self._engine, adapters, drawn)
+            return run, run.prepare(self._ids, holder)
+        except BaseException:
+            self._places.give_back(holder, answers)
+            raise
 
     async def _read(
         self, reader: RequestReader, request: GenerateRequest, tenant: str
