@@ -2,7 +2,7 @@
 
 The system's resolver, not one of our own: it alone knows /etc/hosts, nsswitch.conf and its plug-ins
 (mDNS, systemd-resolved, LDAP), search domains, changes of resolv.conf, and the order of RFC 6724.
-docs/adr/0071.
+docs/adr/0075.
 """
 
 import socket

@@ -25,6 +25,9 @@ AHEAD_S: Final = 2.5
 STALE_S: Final = 3600.0
 """Seconds for which the last addresses are used while look-ups fail. RFC 8767: 1 to 3 days."""
 
+DENIED_S: Final = 300.0
+"""The same while the DNS denies that there are any: zones have been empty by mistake, for hours."""
+
 GRACE_S: Final = 0.5
 """Seconds to wait for a look-up when there are addresses that are not fresh."""
 
@@ -120,7 +123,7 @@ class Names:
         now = self._clock()
         name = self._names.pop(key, None) or _Name()
         self._names[key] = name  # the last one used is the last one forgotten
-        known = bool(name.found) and now - name.found_at < STALE_S
+        known = _usable(name, now)
         if known and now - name.found_at < AHEAD_S:
             return name, None, 0.0
         failed_s = ABSENT_S if _absent(name.error) else FAILED_S
@@ -173,8 +176,6 @@ class Names:
                 back, name.stale = name.stale, False
             else:
                 name.failed_at, back = now, False
-                if _absent(error):
-                    name.found = ()
         if back:
             _log.warning("DNS: %s is resolved again", key)
         running.set_result(None)
@@ -182,16 +183,15 @@ class Names:
     def _answer(self, key: str, name: _Name) -> Found:
         """Return what is known now. Raises the OSError of the last look-up."""
         now = self._clock()
-        age = now - name.found_at
-        if name.found and age < STALE_S:
-            if age >= FRESH_S and not name.stale:
-                self._warn(key, name, age, now)
+        if _usable(name, now):
+            if now - name.found_at >= FRESH_S and not name.stale:
+                self._warn(key, name, now)
             return name.found
         error = name.error or socket.gaierror(socket.EAI_AGAIN, "the DNS does not answer")
         # A new one per caller: a raised exception collects the frames of those who raise it.
         raise type(error)(*error.args)
 
-    def _warn(self, key: str, name: _Name, age: float, now: float) -> None:
+    def _warn(self, key: str, name: _Name, now: float) -> None:
         """Log once per outage that old addresses are used, and why."""
         if name.error is not None:
             why = name.error.strerror or str(name.error)
@@ -202,7 +202,7 @@ class Names:
         name.stale = True
         _log.warning(
             "DNS: no address for %s: %s; addresses of %.0f s ago are used, for up to %.0f s",
-            *(key, why, age, STALE_S),
+            *(key, why, now - name.found_at, _kept_s(name)),
         )
 
     def _forget(self) -> None:
@@ -225,6 +225,14 @@ async def _ended(running: Future[None], wait_s: float | None) -> None:
         await asyncio.wait([waited], timeout=wait_s)
     finally:
         waited.cancel()  # or its callback would outlive the event loop
+
+
+def _usable(name: _Name, now: float) -> bool:
+    return bool(name.found) and now - name.found_at < _kept_s(name)
+
+
+def _kept_s(name: _Name) -> float:
+    return DENIED_S if _absent(name.error) else STALE_S
 
 
 def _absent(error: OSError | None) -> bool:

@@ -62,7 +62,7 @@ REASONING: Final = Patience(
 )
 """For models that reason, by the table of models or by `capabilities`.
 
-`whole_s` leaves a part of the 600 s that a request has for the next backend.
+`whole_s` leaves a part of the 600 s of `deadline_s` for the next backend.
 """
 
 

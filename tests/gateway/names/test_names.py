@@ -11,7 +11,7 @@ import dns.rcode
 import pytest
 
 from gateway.names.look_up import Found
-from gateway.names.names import ABSENT_S, FAILED_S, FRESH_S, STALE_S, Names
+from gateway.names.names import ABSENT_S, DENIED_S, FAILED_S, FRESH_S, STALE_S, Names
 from tests.gateway.discovery.dns_server import DnsServer, running_dns
 from tests.gateway.names.asking import Clock, through
 
@@ -185,13 +185,16 @@ async def test_addresses_are_forgotten_an_hour_after_the_dns_last_answered(
         await names.addresses("api.test", 1)
 
 
-async def test_addresses_that_the_dns_denies_are_not_used_any_longer(
+async def test_addresses_that_the_dns_denies_are_used_for_five_minutes(
     names: Names, dns_server: DnsServer, clock: Clock
 ) -> None:
+    """A zone that is empty by mistake looks like one whose owner has left."""
     await names.addresses("api.test", 1)
     dns_server.records = {}
     clock.ahead += FRESH_S + 1
+    assert hosts(await names.addresses("api.test", 1)) == ["192.0.2.1"]
 
+    clock.ahead += DENIED_S
     with pytest.raises(socket.gaierror, match="not known"):
         await names.addresses("api.test", 1)
 
