@@ -85,8 +85,8 @@ def files_wanted(config: Config) -> int:
 
     A client's connection and a backend's for each request in flight, and what pools keep.
     """
-    pools = sum(provider.max_connections for provider in config.providers)
     server = config.server
+    pools = sum(provider.connections_of(server.workers) for provider in config.providers)
     clients = 0 if server.max_connections == "auto" else server.max_connections
     return max(2 * server.max_in_flight, server.max_in_flight + clients) + min(
         pools, server.max_in_flight

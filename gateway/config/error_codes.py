@@ -25,6 +25,7 @@ CODES = frozenset(
         UpstreamRejected.code,
         InvalidRequest.code,
         Unavailable.code,
+        "connections_in_use",
         "invalid_image_url",
         "upstream_model_unknown",
         # Vendors' codes, which adapters and the local engine use if a vendor has none for the case.

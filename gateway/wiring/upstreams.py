@@ -90,7 +90,13 @@ def build_upstreams(
         built.contexts = before.contexts
     if config.server.fetch.ca_file is not None:
         built.images()  # raises now if the file is unreadable, even if no provider needs images
-    remote = partial(_remote, registry=Registry(), images=built.images, contexts=built.contexts)
+    remote = partial(
+        _remote,
+        registry=Registry(),
+        images=built.images,
+        contexts=built.contexts,
+        workers=config.server.workers,
+    )
     for provider in config.providers:
         name, engine = provider.name, engines.get(provider.name)
         kept = None if before is None else _unchanged(before, provider, engine, same_fetch)
@@ -149,6 +155,7 @@ def _remote(
     registry: Registry,
     images: Callable[[], ImageSource],
     contexts: TlsContexts,
+    workers: int,
     at: HostPort | NoReplicas | None = None,
 ) -> Upstream:
     """at: where its replica is; `None`: at the host of its base_url."""
@@ -164,7 +171,7 @@ def _remote(
     upstream = HttpUpstream(
         provider.name,
         adapter,
-        at if isinstance(at, NoReplicas) else _transport(provider, base_url, contexts, at),
+        at if isinstance(at, NoReplicas) else _transport(provider, base_url, contexts, workers, at),
         provider.timeouts,
         credentials=credentials_of(provider, base_url, registry),
         client_fields=provider.client_fields,
@@ -178,9 +185,10 @@ def _remote(
 
 
 def _transport(
-    provider: Provider, base_url: str, contexts: TlsContexts, at: HostPort | None
+    provider: Provider, base_url: str, contexts: TlsContexts, workers: int, at: HostPort | None
 ) -> Transport:
-    """Our own client, unless a proxy is in the way."""
+    """Our own client, unless a proxy is in the way. workers: share the connections."""
+    connections = provider.connections_of(workers)
     if provider.proxy is not None:
         # Late, because httpx takes 6 MB.
         from gateway.upstream.httpx_transport import HttpxTransport
@@ -189,14 +197,14 @@ def _transport(
             base_url,
             name=provider.name,
             tls=provider.tls,
-            max_connections=provider.max_connections,
+            max_connections=connections,
             proxy=provider.proxy.reveal(),
         )
     return WireTransport(
         base_url,
         name=provider.name,
         tls=provider.tls,
-        max_connections=provider.max_connections,
+        max_connections=connections,
         contexts=contexts,
         resolve=resolve if at is None else resolve_at(at.host, at.port),
     )

@@ -53,7 +53,7 @@ REMOTE_ONLY: Mapping[str, object] = {
     "google": None,
     "azure": None,
     "headers": {},
-    "max_connections": 512,
+    "max_connections": None,
     "max_answer_bytes": 64 * MIB,
     "num_ctx": {},
     "tokenizer": None,

@@ -235,6 +235,10 @@ class Engine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reload: Literal["refuse", "replace"] = "refuse"
 
 
+CONNECTIONS = 512
+"""Connections to a provider that each process may open if `max_connections` says nothing."""
+
+
 class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An account or a connection.
 
@@ -242,6 +246,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     oauth:     instead of an api_key. headers: sent with every request; all of them secrets.
     aws:       keys that sign, instead of an api_key; its region is valid with both.
     google:    tokens of a Google account instead of an api_key; azure: tokens of Entra ID.
+    max_connections: of the whole gateway; `None`: CONNECTIONS for each process.
     max_answer_bytes: of a whole answer; one with vectors may have 128 KiB more for each input.
     tokenizer: a tokenizer.json; proxy: a URL, which may contain a password.
     client_fields: what clients may pass through to it; num_ctx: Ollama's context, by model.
@@ -259,7 +264,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     azure: Azure | None = None
     headers: Mapping[str, Secret] = {}
     timeouts: Timeouts = Timeouts()
-    max_connections: Count = 512
+    max_connections: Count | None = None
     max_answer_bytes: Size = 64 * MIB
     tokenizer: Path | None = None
     tls: Tls = Tls()
@@ -270,6 +275,11 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     engine: Engine | None = None
     engines: Engines | None = None
     replica_of: Annotated[str, Meta(extra={"resolved": True})] = ""
+
+    def connections_of(self, workers: int) -> int:
+        """Return how many connections each of the gateway's processes may open, at least 1."""
+        most = self.max_connections
+        return CONNECTIONS if most is None else -(-most // workers)
 
 
 class BackendRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -78,7 +78,7 @@ def test_a_name_without_a_near_one_is_reported_with_all_names() -> None:
         ("adapter: 5", "adapter: expected text, found 5"),
         ("base_url: https://x", "adapter: is missing; give text"),
         ("adapter: openai, max_connections: true",
-         "max_connections: expected an integer of at least 1, found true"),
+         "max_connections: expected an integer of at least 1 or null, found true"),
         ("adapter: openai, tls: {verify: 'yes'}",
          'tls.verify: expected true or false, found "yes"'),
         ("adapter: openai, headers: [a]", "headers: expected a mapping, found a list"),

@@ -1,6 +1,7 @@
 """The schema of config.yaml and its defaults."""
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.config.schema.config import (
     Auth,
@@ -64,9 +65,16 @@ def test_a_provider_has_every_documented_default() -> None:
         total_s=None,
     )
     assert provider.tls == Tls(verify=True, ca_file=None, client_cert=None, client_key=None)
-    assert provider.max_connections == 512
+    assert provider.max_connections is None
+    assert provider.connections_of(workers=4) == 512
     assert (provider.tokenizer, provider.proxy, provider.engine) == (None, None, None)
     assert provider.headers == {}
+
+
+def test_workers_divide_the_connections_that_a_gateway_may_open() -> None:
+    provider = replace(read(GOOD).providers[0], max_connections=9)
+
+    assert [provider.connections_of(workers) for workers in (1, 2, 4, 20)] == [9, 5, 3, 1]
 
 
 def test_an_engine_has_every_documented_default() -> None:

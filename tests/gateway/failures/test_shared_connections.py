@@ -206,6 +206,19 @@ async def test_a_full_pool_says_so_to_a_key_below_its_share(tmp_path: Path) -> N
     assert at.b.requests == []
 
 
+async def test_the_operator_may_send_what_does_not_fit_elsewhere(tmp_path: Path) -> None:
+    more = "fallback_by_error: [{codes: [connections_in_use], models: [spare]}]"
+    spare = "  - {name: spare, backends: [{provider: b, model: spare}]}"
+    async with scene(tmp_path, more=f"{more}\n{spare}") as at:
+        at.begin("greedy", 7)
+        await at.until_slow(7)
+        answer = await at.ask("greedy")
+        at.check_blameless()
+
+    assert answer.status_code == 200
+    assert answer.headers["x-gateway-backend"] == "b/spare"
+
+
 async def test_a_deadline_that_passes_in_the_queue_blames_no_backend(tmp_path: Path) -> None:
     async with scene(tmp_path, connect_s=20) as at:
         at.begin("greedy", 7)
