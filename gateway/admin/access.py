@@ -13,7 +13,7 @@ from litestar.handlers import BaseRouteHandler
 from litestar.types import Scope
 
 from gateway.access.auth import WrongKey
-from gateway.admin.same_origin import surely_from_here
+from gateway.admin.same_origin import over_tls, surely_from_here
 from gateway.audit.event import Actor
 from gateway.config.schema.admin_oidc import Role
 from gateway.sessions.principal import KEY_HOLDER, Principal
@@ -96,7 +96,8 @@ async def identify(gateway: Gateway, scope: Scope) -> Principal | None:
     if gateway.runtime.admin_key.opens(headers):
         who, state[ACTOR] = KEY_HOLDER, "admin key"
     else:
-        session = await gateway.sessions.find(headers)
+        secure = over_tls(scope, public_url(gateway))
+        session = await gateway.sessions.find(headers, secure=secure)
         if session is None:
             return None
         who = _holder(session)
@@ -152,11 +153,15 @@ def _named(who: Principal) -> str:
     return who.name if who.subject in ("", who.name) else f"{who.name} ({who.subject})"
 
 
+def public_url(gateway: Gateway) -> str:
+    """Return the gateway's address in browsers; "" if it is not known."""
+    provider = gateway.runtime.config.auth.admin_oidc
+    return "" if provider is None else provider.public_url
+
+
 def check_own_page(gateway: Gateway, scope: Scope) -> None:
     """Raise Forbidden unless a page of the gateway sends the request."""
-    provider = gateway.runtime.config.auth.admin_oidc
-    public_url = "" if provider is None else provider.public_url
-    if not surely_from_here(scope["headers"], public_url):
+    if not surely_from_here(scope["headers"], public_url(gateway)):
         raise Forbidden(
             "cross-site requests are not allowed with a session; programs send the operator's key "
             "as `Authorization: Bearer <key>`",

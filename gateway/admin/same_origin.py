@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
+from litestar.types import Scope
+
 _SITE, _ORIGIN = b"sec-fetch-site", b"origin"
 
 
@@ -31,3 +33,16 @@ def from_here(headers: Iterable[tuple[bytes, bytes]], public_url: str = "") -> b
     if origin is None or (public_url and origin == public_url.rstrip("/")):
         return True
     return urlsplit(origin).netloc == sent.get(b"host")
+
+
+def over_tls(scope: Scope, public_url: str = "") -> bool:
+    """Return whether the browser uses TLS, as far as is known.
+
+    public_url: of the gateway, if it is known: a proxy may say nothing about TLS.
+    """
+    sent = dict(scope["headers"])
+    if scope["scheme"] in ("https", "wss") or sent.get(b"x-forwarded-proto") == b"https":
+        return True
+    public = urlsplit(public_url)
+    host = sent.get(b"host", b"").decode("latin-1")
+    return public.scheme == "https" and public.netloc == host

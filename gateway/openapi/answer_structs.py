@@ -255,11 +255,11 @@ class InferAnswer(Struct, frozen=True, kw_only=True):
 
 
 class Liveness(Struct, frozen=True, kw_only=True):
-    """worker: number of the worker process. pid: its process id."""
+    """worker: number of the worker process. pid: its process id. Both for the operator only."""
 
     status: Literal["alive"]
-    worker: int
-    pid: int
+    worker: int | UnsetType = UNSET
+    pid: int | UnsetType = UNSET
 
 
 class Readiness(Struct, frozen=True, kw_only=True):

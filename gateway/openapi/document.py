@@ -69,8 +69,8 @@ _KEYS: Final[Mapping[str, Tree]] = {
     "admin_session": {
         "type": "apiKey",
         "in": "cookie",
-        "name": "strowger_admin",
-        "description": "the session of a browser, with its role",
+        "name": "__Host-strowger_admin",
+        "description": "the session of a browser, with its role; without TLS: strowger_admin",
     },
     "metrics_key": {
         "type": "http",

@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gateway.clock import now
-from gateway.sessions.cookie import cookies
+from gateway.sessions.cookie import session_values
 from gateway.sessions.principal import KEY_HOLDER, Principal
 from gateway.sessions.tokens import SessionToken, SessionTokens, TokenKind
 from gateway.store.errors import StoreUnavailable
@@ -148,12 +148,14 @@ class AdminSessions:
             value, id = self._tokens().issue(TokenKind.UNLISTED_KEY, until)
         return Opened(id=id, value=value, lasts_s=until - int(at))
 
-    async def find(self, headers: Iterable[tuple[bytes, bytes]]) -> AdminSession | None:
-        """Return the session whose cookie a request carries.
+    async def find(
+        self, headers: Iterable[tuple[bytes, bytes]], *, secure: bool = False
+    ) -> AdminSession | None:
+        """Return the session whose cookie a request carries. secure: the browser uses TLS.
 
         Raises Unavailable if that cannot be known now.
         """
-        for value in cookies(headers):
+        for value in session_values(headers, secure=secure):
             token = self._valid(value)
             if token is not None:
                 session = await self._session(token)
@@ -187,7 +189,7 @@ class AdminSessions:
 
     async def sign_out(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """End every session whose cookie a request carries. Raises Unavailable, as `end`."""
-        for value in cookies(headers):
+        for value in session_values(headers, secure=False):
             token = self._valid(value)
             if token is None:
                 continue

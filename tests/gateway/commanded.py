@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import httpx
 from msgspec import Struct
@@ -81,20 +82,28 @@ class Commanded(Struct, kw_only=True, eq=False):
         return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=SOON_S)
 
 
+OPERATOR = {"authorization": "Bearer key-of-the-operator"}
+"""What a gateway with keys names its process to."""
+
+_PIDS: WeakKeyDictionary[httpx.AsyncClient, int] = WeakKeyDictionary()
+
+
 async def connected(up: Commanded, stack: AsyncExitStack, worker: int) -> httpx.AsyncClient:
     """A client whose one connection is to this worker."""
     async with asyncio.timeout(SOON_S):
         while True:
             client = httpx.AsyncClient(base_url=up.url, timeout=SOON_S)
-            alive = (await client.get("/healthz")).json()
+            alive = (await client.get("/healthz", headers=OPERATOR)).json()
             if alive["worker"] == worker:
+                _PIDS[client] = alive["pid"]
                 stack.push_async_callback(client.aclose)
                 return client
             await client.aclose()
 
 
-async def pid_of(client: httpx.AsyncClient) -> int:
-    return int((await client.get("/healthz")).json()["pid"])
+def pid_of(client: httpx.AsyncClient) -> int:
+    """Of the worker that this client of `connected` is connected to."""
+    return _PIDS[client]
 
 
 def write(file: Path, text: str) -> None:

@@ -35,11 +35,6 @@ def redirect(url: str, cookies: Iterable[Cookie] = ()) -> Response[str]:
     return _with(Response("", status_code=303, media_type=_HTML, headers=headers), cookies)
 
 
-def over_tls(request: _Request) -> bool:
-    """True if the browser uses https, as far as is known; cookies are then `Secure`."""
-    return "https" in (request.scope["scheme"], request.headers.get("x-forwarded-proto"))
-
-
 def _with(answer: Response[str], cookies: Iterable[Cookie]) -> Response[str]:
     for cookie in cookies:
         answer.set_cookie(cookie)

@@ -10,13 +10,13 @@ from litestar.types import ControllerRouterHandler, HTTPScope, Scope
 
 from gateway.access.auth import too_many_wrong_keys
 from gateway.access.wrong_keys import client_network
-from gateway.admin.access import ACTOR, DENIED, PUBLIC, audit_actor, identify
-from gateway.admin.page.answers import html, over_tls, redirect
+from gateway.admin.access import ACTOR, DENIED, PUBLIC, audit_actor, identify, public_url
+from gateway.admin.page.answers import html, redirect
 from gateway.admin.page.document import sign_in_page, signed_in_page
-from gateway.admin.same_origin import from_here
+from gateway.admin.same_origin import from_here, over_tls
 from gateway.audit.event import AuditEvent
 from gateway.config.schema.admin_oidc import AdminOidc
-from gateway.sessions.cookie import cookies, session_cookie
+from gateway.sessions.cookie import cookies, session_cookies
 from gateway.sessions.desk import Opened
 from gateway.sessions.principal import KEY_HOLDER, Principal
 from gateway.sign_in.attempt import (
@@ -84,7 +84,7 @@ def _with_key(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]:
             return html(_form(gateway, "Wrong operator key.", wanted), 401)
         request.scope["state"][ACTOR] = KEY_HOLDER.name
         opened = await _opened(gateway, request, KEY_HOLDER)
-        return redirect(wanted, [_cookie(opened, secure=over_tls(request))])
+        return redirect(wanted, _cookies(opened, secure=_over_tls(gateway, request)))
 
     return [ask, sign_in]
 
@@ -130,7 +130,8 @@ def _with_provider(current: Callable[[], Gateway]) -> list[ControllerRouterHandl
             return _refused(gateway, request, exc, forget)
         secure = _secure(settings)
         return html(
-            signed_in_page(who, attempt.return_to), cookies=[_cookie(opened, secure=secure), forget]
+            signed_in_page(who, attempt.return_to),
+            cookies=[*_cookies(opened, secure=secure), forget],
         )
 
     return [begin, callback]
@@ -141,15 +142,13 @@ def _sign_out(current: Callable[[], Gateway]) -> ControllerRouterHandler:
     async def leave(request: _Request) -> Response[str]:
         gateway = current()
         _check_origin(request, gateway)
-        cookie = session_cookie("", secure=over_tls(request), lasts_s=0)
+        ended = session_cookies("", secure=_over_tls(gateway, request), lasts_s=0)
         try:
             await identify(gateway, request.scope)
             await gateway.sessions.sign_out(request.scope["headers"])
         except Unavailable as exc:
-            return html(
-                _form(gateway, f"Signed out in this browser: {exc.message}."), 503, [cookie]
-            )
-        return redirect(_PATH, [cookie])
+            return html(_form(gateway, f"Signed out in this browser: {exc.message}."), 503, ended)
+        return redirect(_PATH, ended)
 
     return leave
 
@@ -254,8 +253,7 @@ def _wanted(fields: Mapping[str, str]) -> str:
 
 
 def _check_origin(request: _Request, gateway: Gateway) -> None:
-    provider = gateway.runtime.config.auth.admin_oidc
-    if not from_here(request.scope["headers"], "" if provider is None else provider.public_url):
+    if not from_here(request.scope["headers"], public_url(gateway)):
         raise Forbidden("cross-site requests to this form are not allowed")
 
 
@@ -271,8 +269,12 @@ def _too_many(wait_s: float) -> Throttled:
     )
 
 
-def _cookie(opened: Opened, *, secure: bool) -> Cookie:
-    return session_cookie(opened.value, secure=secure, lasts_s=opened.lasts_s)
+def _cookies(opened: Opened, *, secure: bool) -> list[Cookie]:
+    return session_cookies(opened.value, secure=secure, lasts_s=opened.lasts_s)
+
+
+def _over_tls(gateway: Gateway, request: _Request) -> bool:
+    return over_tls(request.scope, public_url(gateway))
 
 
 def _secure(settings: AdminOidc) -> bool:

@@ -4,7 +4,7 @@ import os
 
 from litestar import Request, Response, get
 from litestar.datastructures import State
-from litestar.types import ControllerRouterHandler
+from litestar.types import ControllerRouterHandler, HTTPScope
 
 from gateway.state import Gateway
 
@@ -22,7 +22,9 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
         return {"status": "alive", "models": "/v1/models", "api": "/openapi.json"}
 
     @get("/healthz", summary="The process is alive")
-    async def healthz() -> dict[str, str | int]:
+    async def healthz(request: _Request) -> dict[str, str | int]:
+        if not _by_operator(gateway, request.scope):
+            return {"status": "alive"}
         return {"status": "alive", "worker": gateway.worker, "pid": os.getpid()}
 
     # Clients of inference servers look at /health: 200 where the server can answer and 503 where it
@@ -59,3 +61,22 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
         return await gateway.metrics_text()
 
     return [root, healthz, readyz, metrics]
+
+
+def _by_operator(gateway: Gateway, scope: HTTPScope) -> bool:
+    """Return whether a request has the operator's key, or the gateway has no keys at all.
+
+    Never delayed and never refused: it is a probe. So that the key cannot be guessed here, an
+    address with many wrong keys is not answered as the operator.
+    """
+    runtime, throttle = gateway.runtime, gateway.wrong_keys
+    if runtime.config.auth.mode == "none":
+        return True
+    if not any(name == b"authorization" for name, _ in scope["headers"]):
+        return False
+    client = runtime.clients.of(scope)
+    if runtime.admin_key.opens(scope["headers"]):
+        return not throttle.wait_s(scope, client)
+    if runtime.keyring.known(scope) is None:
+        throttle.note_failure(scope, client)
+    return False

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 CONFIG = """
 server: {{drain_delay_s: 0}}
-auth: {{mode: keys, metrics: open, keys: [{keys}]}}
+auth: {{mode: keys, admin_key: key-of-the-operator, metrics: open, keys: [{keys}]}}
 providers:
   - {{name: remote, adapter: openai, base_url: {url}, api_key: sk-of-the-operator}}
 models:
@@ -133,7 +133,7 @@ async def test_a_killed_workers_reservations_expire_and_are_reported(two: Spendi
         await until_received(two.remote, seen + 2)
         other = await two.client(stack, "b", 0)
         refused = await other.post(CHAT, json=HELLO)
-        os.kill(await pid_of(await connected(two.up, stack, 1)), signal.SIGKILL)
+        os.kill(pid_of(await connected(two.up, stack, 1)), signal.SIGKILL)
         await asyncio.gather(*tasks, return_exceptions=True)
         two.remote.behaviour = says_hello
         at_once = await other.post(CHAT, json=HELLO)

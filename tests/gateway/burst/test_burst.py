@@ -48,7 +48,7 @@ COST = PROMPT_TOKENS * INPUT * 1000 + MAX_TOKENS * OUTPUT * 1000
 CONFIG = """
 store: {{url: "{store}", redis_url: "{redis}"}}
 server: {{drain_delay_s: 0, drain_timeout_s: 10, sse_keepalive_s: {keepalive}}}
-auth: {{mode: keys, metrics: open, keys: [{{name: burst, key: {key}}}, {{name: other, key: other-key-000000000}}]}}
+auth: {{mode: keys, admin_key: key-of-the-operator, metrics: open, keys: [{{name: burst, key: {key}}}, {{name: other, key: other-key-000000000}}]}}
 providers:
   - {{name: one, adapter: openai, base_url: "http://127.0.0.1:{port}/v1", api_key: k}}
   - {{name: two, adapter: openai, base_url: "http://127.0.0.1:{port}/v1", api_key: k}}
@@ -127,7 +127,7 @@ class Burst(Struct, kw_only=True, eq=False):
 
     async def kill_worker(self, gateway: int) -> None:
         async with AsyncExitStack() as stack:
-            os.kill(await pid_of(await connected(self.up[gateway], stack, 1)), signal.SIGKILL)
+            os.kill(pid_of(await connected(self.up[gateway], stack, 1)), signal.SIGKILL)
         self.kills += 1
 
     async def break_things(self, clients: BurstClients) -> None:

@@ -218,7 +218,7 @@ async def test_workers_share_one_engine_which_survives_any_of_them(rig: Rig) -> 
     before = await rig.engine()
     async with AsyncExitStack() as stack:
         doomed, other = await rig.clients(stack)
-        pid = await pid_of(doomed)
+        pid = pid_of(doomed)
         streams = [Stream(client, body) for client in (doomed, other)]
         for stream in streams:
             await stream.begun.wait()

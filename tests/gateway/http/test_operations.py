@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
+from gateway.access.wrong_keys import FREE
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.ports.reserved import reserved_port
 from tests.stand_ins.provider import Answer, Received, provider
@@ -34,6 +35,29 @@ async def test_the_probes_answer_without_a_key(tmp_path: Path) -> None:
         ready = await client.get("/readyz")
 
     assert (alive.status_code, ready.status_code) == (200, 200)
+
+
+async def test_liveness_names_the_process_to_the_operator_only(tmp_path: Path) -> None:
+    """It is never refused or delayed. An address that guesses keys learns nothing by it."""
+    keys = "auth: {mode: keys, admin_key: key-of-the-operator, keys: [{name: a, key: key-of-a}]}"
+    async with (
+        serving(one_model("http://127.0.0.1:9/v1", keys), tmp_path) as gateway,
+        httpx.AsyncClient(base_url=gateway.url) as client,
+    ):
+
+        async def names(key: str) -> set[str]:
+            headers = {"authorization": f"Bearer {key}"} if key else {}
+            answer = await client.get("/healthz", headers=headers)
+            assert answer.status_code == 200
+            return set(answer.json())
+
+        found = {key: await names(key) for key in ("", "key-of-a", "key-of-the-operator", "wrong")}
+        for n in range(FREE + 5):
+            await names(f"guess-{n}")
+        guessed = await names("key-of-the-operator")
+
+    assert found.pop("key-of-the-operator") == {"status", "worker", "pid"}
+    assert [*found.values(), guessed] == [{"status"}] * 4
 
 
 async def test_health_is_readiness_and_head_is_get_without_a_body(tmp_path: Path) -> None:

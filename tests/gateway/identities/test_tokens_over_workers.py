@@ -24,6 +24,7 @@ async def test_every_worker_accepts_tokens_after_a_reload_and_after_a_restart(
 ) -> None:
     async with identity_provider() as issuer, provider() as remote, AsyncExitStack() as stack:
         text = CONFIG.format(issuer=issuer.url, fields="", more="server: {workers: 2}")
+        text = text.replace("  mode: keys", "  mode: keys\n  admin_key: key-of-the-operator")
         accepts = one_model(remote.base_url, text)
         refuses = accepts.replace("[another, strowger]", "[another]")
         bearer = {"authorization": f"Bearer {issuer.token()}"}
@@ -39,7 +40,7 @@ async def test_every_worker_accepts_tokens_after_a_reload_and_after_a_restart(
         after = await statuses(both)
         fetches = issuer.fetches
 
-        os.kill(await pid_of(both[1]), signal.SIGKILL)
+        os.kill(pid_of(both[1]), signal.SIGKILL)
         await up.said("restarting in")
         async with asyncio.timeout(60):
             again = await statuses([both[0], await connected(up, stack, 1)])

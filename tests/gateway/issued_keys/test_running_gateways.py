@@ -206,7 +206,7 @@ async def test_replicas_share_revocations_and_keep_the_last_list_while_the_store
         await asyncio.to_thread(postgres.stop)
         for up in rig.ups:
             await up.said("continuing with the last known issued keys")
-        os.kill(await pid_of(rig.workers[1]), signal.SIGKILL)
+        os.kill(pid_of(rig.workers[1]), signal.SIGKILL)
         async with AsyncExitStack() as stack:
             rig.workers[1] = await connected(rig.ups[0], stack, 1)
             away = [await rig.opens(one) for one in (kept, leaked, "file-key-1")]

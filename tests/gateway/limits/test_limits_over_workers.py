@@ -193,4 +193,4 @@ def _key(name: str) -> dict[str, str]:
 
 
 async def _pid(two: TwoWorkers, stack: AsyncExitStack, worker: int) -> int:
-    return await pid_of(await connected(two.up, stack, worker))
+    return pid_of(await connected(two.up, stack, worker))

@@ -60,7 +60,7 @@ async def test_a_lost_worker_waits_for_a_restart_and_the_last_ends_the_gateway(
     async with AsyncExitStack() as stack:
         first, second = [await connected(up, stack, worker) for worker in range(2)]
         file.write_text(f"{text}# the next version\n")
-        os.kill(await pid_of(first), signal.SIGKILL)
+        os.kill(pid_of(first), signal.SIGKILL)
 
         told = await up.said("worker 0 cannot be started", str(FILE), "restart the gateway")
         answer = await second.post(CHAT, json=HELLO)
@@ -74,7 +74,7 @@ async def test_a_lost_worker_waits_for_a_restart_and_the_last_ends_the_gateway(
 
         file.write_text(f"{text}# the next version\n")
         for client in (again, second):
-            os.kill(await pid_of(client), signal.SIGKILL)
+            os.kill(pid_of(client), signal.SIGKILL)
         assert await up.process.wait() == 1
         assert any("stopping, because no worker is left" in line for line in up.lines)
     file.write_text(text)

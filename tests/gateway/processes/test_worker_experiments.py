@@ -288,7 +288,7 @@ async def stop(up: Commanded) -> None:
 
 async def die_in_a_reload(rig: Rig, client: httpx.AsyncClient) -> None:
     """kill -9 to a worker that has requests of an older generation of the file on record."""
-    doomed, since = await pid_of(client), len(rig.up.lines)
+    doomed, since = pid_of(client), len(rig.up.lines)
     os.kill(doomed, signal.SIGSTOP)
     rig.up.edit(rig.text(WEIGHTS[-1], keepalive_s=17))
     await rig.up.said("has changed", since=since)

@@ -243,7 +243,7 @@ async def test_a_killed_worker_breaks_no_other_stream_and_its_counts_stay(rig: R
         lines = stream.aiter_lines()
         await anext(lines)
         since = len(rig.up.lines)
-        killed = await pid_of(doomed)
+        killed = pid_of(doomed)
         os.kill(killed, signal.SIGKILL)
         told = await rig.up.said("killed by signal 9", since=since)
         rig.go_on.set()
@@ -291,7 +291,7 @@ async def test_no_count_falls_or_doubles_while_a_worker_dies_in_the_middle_of_a_
         for client in clients:
             await client.post(CHAT, json=HELLO)
         before = (await clients[0].get("/metrics")).text
-        since, doomed = len(rig.up.lines), await pid_of(clients[1])
+        since, doomed = len(rig.up.lines), pid_of(clients[1])
         os.kill(doomed, signal.SIGSTOP)
         scraping = asyncio.create_task(clients[0].get("/metrics"))
         await asyncio.sleep(0.1)
@@ -308,7 +308,7 @@ async def test_no_count_falls_or_doubles_while_a_worker_dies_in_the_middle_of_a_
 async def test_a_worker_that_dies_during_a_reload_makes_no_edit_a_wrong_one(rig: Rig) -> None:
     more = "  - {name: late, backends: [{provider: one, model: m-4}]}\n"
     async with AsyncExitStack() as stack:
-        doomed = await pid_of(await connected(rig.up, stack, 0))
+        doomed = pid_of(await connected(rig.up, stack, 0))
         since = len(rig.up.lines)
         os.kill(doomed, signal.SIGSTOP)
         rig.up.edit(CONFIG.format(url=rig.remote.base_url) + more)
@@ -325,7 +325,7 @@ async def test_a_worker_that_dies_during_a_reload_makes_no_edit_a_wrong_one(rig:
 
 async def test_no_secret_is_on_a_workers_command_line_or_in_its_environment(rig: Rig) -> None:
     async with AsyncExitStack() as stack:
-        pid = await pid_of(await connected(rig.up, stack, 1))
+        pid = pid_of(await connected(rig.up, stack, 1))
 
     for place in ("cmdline", "environ"):
         assert b"sk-of-the-operator" not in await asyncio.to_thread(
@@ -373,7 +373,7 @@ async def test_workers_end_when_the_process_that_leads_is_killed(rig: Rig, tmp_p
         AsyncExitStack() as stack,
     ):
         clients = [await connected(up, stack, worker) for worker in (0, 1)]
-        pids = [await pid_of(client) for client in clients]
+        pids = [pid_of(client) for client in clients]
         stream = await stack.enter_async_context(clients[0].stream("POST", CHAT, json=STREAM))
         lines = stream.aiter_lines()
         await anext(lines)

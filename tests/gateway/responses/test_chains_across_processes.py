@@ -90,7 +90,7 @@ async def test_workers_on_one_file_continue_each_others_conversations(tmp_path: 
         unstored = await workers[0].post("/v1/responses", json={"model": "chat", "input": "hi"})
         await up.reload(config)
         metrics = (await workers[0].get("/metrics")).text
-        killed = await pid_of(workers[1])
+        killed = pid_of(workers[1])
         os.kill(killed, signal.SIGKILL)
         found = await workers[0].get(f"/v1/responses/{previous}")
 

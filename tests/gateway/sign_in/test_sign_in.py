@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.sessions.cookie import COOKIE
+from gateway.sessions.cookie import COOKIE, SECURE_COOKIE
 from tests.gateway.serving import serving
 from tests.gateway.sign_in.provider_stand_in import CLIENT, SignInStandIn, sign_in_stand_in
 from tests.gateway.sign_in.signing_in import ADMIN_KEY, BEGIN, door
@@ -149,14 +149,17 @@ async def test_cookies_are_for_this_gateway_alone(
                 url.removeprefix(public_url.rstrip("/")), headers={"cookie": pair}
             )
     of_attempt = begun.headers["set-cookie"].split("; ")
-    session, forgotten = (one.split("; ") for one in done.headers.get_list("set-cookie"))
+    set_cookies = [one.split("; ") for one in done.headers.get_list("set-cookie")]
+    session, *removed, forgotten = set_cookies
 
     assert of_attempt[0].startswith("__Host-" if secure else "strowger_sign_in=")
     assert {"HttpOnly", "SameSite=lax", "Path=/"} <= set(of_attempt)
-    assert session[0].startswith(f"{COOKIE}=")
-    assert {"HttpOnly", "SameSite=strict", "Path=/admin"} <= set(session)
+    assert session[0].startswith(f"{SECURE_COOKIE if secure else COOKIE}=")
+    assert {"HttpOnly", "SameSite=strict", f"Path={'/' if secure else '/admin'}"} <= set(session)
     assert "Max-Age=0" in forgotten
-    assert {"Secure" in one for one in (of_attempt, session, forgotten)} == {secure}
+    assert {"Secure" in one for one in (of_attempt, *set_cookies)} == {secure}
+    assert [one[0] for one in removed] == ([f'{COOKIE}=""'] if secure else [])
+    assert all({"Max-Age=0", "Path=/admin"} <= set(one) for one in removed)
     assert not any("Domain" in one for one in (*of_attempt, *session))
 
 

@@ -17,7 +17,7 @@ from typing import Literal
 import httpx
 from msgspec import Struct
 
-from tests.gateway.commanded import importer_of
+from tests.gateway.commanded import OPERATOR, importer_of
 from tests.gateway.limits.test_limited_requests import HELLO
 from tests.gateway.serving import one_model
 from tests.gateway.terminals.screen import OnScreen, serving_on_screen
@@ -99,7 +99,8 @@ class Soak:
             for key, most in usd.items()
         )
         more = (
-            f"server: {{drain_delay_s: 0}}\nauth: {{mode: keys, metrics: open, keys: [{keys}]}}\n"
+            f"server: {{drain_delay_s: 0}}\n"
+            f"auth: {{mode: keys, admin_key: key-of-the-operator, metrics: open, keys: [{keys}]}}\n"
             f"logging: {{format: {STYLES[self.starts % len(STYLES)]}}}\n"
             f"prices: [{{match: remote/*, input: 1000000, output: 2000000}}]\nbudgets:\n{budgets}"
         )
@@ -133,7 +134,7 @@ class Soak:
         importer = importer_of(up.process.pid)
         if event == "worker":
             async with up.client() as client:
-                pid = (await client.get("/healthz")).json()["pid"]
+                pid = (await client.get("/healthz", headers=OPERATOR)).json()["pid"]
             if pid == up.process.pid:
                 return False
             self.kills.append(time.monotonic())

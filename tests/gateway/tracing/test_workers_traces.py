@@ -35,7 +35,7 @@ telemetry: {{otlp: {{endpoint: "{collector.origin}", sample: 1}}}}
         async with AsyncExitStack() as clients:
             for worker in (0, 1):
                 client = await connected(up, clients, worker)
-                pids.append(await pid_of(client))
+                pids.append(pid_of(client))
                 for _ in range(EACH):
                     answer = await client.post("/v1/chat/completions", json=HELLO)
                     assert answer.status_code == 200

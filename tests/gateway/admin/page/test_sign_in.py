@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from gateway.access.ended_sessions import EndedSessions
-from gateway.sessions.cookie import COOKIE
+from gateway.sessions.cookie import COOKIE, SECURE_COOKIE
 from gateway.sessions.desk import UNLISTED_S
 from tests.gateway.serving import one_model, serving
 
@@ -126,13 +126,50 @@ async def test_the_cookie_stays_out_of_scripts_and_of_other_sites(
             "/admin/sign-in", data={"key": KEY}, headers={"x-forwarded-proto": proto}
         )
 
-    cookie = answer.headers["set-cookie"]
-    assert cookie.startswith(f"{COOKIE}=")
-    assert {"Path=/admin", "HttpOnly", "SameSite=strict", f"Max-Age={UNLISTED_S}"} <= set(
+    cookie = answer.headers.get_list("set-cookie")[0]
+    name, path = (SECURE_COOKIE, "/") if proto == "https" else (COOKIE, "/admin")
+    assert cookie.startswith(f"{name}=")
+    assert {f"Path={path}", "HttpOnly", "SameSite=strict", f"Max-Age={UNLISTED_S}"} <= set(
         cookie.split("; ")
     )
     assert ("Secure" in cookie) == (proto == "https")
     assert KEY not in cookie
+
+
+@asynchronous
+async def test_over_tls_a_cookie_that_another_host_could_have_planted_opens_nothing(
+    tmp_path: Path,
+) -> None:
+    """One of an earlier version has that name, too: its browser signs in again, and it goes."""
+    https = {"x-forwarded-proto": "https"}
+    async with visiting(tmp_path) as client:
+        opened = await client.post("/admin/sign-in", data={"key": KEY}, headers=https)
+        own, removed = opened.headers.get_list("set-cookie")
+        value = own.partition(";")[0].partition("=")[2]
+        found = {
+            (name, proto): await client.get(
+                "/admin", headers={"cookie": f"{name}={value}", "x-forwarded-proto": proto}
+            )
+            for name in (COOKIE, SECURE_COOKIE)
+            for proto in ("http", "https")
+        }
+        left = await client.post(
+            "/admin/sign-out",
+            headers={"cookie": f"{COOKIE}={value}", "sec-fetch-site": "same-origin", **https},
+        )
+        after = await client.get("/admin", headers={"cookie": f"{SECURE_COOKIE}={value}", **https})
+
+    assert {what: answer.status_code for what, answer in found.items()} == {
+        (COOKIE, "http"): 200,
+        (COOKIE, "https"): 303,
+        (SECURE_COOKIE, "http"): 200,
+        (SECURE_COOKIE, "https"): 200,
+    }
+    assert removed.startswith(f'{COOKIE}=""; ')
+    assert "Max-Age=0" in removed
+    assert left.status_code == 303
+    assert len(left.headers.get_list("set-cookie")) == 2
+    assert after.status_code == 303, "signing out ends a session by either name"
 
 
 @asynchronous
