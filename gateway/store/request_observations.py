@@ -2,7 +2,8 @@
 
 error:         every request of a unit, also one that the client aborted (499) or sent wrongly
                (4xx): those count as requests without error. A 429 is an error: our own limits
-               apply before a variant is chosen, so this one came from every backend.
+               apply before a variant is chosen, so this one came from every backend. Except
+               OWN_QUEUE: other requests of its key filled the queue, and no variant answered.
 fallback:      every request of a unit: 1 if the answering backend is not the variant's. A request
                that no backend answered is an error, not a fallback.
 vote_rate:     every request of a unit: 1 if it got a vote. It starts as 0; `import_rows` counts
@@ -22,6 +23,10 @@ _ttft, _latency = BUILT_IN["ttft_ms"].scaled, BUILT_IN["latency_ms"].scaled
 _tokens, _cost = BUILT_IN["output_tokens"].scaled, BUILT_IN["cost_usd"].scaled
 
 
+OWN_QUEUE = "connections_in_use"
+"""The code of a request that waited for a connection of the gateway's own until its time was over."""
+
+
 def observations(row: RequestRow) -> list[tuple[str, float]]:
     """Return the metrics, and this request's value of each on the metric's scale."""
     failed = is_error(row)
@@ -39,6 +44,8 @@ def observations(row: RequestRow) -> list[tuple[str, float]]:
 
 def is_error(row: RequestRow) -> bool:
     """True if the answer failed, before it started or later."""
+    if row.error == OWN_QUEUE:
+        return False
     if row.status == 429 or row.status >= 500:
         return True
     return row.status < 400 and bool(row.error)

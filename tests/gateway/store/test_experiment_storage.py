@@ -125,6 +125,8 @@ def test_a_request_is_known_with_its_key_and_variant(store: SqlStore) -> None:
         (request_row("r", status=400), {"error"}),
         (request_row("r", error="upstream_broken", tokens=5), {"error"}),
         (request_row("r", status=429), {"error"}),
+        (request_row("r", status=429, error="connections_in_use"), {"error"}),
+        (request_row("r", status=503, error="connections_in_use"), {"error"}),
     ],
 )
 def test_only_whole_answers_have_a_latency_and_every_request_an_error_or_none(
@@ -135,6 +137,7 @@ def test_only_whole_answers_have_a_latency_and_every_request_an_error_or_none(
     metrics = ("error", "ttft_ms", "latency_ms", "output_tokens", "cost_usd")
     assert {name for name in metrics if store.outcomes("e", name).cells} == seen
     wrong = row.status in (200, 429) and (row.status == 429 or bool(row.error))
+    wrong = wrong and row.error != "connections_in_use"
     assert store.outcomes("e", "error").cells[0].total == float(wrong)
 
 
