@@ -5,9 +5,11 @@ removed after the store has all of it. A lock in the spool admits one importing 
 """
 
 import logging
+import math
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from gateway.recording.frames import HEAD, Read, unpacked
@@ -42,10 +44,11 @@ class Importer:
         keep_payload_days: int = 7,
         unavailable: bool = False,
         what: str = "records",
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """unavailable: the store is known to be unreachable, and that was logged.
 
-        what: the rows are called this in the log.
+        what: the rows are called this in the log. clock: Unix seconds.
         """
         self._what = what
         self.unavailable = unavailable
@@ -62,7 +65,8 @@ class Importer:
         self._last_positions: dict[str, int] = {}
         self._whole_at: float | None = None
         self._shared = False
-        self._tidy_at = 0.0
+        self._clock = clock
+        self._tidied_at = -math.inf
 
     def progress(self) -> ImportProgress:
         """Return the current figures; from any thread."""
@@ -175,9 +179,9 @@ class Importer:
         self._positions.pop(path.name, None)
 
     def _prune(self) -> None:
-        """Remove what is too old, once per hour."""
-        at = time.time()
-        if at < self._tidy_at:
+        """Remove what is too old, once per hour, and again if the clock was set back."""
+        at = self._clock()
+        if 0 <= at - self._tidied_at < _TIDY_S:
             return
         kept = (self._keep_s, self._keep_usage_s, self._keep_payloads_s)
         rows, usage, payloads = [max(0.0, at - one) for one in kept]
@@ -185,7 +189,7 @@ class Importer:
         if unmatched:
             _log.warning("dropped %d feedback rows: their request is unknown", unmatched)
         self._spool.sweep()
-        self._tidy_at = at + _TIDY_S
+        self._tidied_at = at
 
 
 def _log_rejected(result: ImportResult) -> None:

@@ -63,7 +63,7 @@ class BackgroundExport:
             if self._failing:
                 _log.warning("records are exported again")
             self._failing = ""
-            return max(1.0, self._ended + self._every_s - time.time())
+            return min(max(1.0, self._ended + self._every_s - time.time()), self._every_s)
         return min(self._every_s, RETRY_S)
 
     def _export(self, held: Callable[[], None], stopping: threading.Event) -> None:

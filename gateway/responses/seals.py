@@ -103,7 +103,7 @@ class Seals:
         if self._current and (configured or self._rows is None):
             return False
         wait_s = _RETRY_S if again or not self._current else _READ_AGAIN_S
-        return self._clock() - self._tried >= wait_s
+        return not 0 <= self._clock() - self._tried < wait_s  # the clock may be set back
 
     async def _read(self) -> None:
         """Set the time of the try at its end: until then, other answers wait for its keys.

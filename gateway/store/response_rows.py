@@ -28,11 +28,13 @@ _ROOM: Final = 0.01
 _PAGE: Final = 100
 _BATCH_ROWS: Final = 1_000
 _COLUMNS: Final = "id, key_name, time, previous, root, input, output, resource, item_bytes, bytes"
-_CHAIN: Final = """WITH RECURSIVE chain (id, previous, bytes, depth) AS (
+CHAIN: Final = """WITH RECURSIVE chain (id, previous, bytes, depth) AS (
     SELECT id, previous, item_bytes, 1 FROM stored_responses WHERE id = ? AND key_name = ?
     UNION ALL
     SELECT r.id, r.previous, r.item_bytes, chain.depth + 1 FROM chain
     JOIN stored_responses r ON r.id = chain.previous WHERE r.key_name = ? AND chain.depth <= ?)"""
+"""The responses that one continues, it first: its id, the key twice, and the most of them."""
+
 _OLDEST: Final = """SELECT root, CAST(SUM(bytes) AS BIGINT) FROM stored_responses
     WHERE key_name = ? AND root <> ? GROUP BY root ORDER BY MAX(time), root LIMIT ?"""
 
@@ -174,7 +176,7 @@ class ResponseRows:
             first, missing, _ = found[-1]
             turns = session.rows(
                 tuple[str, str, str],
-                f"{_CHAIN} SELECT r.id, r.input, r.output FROM chain"
+                f"{CHAIN} SELECT r.id, r.input, r.output FROM chain"
                 " JOIN stored_responses r ON r.id = chain.id ORDER BY chain.depth DESC",
                 id,
                 key,
@@ -278,7 +280,7 @@ def _links(session: Session, key: str, id: str) -> list[tuple[str, str, int]]:
     """
     return session.rows(
         tuple[str, str, int],
-        f"{_CHAIN} SELECT id, previous, bytes FROM chain ORDER BY depth",
+        f"{CHAIN} SELECT id, previous, bytes FROM chain ORDER BY depth",
         id,
         key,
         key,

@@ -118,6 +118,25 @@ def test_rows_wait_in_the_spool_until_the_disk_takes_them_each_once(
     assert rows == [(3 * REQUESTS, 3 * REQUESTS)]
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
     assert words in caplog.records[0].message
+    assert away.fault == trouble
+
+
+def test_an_idle_gateway_notices_that_its_database_is_read_only(disk: Disk, tmp_path: Path) -> None:
+    store = SqlStore(disk)
+    importer = Importer(Spool(tmp_path / "spool"), store)
+    importer.import_once()
+    before = importer.progress().fault
+    disk.read_only = True
+    store.probe_writes()
+    importer.import_once()
+    during = importer.progress()
+    disk.read_only = False
+    importer.import_once()
+    after = importer.progress()
+    store.close()
+
+    assert (before, during.fault, after.fault) == ("", "read_only", "")
+    assert (during.unavailable, after.unavailable) == (True, False)
 
 
 async def test_experiments_continue_unchanged_and_a_pause_fails_with_the_reason(

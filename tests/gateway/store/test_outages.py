@@ -10,7 +10,9 @@ import httpx
 import psycopg
 import pytest
 from msgspec import Struct
+from psycopg.sql import SQL, Identifier
 
+from gateway.store.errors import StoreUnavailable
 from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
@@ -278,3 +280,25 @@ async def test_a_gateway_whose_database_hangs_still_exits_on_sigterm(rig: Rig) -
         rig.postgres.go_on()
 
     assert rig.up.process.returncode == 0
+
+
+def test_a_database_that_only_reads_is_named(postgres: Postgres) -> None:
+    """As a standby does, or `default_transaction_read_only`."""
+    url = postgres.empty_database()
+    store = open_store(Secret(url))
+    store.ping()
+    with psycopg.connect(url, autocommit=True) as operator:
+        (name,) = operator.execute("SELECT current_database()").fetchall()[0]
+        setting = SQL("ALTER DATABASE {} SET default_transaction_read_only = {}")
+        operator.execute(setting.format(Identifier(name), "on"))
+        store.close_idle()
+        store.probe_writes()
+        try:
+            with pytest.raises(StoreUnavailable) as caught:
+                store.ping()
+        finally:
+            operator.execute(setting.format(Identifier(name), "off"))
+    store.ping()
+    store.close()
+
+    assert caught.value.fault == "read_only"

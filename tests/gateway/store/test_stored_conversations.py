@@ -2,13 +2,16 @@
 
 import random
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.store.response_rows import StoredResponse
+from gateway.store.open import open_store
+from gateway.store.response_rows import CHAIN, StoredResponse
 from gateway.store.sql import SqlStore
+from schemas.secret import Secret
 
 ROOM = 1 << 30
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2))]
@@ -165,3 +168,23 @@ def test_old_responses_are_deleted_with_their_bytes(store: SqlStore) -> None:
     room = sum(row.bytes for row in model.rows.values() if row.key == "a" and row.time >= 40)
     big = made(chance, Model(rows={}), 99)
     assert responses.add([big], room + sum(row.bytes for row in model.rows.values())) == [True]
+
+
+def test_a_conversation_is_found_without_reading_its_items(tmp_path: Path) -> None:
+    """In SQLite, the columns behind the items are reached by reading all of their pages."""
+    store = open_store(Secret(f"sqlite:///{tmp_path / 'store.db'}"))
+    store.prepare()
+    with store.database.reading() as session:
+        plan = session.rows(
+            tuple[int, int, int, str],
+            f"EXPLAIN QUERY PLAN {CHAIN} SELECT id FROM chain",
+            "",
+            "",
+            "",
+            1,
+        )
+    store.close()
+
+    steps = [step for *_, step in plan if "stored_responses" in step]
+    assert len(steps) == 2
+    assert "USING COVERING INDEX stored_responses_chain" in steps[1]
