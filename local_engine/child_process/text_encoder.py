@@ -26,7 +26,7 @@ ENCODE_SECONDS = 30
 """CPU time limit for one text."""
 
 SLOTS, WAITING, WAIT_S = 2, 4096, 300.0
-"""Long requests read at a time; how many of one tenant may wait, and how long, in seconds."""
+"""Long requests read at a time; how many of one key may wait, and how long, in seconds."""
 
 _Result = TypeVar("_Result")
 

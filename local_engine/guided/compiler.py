@@ -1,7 +1,7 @@
 """Compile grammars for one model's tokenizer, and compute their token masks.
 
 A client's grammar is limited in bytes, compiler work and time, compiled first in a child process
-that can be stopped, and scheduled fairly by tenant. Compiled grammars are cached.
+that can be stopped, and scheduled in turn by key. Compiled grammars are cached.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from local_engine.child_process.grammar_compiler import compiled, reason
 from local_engine.child_process.messages import Compile, Compiled, Guide
 from local_engine.child_process.process_pool import Starved, TooMuchWork, pool
 from schemas.errors import InvalidRequest, Unavailable
+from schemas.holdings import ANONYMOUS, Holder
 
 MAX_PART_BYTES = 128 * 1024
 """Bytes of one schema, pattern or grammar."""
@@ -43,7 +44,7 @@ KEPT = 64
 """Cached grammars per model; the same number of rejected ones is remembered."""
 
 SLOTS, WAITING, WAIT_S = 2, 1024, 30.0
-"""Grammars that compile at a time; how many of one tenant may wait, and how long, in seconds."""
+"""Grammars that compile at a time; how many of one key may wait, and how long, in seconds."""
 
 _THREADS = 2
 _STACK_BYTES = 256 << 20
@@ -147,16 +148,18 @@ class GuideCompiler:
             return f"<[{token}]>"
         return quote(marker)
 
-    async def compile(self, guide: Guide, ends: frozenset[int], tenant: str = "") -> MaskedGrammar:
-        """Return a fresh state. ends: tokens that end this answer. tenant: whose slot this uses.
+    async def compile(
+        self, guide: Guide, ends: frozenset[int], holder: Holder = ANONYMOUS
+    ) -> MaskedGrammar:
+        """Return a fresh state. ends: tokens that end this answer. holder: whose slot this uses.
 
         Raises InvalidRequest naming the field that is too large, invalid, or takes too long,
-        Throttled if too many grammars of this tenant are waiting, and Unavailable if other
-        tenants or a busy machine left no time.
+        Throttled if too many grammars of this key are waiting, and Unavailable if other
+        keys or a busy machine left no time.
         """
         matcher = self._compiled.get(guide)
         if matcher is None:
-            matcher = await self._compile(guide, tenant)
+            matcher = await self._compile(guide, holder)
             self._compiled[guide] = matcher
             if len(self._compiled) > KEPT:
                 self._compiled.popitem(last=False)
@@ -170,7 +173,7 @@ class GuideCompiler:
             field=guide.parts[0].field,
         )
 
-    async def _compile(self, guide: Guide, tenant: str) -> LLMatcher:
+    async def _compile(self, guide: Guide, holder: Holder) -> LLMatcher:
         """Compile in a child process first, which can be stopped; if it works, compile here."""
         field = guide.parts[0].field
         if self._tokenizer is None:
@@ -181,7 +184,7 @@ class GuideCompiler:
         _refuse_large(guide)
         self._refuse_again(guide)
         tokenizer = self._tokenizer
-        async with _gate.slot(tenant):
+        async with _gate.slot(holder):
             if (matcher := self._compiled.get(guide)) is not None:
                 return matcher
             self._refuse_again(guide)

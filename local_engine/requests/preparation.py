@@ -13,6 +13,7 @@ from typing import TypeVar
 from local_engine.child_process.fair_gate import Gate
 from local_engine.child_process.text_encoder import INLINE, Offload, run_offloaded
 from schemas.errors import GatewayError, InvalidRequest
+from schemas.holdings import Holder
 
 _Result = TypeVar("_Result")
 
@@ -38,12 +39,12 @@ def preparing() -> Generator[None]:
 
 
 async def read(
-    reader: Callable[[Offload | None], _Result], *, size: int, gate: Gate, tenant: str
+    reader: Callable[[Offload | None], _Result], *, size: int, gate: Gate, holder: Holder
 ) -> _Result:
-    """Read a request; a long one in a thread, fairly by tenant. size: characters or tokens."""
+    """Read a request; a long one in a thread, in turn by key. size: characters or tokens."""
     if size <= INLINE:
         return reader(None)
-    async with gate.slot(tenant):
+    async with gate.slot(holder):
         return await run_offloaded(reader)
 
 

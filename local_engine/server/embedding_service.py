@@ -76,7 +76,7 @@ class EmbeddingService:
         """
         embedder = self._embedders[model]
         arrival = time.monotonic()
-        rows = await self._read(embedder.reader, request, holder.key)
+        rows = await self._read(embedder.reader, request, holder)
         ended = await self._ended(model, rows, arrival, holder)
         match ended.outcome:
             case "expired":
@@ -93,13 +93,15 @@ class EmbeddingService:
                 values = shortened(ended.vectors, rows.width, unit=embedder.shape.unit)
                 return EmbeddingResult(values=values, tokens=rows.tokens)
 
-    async def _read(self, reader: TextReader, request: EmbeddingsRequest, tenant: str) -> TokenRows:
+    async def _read(
+        self, reader: TextReader, request: EmbeddingsRequest, holder: Holder
+    ) -> TokenRows:
         size = sum(len(prompt) for prompt in request.inputs)
         if size > INLINE:
             refuse_unfit(request, reader.reach)
         with preparing():
             return await read(
-                partial(reader.read, request), size=size, gate=self._reading, tenant=tenant
+                partial(reader.read, request), size=size, gate=self._reading, holder=holder
             )
 
     def start(self, engine: EngineQueue) -> None:

@@ -6,12 +6,14 @@ from hashlib import blake2b
 from msgspec import UNSET, Struct
 from torch import Tensor
 
+from local_engine.child_process.fair_gate import Gate
 from local_engine.execution.prompt_tuning import read_table
 from local_engine.loading.checkpoint import Loaded
 from local_engine.peft.lora_cache import AdapterKey, LoraCache
 from local_engine.peft.lora_layers import Adapter
 from local_engine.peft.trtllm_format import CONFIG, WEIGHTS, read_adapter
 from schemas.errors import InvalidRequest
+from schemas.holdings import Holder
 from schemas.requests import GenerateRequest, LoraRequest, PromptTable, TokenRequest
 
 TASK = "lora_task_id"
@@ -74,9 +76,12 @@ class AdapterResolver:
             adapter=adapter,
         )
 
-    async def resolve(self, request: GenerateRequest, tenant: str) -> RequestAdapters:
+    async def resolve(
+        self, request: GenerateRequest, holder: Holder, reading: Gate
+    ) -> RequestAdapters:
         """Resolve a request's adapters; `release` them afterwards.
 
+        reading: large tensors are read in turn by key, as long prompts are.
         Raises InvalidRequest, and UpstreamBusy if the adapter cache is full.
         """
         lora, table = _lora_of(request), _table_of(request)
@@ -85,11 +90,12 @@ class AdapterResolver:
         if lora is not None:
             self._refuse(lora)
         if _size(lora, table) > INLINE_BYTES:
-            sent, rows, digest = await asyncio.to_thread(self._read, lora, table)
+            async with reading.slot(holder):
+                sent, rows, digest = await asyncio.to_thread(self._read, lora, table)
         else:
             sent, rows, digest = self._read(lora, table)
         return RequestAdapters(
-            adapter=self._adapter if lora is None else self._borrow(lora.task_id, sent, tenant),
+            adapter=self._adapter if lora is None else self._borrow(lora.task_id, sent, holder.key),
             borrowed=lora is not None,
             table=rows,
             table_digest=digest,

@@ -181,13 +181,12 @@ class Service:
     ) -> tuple[RequestRun, list[Job]]:
         """Validate the request and create its jobs, which hold their places in the queue."""
         assert self._loop is not None
-        tenant = holder.key
-        prepared = await self._read(served.reader, request, tenant)
+        prepared = await self._read(served.reader, request, holder)
         replayed = check_resumable(prepared, drawn)
         grammar = None
         if prepared.guide is not None:
             grammar = await served.guides.compile(
-                prepared.guide, prepared.ends | prepared.stops, tenant
+                prepared.guide, prepared.ends | prepared.stops, holder
             )
         for prompt in prepared.prompts:
             served.lane.validate_prompt_length(len(prompt) + replayed)
@@ -202,7 +201,7 @@ class Service:
             )
         self._places.hold(holder, answers)
         try:
-            adapters = await served.adapter_resolver.resolve(request, tenant)
+            adapters = await served.adapter_resolver.resolve(request, holder, self._reading)
             queue = DeltaQueue(self._loop)
             run = RequestRun(served, prepared, grammar, queue, self._engine, adapters, drawn)
             return run, run.prepare(self._ids, holder)
@@ -211,14 +210,14 @@ class Service:
             raise
 
     async def _read(
-        self, reader: RequestReader, request: GenerateRequest, tenant: str
+        self, reader: RequestReader, request: GenerateRequest, holder: Holder
     ) -> PreparedRequest:
         size = characters(request)
         if size > INLINE:
             refuse_excess(request)
             refuse_unfit(request, reader.reach)
         return await read(
-            partial(reader.read, request), size=size, gate=self._reading, tenant=tenant
+            partial(reader.read, request), size=size, gate=self._reading, holder=holder
         )
 
     async def embed(

@@ -30,6 +30,7 @@ from local_engine.text.control_tokens import ControlTokens, Rendered
 from local_engine.text.private_tokenizer import Normalizer, normalizing, private_encoder
 from local_engine.text.token_bytes import TokenBytes, fallback_byte
 from schemas.errors import InvalidConfig, InvalidRequest
+from schemas.holdings import Holder
 from schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
 
 MAX_TOKENS = 1 << 20
@@ -284,7 +285,7 @@ async def reading(size: int, work: Callable[[Offload | None], _Result], tenant: 
     """Run `work` for a prompt, in turn by tenant; very long ones run in a child process."""
     if size <= INLINE:
         return work(None)
-    async with _reading.slot(tenant):
+    async with _reading.slot(Holder(tenant)):
         return await run_offloaded(work)
 
 

@@ -18,6 +18,7 @@ from local_engine.child_process.fair_gate import Gate
 from local_engine.child_process.text_encoder import LONG, BatchEncoder, TextEncoder, run_offloaded
 from local_engine.loading.model_paths import model_folder
 from schemas.errors import InvalidConfig, Throttled, Unavailable
+from schemas.holdings import Holder
 from tests.local_engine.tiny import tokenizer
 
 pytestmark = pytest.mark.anyio
@@ -38,12 +39,12 @@ async def test_tenants_get_slots_in_rotation_and_none_holds_all() -> None:
     doors, order = gate(), list[str]()
 
     async def pass_through(tenant: str) -> None:
-        async with doors.slot(tenant):
+        async with doors.slot(Holder(tenant)):
             order.append(tenant)
             await asyncio.sleep(0)
 
     async with AsyncExitStack() as held:
-        await held.enter_async_context(doors.slot("a"))
+        await held.enter_async_context(doors.slot(Holder("a")))
         waiting = [asyncio.create_task(pass_through("a")) for _ in range(3)]
         await asyncio.sleep(0)
         async with asyncio.timeout(60):
@@ -54,41 +55,70 @@ async def test_tenants_get_slots_in_rotation_and_none_holds_all() -> None:
     assert order == ["b", "c", "b", "a", "a", "a"]
 
 
+async def test_a_team_of_many_keys_gets_as_many_turns_as_a_team_of_one() -> None:
+    doors, order = gate(slots=1), list[str]()
+
+    async def pass_through(holder: Holder) -> None:
+        async with doors.slot(holder):
+            order.append(holder.team)
+            await asyncio.sleep(0)
+
+    async with doors.slot(Holder("first")):
+        holders = [Holder(f"a{number}", "many") for number in range(4)] + [Holder("b", "one")] * 2
+        waiting = [asyncio.create_task(pass_through(holder)) for holder in holders]
+        await asyncio.sleep(0)
+    await asyncio.gather(*waiting)
+
+    assert order == ["many", "one", "many", "one", "many", "many"]
+
+
+async def test_a_request_that_is_cancelled_when_its_turn_comes_returns_the_slot() -> None:
+    doors = gate(slots=1)
+    async with doors.slot(Holder("a")):
+        leaving = asyncio.create_task(doors.slot(Holder("b")).__aenter__())
+        await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.wait([leaving])
+
+    async with asyncio.timeout(60), doors.slot(Holder("c")):
+        pass
+
+
 async def test_a_cancelled_request_leaves_the_queue_without_trace() -> None:
     doors = gate(slots=1)
-    async with doors.slot("a"):
-        leaving = [asyncio.create_task(doors.slot(t).__aenter__()) for t in ("a", "b", "c")]
+    async with doors.slot(Holder("a")):
+        leaving = [asyncio.create_task(doors.slot(Holder(t)).__aenter__()) for t in ("a", "b", "c")]
         await asyncio.sleep(0)
         for one in leaving:
             one.cancel()
         await asyncio.wait(leaving)
 
-    async with asyncio.timeout(60), doors.slot("d"):
+    async with asyncio.timeout(60), doors.slot(Holder("d")):
         pass
 
 
 async def test_a_tenant_with_too_much_waiting_is_throttled_and_others_are_not() -> None:
     doors = gate(waiting=1)
-    async with doors.slot("a"):
-        waiting = asyncio.create_task(doors.slot("a").__aenter__())
+    async with doors.slot(Holder("a")):
+        waiting = asyncio.create_task(doors.slot(Holder("a")).__aenter__())
         await asyncio.sleep(0)
 
         with pytest.raises(
             Throttled, match="1 requests of this key are already waiting for a test"
         ):
-            await doors.slot("a").__aenter__()
+            await doors.slot(Holder("a")).__aenter__()
 
-        async with doors.slot("b"):
+        async with doors.slot(Holder("b")):
             waiting.cancel()
 
 
 async def test_waiting_for_other_tenants_does_not_count_as_throttling() -> None:
     doors = gate(slots=1, wait_s=0.01)
-    async with doors.slot("a"):
+    async with doors.slot(Holder("a")):
         with pytest.raises(Unavailable, match=r"here: no slot for a test within 0\.01 s"):
-            await doors.slot("b").__aenter__()
+            await doors.slot(Holder("b")).__aenter__()
         with pytest.raises(Throttled, match="this key's own"):
-            await doors.slot("a").__aenter__()
+            await doors.slot(Holder("a")).__aenter__()
 
 
 async def test_a_long_text_is_encoded_in_a_child_process_to_the_same_tokens() -> None:

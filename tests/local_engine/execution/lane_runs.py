@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from msgspec import UNSET
 
+from local_engine.child_process.text_encoder import reading_gate
 from local_engine.execution.jobs import Beams, Job, Outcome
 from local_engine.execution.model_lane import ModelLane
 from local_engine.execution.step_sampler import SampledToken
@@ -15,6 +16,7 @@ from local_engine.sampling.token_history import new_history
 from local_engine.scheduling.sequence import new_sequence
 from local_engine.server.model_host import ServedModel, host
 from local_engine.server.request_adapters import RequestAdapters
+from schemas.holdings import Holder
 from schemas.requests import TokenRequest
 from schemas.sampling import Sampling
 from tests.local_engine.services import MODEL, config
@@ -36,9 +38,10 @@ def resolve_adapters(
     message prints the task with all weights in its result.
     """
     resolved: list[RequestAdapters] = []
+    gate = reading_gate("here")
 
     async def resolve() -> None:
-        resolved.append(await model.adapter_resolver.resolve(request, tenant))
+        resolved.append(await model.adapter_resolver.resolve(request, Holder(tenant), gate))
 
     asyncio.run(resolve())
     return resolved[0]

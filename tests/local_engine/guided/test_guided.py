@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from local_engine.guided.compiler import MaskedGrammar
 from schemas.errors import InvalidRequest, Unavailable
+from schemas.holdings import Holder
 from tests.local_engine.guided.compiled_grammars import BACKEND, END, KNOWN, compiled, guide, guides
 from tests.local_engine.tensor_values import integers
 from tests.local_engine.tiny import VOCABULARY
@@ -173,7 +174,7 @@ async def test_hostile_grammars_of_one_tenant_do_not_affect_those_of_another() -
     keeper = guides(seconds=60)
     hostile = [
         asyncio.create_task(
-            keeper.compile(guide(HOSTILE % (16 + n, 16)), frozenset(), tenant="hostile")
+            keeper.compile(guide(HOSTILE % (16 + n, 16)), frozenset(), holder=Holder("hostile"))
         )
         for n in range(10)
     ]
@@ -181,7 +182,9 @@ async def test_hostile_grammars_of_one_tenant_do_not_affect_those_of_another() -
 
     async with asyncio.timeout(60):
         for n in range(4):
-            await keeper.compile(guide(f"start: /victim {n}/"), frozenset(), tenant="victim")
+            await keeper.compile(
+                guide(f"start: /victim {n}/"), frozenset(), holder=Holder("victim")
+            )
 
     assert not any(one.done() for one in hostile)
     for one in hostile:
