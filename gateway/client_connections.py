@@ -6,6 +6,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from gateway.access.client_address import ClientAddresses
+from gateway.access.key_shares import KeyShares
 from gateway.config.schema.config import ServerConfig
 from gateway.http.server.open_connections import ConnectionLimits, OpenConnections
 from gateway.open_files import client_room, open_files, open_files_limit, reserved
@@ -28,16 +29,23 @@ def connection_limits(server: ServerConfig, limit: int) -> ConnectionLimits:
     )
 
 
-def limits_in_force(server: Callable[[], ServerConfig]) -> Callable[[], ConnectionLimits]:
-    """Return a function that returns the limits of the configuration in force."""
+def limits_in_force(
+    server: Callable[[], ServerConfig], shares: KeyShares
+) -> Callable[[], ConnectionLimits]:
+    """Return a function that returns the limits of the configuration in force.
+
+    shares: get the number of requests for which there are connections.
+    """
     limit = open_files_limit()
     settings = server()
     limits = connection_limits(settings, limit)
+    shares.room = limits.most
 
     def current() -> ConnectionLimits:
         nonlocal settings, limits
         if settings is not (found := server()):
             settings, limits = found, connection_limits(found, limit)
+            shares.room = limits.most
         return limits
 
     return current

@@ -144,7 +144,7 @@ class Gateway:
         self.differing_replicas = 0
 
     def _most_in_flight(self) -> int:
-        return self.runtime.config.server.max_in_flight
+        return min(self.runtime.config.server.max_in_flight, self.shares.room)
 
     def admin_sessions(self, rows: SessionRows | None = None) -> AdminSessions:
         """Return the sessions in a store; without one, those that the operator's key opens."""

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from benchmarks.isolation.attacks import FORMS, Pieces
 from benchmarks.isolation.floods import FLOODS
+from benchmarks.isolation.fronts import FRONTS
 from benchmarks.isolation.requests import GUIDED, PLAIN, chat
 
 PROMISED_S: Final = 0.2
@@ -50,6 +51,10 @@ def _remote(name: str, setup: str = "remote") -> Row:
     return Row(attack=FLOODS[name], setup=setup, victim=_QUICK, backend=REMOTE)
 
 
+def _front(name: str) -> Row:
+    return Row(attack=FRONTS[name], setup="few descriptors", victim=_QUICK, backend=REMOTE)
+
+
 def _local(name: str, setup: str = "crowded engine") -> Row:
     victim = PLAIN[:-1] + b',"stream":true}'
     return Row(attack=FLOODS[name], setup=setup, victim=victim, first_token=True, longest_s=0.5)
@@ -75,4 +80,5 @@ ROWS: Final[Mapping[str, Row]] = {
     "answer-64mb": _remote("answer-64mb"),
     "answer-endless-line": _remote("answer-endless-line"),
     "idle-connections-400": _remote("idle-connections-400", "few descriptors"),
+    **{name: _front(name) for name in FRONTS},
 }

@@ -12,6 +12,7 @@ from schemas.holdings import Holder
 
 T = TypeVar("T")
 
+_UNBOUNDED = 1 << 30
 _MANY = 10_000
 """From this number on, callers without a request are dropped before one is added."""
 
@@ -32,10 +33,10 @@ class KeyShares:
     Each process counts its own requests, and limits them to what the other processes leave.
 
     buffered: bytes of request bodies in memory. others_buffered: of the other processes, as last
-    reported.
+    reported. room: requests for which this process has connections.
     """
 
-    __slots__ = ("_usages", "bodies", "buffered", "others_buffered")
+    __slots__ = ("_usages", "bodies", "buffered", "others_buffered", "room")
 
     def __init__(self, bodies: LargeBodyQueue) -> None:
         """bodies: works on what is large."""
@@ -43,6 +44,7 @@ class KeyShares:
         self.bodies = bodies
         self.buffered = 0
         self.others_buffered = 0
+        self.room = _UNBOUNDED
 
     def hold(
         self, key: str, server: ServerConfig, *, several: bool, others_in_flight: int
@@ -59,9 +61,8 @@ class KeyShares:
             if len(self._usages) >= _MANY:
                 self._drop_idle()
             usage = self._usages[key] = KeyUsage()
-        if several and usage.in_flight >= server.max_share_per_key * (
-            server.max_in_flight - others_in_flight
-        ):
+        most = server.max_in_flight - others_in_flight
+        if several and usage.in_flight >= server.max_share_per_key * (min(self.room, most)):
             raise Throttled(
                 f"the API key {key!r} has {usage.in_flight} requests in flight, the most "
                 "that one key may have (server.max_share_per_key of server.max_in_flight)",

@@ -116,7 +116,7 @@ class Server:
         self.on_keys: Callable[[KeysApplied | KeysChanged | KeysUsed], None] = _ignore
         self._stop = asyncio.Event()
         self._tls = None if tls is None else ListenerContext(tls, registry)
-        limits = limits_in_force(self._settings)
+        limits = limits_in_force(self._settings, self.gateway.shares)
         self._server = HttpServer(build_app(self.gateway), tls=self._tls, limits=limits)
         registry.register(TurnCollector(self._server.turn))
         connections = self._server.connections

@@ -111,7 +111,7 @@ async def serving(
         build_app(state, at_once=next(_STARTED) == 0),
         tls=None if tls is None else ListenerContext(read_files(tls), state.log.metrics.registry),
         lifespan=state.experiments is not None,
-        limits=limits_in_force(lambda: state.runtime.config.server),
+        limits=limits_in_force(lambda: state.runtime.config.server, state.shares),
     )
     await runtime.start()
     running = asyncio.create_task(server.serve(listener))

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from tests.gateway.certificates import Issued
-from tests.gateway.http.server.front import BODY, WAITS, Front, fronting, post
+from tests.gateway.http.server.front import BODY, WAITS, Front, fronting, get, post
 from tests.gateway.http.server.wire import PROBE, Wire
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +20,8 @@ CHAT: Final = post(BODY, KEY)
 STREAM: Final = post(WAITS, KEY)
 ELSEWHERE: Final = "127.0.0.2"
 SETTINGS: Final = f"""
-auth: {{mode: keys, keys: [{{name: client, key: key-of-a-client}}, {{name: b, key: key-of-b}}]}}
+auth: {{mode: keys, keys: [
+  {{name: client, key: key-of-a-client}}, {{name: b, key: key-of-b}}, {{name: c, key: key-of-c}}]}}
 server: {{max_body_bytes: 100000, max_connections: {MOST}}}
 """
 STRANGERS: Final = {
@@ -42,6 +43,16 @@ async def gateway(
         yield front
         for wire in front.wires:
             wire.close()
+
+
+async def busy(front: Front, count: int) -> Sequence[Wire]:
+    """So many connections with a stream that has begun, of three keys in turn."""
+    streams: list[Wire] = []
+    for number in range(count):
+        key = (b"key-of-a-client", b"key-of-b", b"key-of-c")[number % 3]
+        streams += await crowd(front, 1, STREAM.replace(b"key-of-a-client", key))
+        await streams[-1].until(b"hel")
+    return streams
 
 
 async def crowd(front: Front, count: int, first: bytes = b"", source: str = "") -> Sequence[Wire]:
@@ -121,27 +132,38 @@ async def test_a_proxy_that_is_trusted_makes_room_last(tmp_path: Path) -> None:
 
 async def test_a_request_that_is_being_answered_is_never_cut(tmp_path: Path) -> None:
     async with gateway(tmp_path) as front:
-        streams = await crowd(front, MOST, STREAM)
-        for stream in streams:
-            await stream.until(b"hel")
+        streams = await busy(front, MOST)
 
         healthy = await asked(front, PROBE)
         await crowd(front, 3 * MOST)
-        answered = await asked(front, CHAT)
+        models = await asked(front, get(fields=KEY))
         front.go_on.set()
 
-        assert healthy == answered == (200, "close")
+        assert healthy == models == (200, "close")
         for stream in streams:
             await stream.until(b"[DONE]")
+
+
+async def test_one_key_leaves_connections_to_others(tmp_path: Path) -> None:
+    """With its share of `max_in_flight` it could hold all of them."""
+    async with gateway(tmp_path) as front:
+        streams = await crowd(front, MOST // 2, STREAM)
+        for stream in streams:
+            await stream.until(b"hel")
+
+        further = await asked(front, STREAM)
+        other = await asked(front, CHAT.replace(b"key-of-a-client", b"key-of-b"))
+        front.go_on.set()
+
+        assert further[0] == 429
+        assert other[0] == 200
 
 
 async def test_beyond_the_spare_connections_a_client_is_told_why_it_is_refused(
     tmp_path: Path,
 ) -> None:
     async with gateway(tmp_path) as front:
-        streams = await crowd(front, MOST + SPARE, STREAM)
-        for stream in streams:
-            await stream.until(b"hel")
+        streams = await busy(front, MOST + SPARE)
 
         refused = await front.dial(source=ELSEWHERE)
         reply = await refused.reply()
