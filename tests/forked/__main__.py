@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 from execnet.gateway_base import WorkerGateway, get_execmodel, init_popen_io
+from hypothesis.internal.charmap import intervals_from_codec
 
 from tests import forked
 
@@ -130,6 +131,7 @@ def main(workers: int, arguments: list[str]) -> int:
         return subprocess.call([*PYTEST, "--collect-only", "-q", *arguments])
     gc.collect()
     gc.freeze()
+    intervals_from_codec("utf-8")  # each fork would compute it, for two seconds, in a clean clone
     status = _run(workers, arguments)
     if status is None:
         _serve()
