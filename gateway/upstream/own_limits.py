@@ -4,12 +4,22 @@ Their errors are not `UpstreamError`, so that they move no circuit breaker, are 
 no other backend (docs/adr/0070). Their time is no latency of the backend.
 """
 
+import errno
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Final
 
 from gateway.clock import now
 from gateway.upstream.sending import Sending
 from schemas.errors import Unavailable, UpstreamFailed
+
+_SHORTAGES: Final = {
+    errno.EMFILE: "file descriptors (ulimit -n)",
+    errno.ENFILE: "file descriptors",
+    errno.EADDRNOTAVAIL: "local ports for this address",
+    errno.ENOBUFS: "memory for sockets",
+    errno.ENOMEM: "memory for sockets",
+}
 
 
 class ConnectionsInUse(Unavailable):
@@ -38,6 +48,18 @@ def in_use(upstream: str, *, at_bound: bool) -> ConnectionsInUse:
         )
     return ConnectionsInUse(
         f"{upstream}: all connections to this provider are in use (providers[].max_connections)"
+    )
+
+
+def is_shortage(exc: OSError) -> bool:
+    """Return whether this machine, not the other one, is why there is no connection."""
+    return exc.errno in _SHORTAGES
+
+
+def shortage(upstream: str, exc: OSError) -> ConnectionsInUse:
+    """Return the error of a request for which the system opens no socket. exc: a shortage."""
+    return ConnectionsInUse(
+        f"{upstream}: the gateway's machine has no {_SHORTAGES[exc.errno or 0]} left"
     )
 
 

@@ -14,6 +14,7 @@ from gateway.names.look_up import Found
 from gateway.names.look_up import SocketAddress as Address
 from gateway.names.names import NAMES
 from gateway.upstream.origin import Origin
+from gateway.upstream.own_limits import is_shortage, shortage
 from gateway.upstream.socket_options import SOCKET_OPTIONS
 from gateway.upstream.wire.connection import HttpConnection
 from schemas.errors import UpstreamTimeout, UpstreamUnreachable
@@ -83,7 +84,9 @@ class Dialer:
         self._full: asyncio.Timeout | None = None  # the last one that has its full time
 
     async def dial(self, by: float) -> HttpConnection:
-        """Raises UpstreamUnreachable, or UpstreamTimeout at `by`. Cancelling closes the socket."""
+        """Raises UpstreamUnreachable, UpstreamTimeout at `by`, or ConnectionsInUse if the system
+        opens no socket. Cancelling closes it.
+        """
         begun = asyncio.get_running_loop().time()
         limited = self._hanging and self._full is not None
         scope = asyncio.timeout_at(min(by, begun + SLOW_S) if limited else by)
@@ -96,6 +99,8 @@ class Dialer:
                 found = await self._resolve(self._origin)
                 connection = await self._overtaken(interleaved(found, self._answered))
         except OSError as exc:
+            if is_shortage(exc):
+                raise shortage(self._upstream, exc) from exc
             if found is not None:
                 self._doubt(self._origin.host)
             if isinstance(exc, TimeoutError) and scope.expired():

@@ -1,16 +1,20 @@
 """A gateway that may open 256 files, with more idle clients than that."""
 
+import os
+import resource
 import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import httpx
 import pytest
 
 from gateway.open_files import client_room, reserved
 from tests.gateway.commanded import commanded
 from tests.gateway.http.server.wire import Wire, dial
-from tests.gateway.serving import one_model
+from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import provider
 
 pytestmark = pytest.mark.anyio
@@ -27,6 +31,38 @@ server: {drain_delay_s: 0}
 """
 LOW = ("sh", "-c", f'ulimit -n {FILES}; exec "$@"', "sh", sys.executable, "-m", "gateway.cli")
 OPERATOR: Final = {"authorization": "Bearer key-of-the-operator"}
+
+
+@contextmanager
+def no_more_files() -> Generator[None]:
+    """This process opens no further file within the block."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest_free = os.dup(0)
+    os.close(lowest_free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_a_request_without_a_descriptor_says_nothing_about_its_backend(
+    tmp_path: Path,
+) -> None:
+    async with (
+        provider() as remote,
+        serving(one_model(remote.base_url), tmp_path) as running,
+        httpx.AsyncClient(base_url=running.url) as client,
+    ):
+        assert (await client.get("/healthz")).is_success  # it has its connection
+        with no_more_files():
+            refused = [await client.post("/v1/chat/completions", json=CHAT) for _ in range(12)]
+        served = await client.post("/v1/chat/completions", json=CHAT)
+
+    assert {(one.status_code, one.headers["retry-after"]) for one in refused} == {(503, "1")}
+    assert refused[0].json()["error"]["code"] == "connections_in_use"
+    assert "no file descriptors (ulimit -n) left" in refused[0].json()["error"]["message"]
+    assert served.is_success, "the circuit is closed, and nothing cools down"
 
 
 async def test_idle_strangers_keep_no_client_no_reload_and_no_key_out(tmp_path: Path) -> None:
