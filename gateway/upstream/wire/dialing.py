@@ -54,9 +54,9 @@ class Dialer:
     begins each quarter of a second, and the first that answers is used. A connection that is not
     there after SLOW_S, TLS included, is overtaken by a second attempt, from the next address on.
 
-    Once a connection has used up its time, the others in progress have SLOW_S each, and so have
-    further ones alongside one that has its full time, until one succeeds: what hangs for one hangs
-    for all.
+    Once a connection has used up its time, the others in progress have SLOW_S each, because what
+    hangs for one hangs for all. So have further ones, while one that no request waits for has the
+    full time, until one succeeds.
     """
 
     def __init__(
@@ -68,34 +68,35 @@ class Dialer:
         upstream: str,
         resolve: Resolve = resolve,
         doubt: Callable[[str], object] = NAMES.doubt,
+        slow_s: float = SLOW_S,
         hangs_s: float = HANGS_S,
     ) -> None:
-        """doubt: called with the host whose addresses did not answer. hangs_s: see HANGS_S."""
+        """doubt: called with the host whose addresses did not answer."""
         self._origin = origin
         self._context = context
         self._make = make
         self._upstream = upstream
         self._resolve = resolve
         self._doubt = doubt
-        self._hangs_s = hangs_s
+        self._slow_s, self._hangs_s = slow_s, hangs_s
         self._answered: Address | None = None
         self._dials: dict[asyncio.Timeout, float] = {}  # when those in progress began
         self._hanging = False
-        self._full: asyncio.Timeout | None = None  # the last one that has its full time
+        self._probe: asyncio.Task[None] | None = None
 
     async def dial(self, by: float) -> HttpConnection:
         """Raises UpstreamUnreachable, UpstreamTimeout at `by`, or ConnectionsInUse if the system
         opens no socket. Cancelling closes it.
         """
         begun = asyncio.get_running_loop().time()
-        limited = self._hanging and self._full is not None
-        scope = asyncio.timeout_at(min(by, begun + SLOW_S) if limited else by)
+        limited = self._hanging
+        if limited and self._probe is None:
+            self._probe = asyncio.create_task(self._prove(by))
+        scope = asyncio.timeout_at(min(by, begun + self._slow_s) if limited else by)
         found: Found | None = None
         try:
             async with scope:
                 self._dials[scope] = begun
-                if not limited and by - begun >= self._hangs_s:
-                    self._full = scope
                 found = await self._resolve(self._origin)
                 connection = await self._overtaken(interleaved(found, self._answered))
         except OSError as exc:
@@ -108,14 +109,29 @@ class Dialer:
                     self._hang(begun)
                 step = NO_ADDRESS if found is None else NO_CONNECTION
                 raise UpstreamTimeout(step, upstream=self._upstream) from exc
+            self._hanging = False
             reason, detail = self._reason(exc)
             raise UpstreamUnreachable(reason, upstream=self._upstream, detail=detail) from exc
         finally:
             self._dials.pop(scope, None)
-            if self._full is scope:
-                self._full = None
         self._hanging = False
         return connection
+
+    async def _prove(self, by: float) -> None:
+        """Find out whether connections still hang, without a request that waits for it."""
+        try:
+            async with asyncio.timeout_at(by):
+                found = await self._resolve(self._origin)
+                connection = await self._overtaken(interleaved(found, self._answered))
+        except TimeoutError:
+            return  # they do
+        except OSError:
+            self._hanging = False  # they fail at once: the next request reports it
+        else:
+            self._hanging = False
+            connection.abort()
+        finally:
+            self._probe = None
 
     def _hang(self, begun: float) -> None:
         """A dial that had its full time has used it up: shorten the others."""
@@ -126,14 +142,14 @@ class Dialer:
         for scope, since in self._dials.items():
             end = scope.when()
             if end is not None and not scope.expired():
-                scope.reschedule(min(end, max(now, since + SLOW_S)))
+                scope.reschedule(min(end, max(now, since + self._slow_s)))
 
     async def _overtaken(self, found: Found) -> HttpConnection:
         """Return the connection of the first attempt, or of a second one that overtakes it."""
         turned = [*found[1:], *found[:1]]
         return await first_of(
             [partial(self._open, found), partial(self._open, turned)],
-            SLOW_S,
+            self._slow_s,
             HttpConnection.abort,
             on_failure=False,
         )

@@ -8,6 +8,7 @@ only there the system's resolver asks a DNS server of the test, and an address c
 import asyncio
 import json
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -40,11 +41,18 @@ providers:
     api_key: k
     timeouts: {connect_s: %(connect_s)s}
   - {name: gone, adapter: openai, base_url: "http://api.gone.test:%(gone)s/v1", api_key: k}
+  - name: mute
+    adapter: openai
+    base_url: "https://127.0.0.4:%(mute)s/v1"
+    api_key: k
+    tls: {verify: false}
+    timeouts: {connect_s: %(connect_s)s}
   - {name: fine, adapter: openai, base_url: "http://api.fine.test:%(fine)s/v1", api_key: k}
   - {name: b, adapter: openai, base_url: "http://127.0.0.1:%(b)s/v1", api_key: k}
 models:
   - {name: bad, backends: [{provider: dead, model: m}, {provider: b, model: m}], policy: in_order}
   - {name: moved, backends: [{provider: gone, model: m}, {provider: b, model: m}], policy: in_order}
+  - {name: slow, backends: [{provider: mute, model: m}, {provider: b, model: m}], policy: in_order}
   - {name: other, backends: [{provider: fine, model: m}]}
 """
 
@@ -144,10 +152,11 @@ class Load:
 
 
 class Vendors(Struct, kw_only=True, eq=False):
-    """The providers, by name, and their DNS server."""
+    """The providers, by name, their DNS server, and the port of one that only accepts."""
 
     by_name: dict[str, Provider]
     dns: DnsServer
+    mute: int
 
 
 @asynccontextmanager
@@ -164,7 +173,12 @@ async def vendors() -> AsyncGenerator[Vendors]:
             provider(answering("fine", close=True), "127.0.0.3") as fine,
             provider(answering("b")) as b,
         ):
-            yield Vendors(by_name={"dead": dead, "gone": gone, "fine": fine, "b": b}, dns=server)
+            with socket.create_server(("127.0.0.4", 0), backlog=1024) as mute:
+                yield Vendors(
+                    by_name={"dead": dead, "gone": gone, "fine": fine, "b": b},
+                    dns=server,
+                    mute=mute.getsockname()[1],
+                )
 
 
 async def silent_dns(found: Vendors, load: Load, seconds: float) -> dict[str, list[Reply]]:
@@ -185,6 +199,26 @@ async def failing_dns(found: Vendors, load: Load, seconds: float) -> dict[str, l
     found.dns.failing[DEAD] = 0.0
     await asyncio.sleep(6.0)
     return {"before": before, **await _dns_outage(load, seconds)}
+
+
+async def hanging_tls(_: Vendors, load: Load, seconds: float) -> dict[str, list[Reply]]:
+    """A vendor accepts connections, and never answers a handshake."""
+    return {"hanging": await load.steady("slow", 2, seconds)}
+
+
+async def moved(found: Vendors, load: Load, seconds: float) -> dict[str, list[Reply]]:
+    """The name of pooled connections moves to another address; the old one swallows packets."""
+    before = await load.burst("moved", 20)
+    gone = found.by_name["gone"]
+    async with provider(answering("moved"), "127.0.0.5", gone.port):
+        found.dns.records[GONE, "A"] = ["127.0.0.5"]
+        _vanish()
+        plain, streamed, later = await asyncio.gather(
+            load.burst("moved", 6),
+            load.burst("moved", 6, stream=True),
+            load.burst("moved", 30, after_s=6.0),
+        )
+    return {"before": before, "plain": plain, "streamed": streamed, "later": later}
 
 
 async def black_hole(found: Vendors, load: Load, seconds: float) -> dict[str, list[Reply]]:
@@ -211,6 +245,8 @@ CASES = {
     "slow_dns": slow_dns,
     "failing_dns": failing_dns,
     "black_hole": black_hole,
+    "hanging_tls": hanging_tls,
+    "moved": moved,
 }
 
 
@@ -220,7 +256,7 @@ async def main(case: str, seconds: float, connect_s: float) -> Result:
     with tempfile.TemporaryDirectory() as folder:
         async with vendors() as found:
             ports = {name: one.port for name, one in found.by_name.items()}
-            text = CONFIG % {**ports, "connect_s": connect_s}
+            text = CONFIG % {**ports, "mute": found.mute, "connect_s": connect_s}
             async with commanded(Path(folder) / "config.yaml", text) as up:
                 load = Load(up.url)
                 replies = await CASES[case](found, load, seconds)

@@ -90,6 +90,18 @@ async def test_an_attempt_that_fails_late_leaves_the_others_running() -> None:
     assert await first_of([failing, slow], 0.01, list, on_failure=False) == "made"
 
 
+async def test_an_attempt_that_takes_longer_than_the_stagger_is_not_given_up() -> None:
+    async def far() -> str:
+        await asyncio.sleep(0.1)
+        return "far"
+
+    async def silent() -> str:
+        await asyncio.sleep(LONG_S)
+        return ""
+
+    assert await first_of([far, silent, silent], 0.01, list) == "far"
+
+
 async def test_what_a_further_attempt_makes_is_discarded() -> None:
     async def stubborn() -> str:
         try:

@@ -60,3 +60,22 @@ def test_requests_on_connections_that_have_become_a_black_hole_are_answered_by_t
     for phase in ("plain", "streamed", "later"):
         assert answered(found[phase]) == {(200, "b")}
         assert slowest(found[phase]) < 35.0
+
+
+@needs_a_network
+@pytest.mark.nightly
+def test_requests_reach_the_address_that_a_name_has_moved_to() -> None:
+    found = isolated("moved", SIZE_S).replies
+
+    assert answered(found["plain"] + found["streamed"]) <= {(200, "moved"), (200, "b")}
+    assert (200, "moved") in answered(found["later"]) <= {(200, "moved"), (200, "b")}
+    assert slowest([*found["plain"], *found["streamed"], *found["later"]]) < 35.0
+
+
+@needs_a_network
+@pytest.mark.nightly
+def test_a_handshake_that_hangs_costs_few_requests_and_no_answer() -> None:
+    found = isolated("hanging_tls", SIZE_S).replies["hanging"]
+
+    assert answered(found) == {(200, "b")}
+    assert sum(one.seconds > 2.0 for one in found) < 12

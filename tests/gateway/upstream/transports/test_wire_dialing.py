@@ -24,6 +24,10 @@ from tests.stand_ins.doubles import Peer, answering, full_backlog, raw_server, s
 pytestmark = pytest.mark.anyio
 
 
+SLOW_S = 0.3
+"""For connections after which others overtake them."""
+
+
 def dialer(
     *ports: int,
     context: ssl.SSLContext | None = None,
@@ -45,6 +49,7 @@ def dialer(
         upstream="up",
         resolve=resolve or local,
         doubt=doubt,
+        slow_s=SLOW_S,
         hangs_s=hangs_s,
     )
 
@@ -126,17 +131,34 @@ async def test_a_dial_that_hangs_to_its_end_shortens_the_others_and_a_success_en
                 with pytest.raises(UpstreamTimeout):
                     await asyncio.wait_for(other, 30.0)
 
-            full = asyncio.ensure_future(towards.dial(soon(120.0)))
-            await asyncio.sleep(0)
             with pytest.raises(UpstreamTimeout):
                 await asyncio.wait_for(towards.dial(soon(120.0)), 30.0)
-            assert not full.done()
 
             places[0] = server.port
             (await asyncio.wait_for(towards.dial(soon(120.0)), 30.0)).abort()
-            later = asyncio.ensure_future(towards.dial(soon(120.0)))
-            (await later).abort()
-            full.cancel()
+
+
+async def test_while_dials_hang_one_that_no_request_waits_for_has_the_full_time() -> None:
+    async def script(peer: Peer) -> None:
+        if len(slow.connections) > 2:
+            await asyncio.sleep(2 * SLOW_S)
+            await peer.tunnel(server.port)
+        await peer.stay()
+
+    tls, context = certified("api.example")
+    async with raw_server(Peer.stay, tls=tls) as server, raw_server(script) as slow:
+        towards = dialer(slow.port, context=context)
+        with pytest.raises(UpstreamTimeout):
+            await towards.dial(soon(0.4))
+        with pytest.raises(UpstreamTimeout):
+            await towards.dial(soon(120.0))
+        await server.until(lambda: len(server.connections) >= 1)
+        await server.connections[0].gone()
+
+        dialled = await asyncio.wait_for(towards.dial(soon(120.0)), 30.0)
+
+        assert dialled.usable
+        dialled.abort()
 
 
 async def test_a_request_in_a_hurry_shortens_no_other_dial() -> None:
@@ -146,7 +168,7 @@ async def test_a_request_in_a_hurry_shortens_no_other_dial() -> None:
         await asyncio.sleep(0)
 
         with pytest.raises(UpstreamTimeout):
-            await towards.dial(soon(1.2))
+            await towards.dial(soon(0.4))
 
         await asyncio.sleep(0.1)
         assert not other.done()
