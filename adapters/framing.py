@@ -3,6 +3,7 @@
 SSE: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 """
 
+import re
 from collections.abc import Callable
 from typing import Protocol
 
@@ -20,6 +21,8 @@ _BOM = b"\xef\xbb\xbf"
 _NAME = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 _WHOLE = (b"}", b"]")
 _BETWEEN = b"\n\ndata: "
+_comments = re.compile(rb"^(?::[^\n]*\n){16,}", re.MULTILINE)
+"""Sixteen comments in a row, and more: a server that floods its client costs little time so."""
 
 
 class FrameParser(Protocol):
@@ -83,6 +86,8 @@ class SSEParser:
             self._tail.clear()
             self._held = 0
         frames: list[Frame] = []
+        if data.startswith(b":") or data.find(b"\n:") >= 0:
+            data = _comments.sub(b"", data)
         if not self._size and not self._event:
             data = self._whole_frames(data, frames)
         if data:

@@ -27,18 +27,18 @@ from gateway.upstream.wire.exchange_state import (
 )
 from gateway.upstream.wire.faults import StaleConnection
 from gateway.upstream.wire.head import Limits, ReplyHeaders, head_of
+from gateway.upstream.wire.paced_reads import BUFFER_BYTES, LONG, SLICE, PacedReads
 from schemas.errors import UpstreamBroken, UpstreamError, UpstreamSilent
 from schemas.holdings import ANONYMOUS
 
 STALE_S = 1.0
-BUFFER_BYTES = 256 * 1024
 
 _NONE = ReplyHeaders(b"")
 
 READY, SENT, BODY, COMPLETE, FAILED = ExchangeState  # globals: faster than members of an enum
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(PacedReads):
     """Carries one exchange at a time: `send`, then `read` until b"", then `release`."""
 
     __slots__ = (
@@ -52,19 +52,15 @@ class HttpConnection(asyncio.Protocol):
         "_head_only",
         "_informational",
         "_limits",
-        "_lost",
         "_most_barren",
         "_owner",
         "_parser",
-        "_paused",
         "_reusable",
         "_reused",
         "_sent_at",
         "_skipping",
         "_step",
         "_step_error",
-        "_transport",
-        "_turn",
         "_waiter",
         "buffered",
         "by",
@@ -84,11 +80,10 @@ class HttpConnection(asyncio.Protocol):
         self.by, self.idle, self.holder = 0.0, False, ANONYMOUS
         self._owner, self._deadlines, self._limits = owner, deadlines, limits
         self._most_barren = limits.head_bytes
-        self._turn = current_turn()
+        super().__init__(current_turn())
         self.clock = self._turn.loop.time
         self._parser = httptools.HttpResponseParser(self)
-        self._transport: asyncio.Transport  # from connection_made
-        self._lost = self._eof = False
+        self._eof = False
         # The mutable state of an exchange; `send` resets it.
         self.status = 0  # until the head of the final answer is complete
         self.headers = _NONE
@@ -106,7 +101,6 @@ class HttpConnection(asyncio.Protocol):
         self._reusable, self._reused = True, False
         self._informational = 0  # 1xx heads, which precede the final one in `_head`
         self._skipping = self._head_only = False  # skipping: the parser is in a 1xx message
-        self._paused = False  # reading is paused until `read` empties the buffer
 
     @property
     def usable(self) -> bool:
@@ -201,10 +195,8 @@ class HttpConnection(asyncio.Protocol):
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         chunks.clear()
         self.buffered = 0
-        if self._paused:
-            self._paused = False
-            if not self._lost:
-                self._transport.resume_reading()
+        if self._full:
+            self._resume()
         return data
 
     def release(self) -> None:
@@ -256,6 +248,9 @@ class HttpConnection(asyncio.Protocol):
         if state is not SENT and state is not BODY:
             self._surplus()
             return
+        if len(data) > LONG and self._rest is None:
+            self._pace(data)
+            return
         if self._between and self._step is not None and (body := whole_chunk(data)):
             self._pass_on(self._step, body)
             return
@@ -280,6 +275,7 @@ class HttpConnection(asyncio.Protocol):
             self.drop()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._take_rest()
         self._lost = True
         del self._parser  # it references our methods: a cycle, once per connection
         if self.idle:
@@ -346,9 +342,8 @@ class HttpConnection(asyncio.Protocol):
             return
         self._chunks.append(body)
         self.buffered += len(body)
-        if self.buffered > BUFFER_BYTES and not self._paused:
-            self._paused = True
-            self._transport.pause_reading()
+        if self.buffered > BUFFER_BYTES:
+            self._pause()
         self._wake()
 
     def on_chunk_header(self) -> None:
@@ -364,6 +359,11 @@ class HttpConnection(asyncio.Protocol):
         elif self.state is BODY:
             self.state = ON_END[self.state]
             self._wake()
+
+    def _appetite(self) -> int:
+        if self.state is SENT or self.state is BODY:
+            return BUFFER_BYTES if self._step is None else SLICE
+        return 0
 
     def _pass_on(self, step: Step, body: bytes) -> None:
         try:
