@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from gateway.hooks.contract import PASS, Block, Channel, Mask, TextWindow, Verdict
 from gateway.hooks.guards import ANSWER, Rail, RequestGuards
@@ -17,6 +18,7 @@ from gateway.hooks.hook_result import checked
 from gateway.hooks.log_probabilities import without_logprobs
 from gateway.hooks.request_text import arguments_of, json_texts, json_with_texts
 from gateway.hooks.text_hook import masked
+from schemas.events import Finished
 from schemas.measured_json import Meter
 from schemas.messages import ToolCall
 
@@ -122,6 +124,14 @@ async def mask_text(
         if rail.enforces:
             return masked(text, verdict.spans)
     return text
+
+
+async def with_stop_masked(guards: RequestGuards, rail: Rail, end: Finished) -> Finished:
+    """The end of a choice, with the stop string that its backend reports masked."""
+    if not isinstance(end.stop_match, str):
+        return end
+    found = await mask_text(guards, rail, end.stop_match, "other", end.index)
+    return end if found == end.stop_match else replace(end, stop_match=found)
 
 
 async def mask_json(guards: RequestGuards, rail: Rail, raw: Raw, *, free: bool = False) -> Raw:

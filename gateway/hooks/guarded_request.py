@@ -3,8 +3,11 @@
 import inspect
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from gateway.config.schema.guardrails import GuardrailConfig
 from gateway.hooks.answer_texts import mask_text
+from gateway.hooks.answer_words import guard_error, guarded_started, guarded_usage
 from gateway.hooks.contract import AsyncHook, ClosingHook, Hook
 from gateway.hooks.counts import GuardCounts
 from gateway.hooks.guards import Rail, RequestGuards
@@ -12,9 +15,10 @@ from gateway.hooks.input import guard_request
 from gateway.hooks.streamed_answer import guard_events
 from gateway.hooks.whole_answer import guard_answer
 from gateway.limits.scope import covers, subject_of
-from schemas.answers import Answer
+from schemas.answers import Answer, Embeddings
 from schemas.errors import ContentBlocked, GatewayError, UpstreamError, UpstreamRejected
 from schemas.event_source import EventSource
+from schemas.events import Started
 from schemas.requests import Request
 
 
@@ -35,12 +39,21 @@ class GuardedRequest(RequestGuards):
         """Return a whole answer as the client may receive it. Raises ContentBlocked."""
         return await guard_answer(self, answer)
 
+    def vectors(self, answer: Embeddings) -> Embeddings:
+        """Return vectors as the client may receive them: nothing but their words is examined."""
+        for rail in self.output:
+            started = guarded_started(self, rail, Started(id=answer.id, model=answer.model))
+            usage = guarded_usage(self, rail, answer.usage)
+            answer = replace(answer, id=started.id, model=started.model, usage=usage)
+        return answer
+
     async def error(self, error: GatewayError) -> None:
         """Mask what an error quotes of its backend's answer."""
         if not isinstance(error, UpstreamError | UpstreamRejected):
             return
         for rail in self.output:
             if rail.enforces:
+                guard_error(self, rail, error)
                 try:
                     error.message = await mask_text(self, rail, error.message, "other", 0)
                 except ContentBlocked as blocked:

@@ -125,15 +125,21 @@ class RequestGuards:
         """
         mode = rail.settings.mode
         ends = bool(rules) and (mode == "block" or (blocks and mode == "mask"))
-        action = "block" if ends else mode
+        self._record(rail, place, rules, "block" if ends else mode)
+        if ends:
+            raise _blocked(rail, place, why)
+
+    def replaced(self, rail: Rail, place: str, rules: Sequence[str]) -> None:
+        """Record findings that are replaced, also where others block."""
+        self._record(rail, place, rules, "mask" if rail.enforces else "monitor")
+
+    def _record(self, rail: Rail, place: str, rules: Sequence[str], action: str) -> None:
         for rule in rules:
             one = (rail.settings.name, rule, place, action)
             if one not in self._seen:
                 self._seen.add(one)
                 self.findings[f"{rail.settings.name}/{rule}:{action}"] = None
                 self._counts.findings[rail.settings.name, place, action] += 1
-        if ends:
-            raise _blocked(rail, place, why)
 
     async def call(
         self,

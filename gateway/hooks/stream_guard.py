@@ -14,7 +14,8 @@ from gateway.hooks.answer_pieces import (
     text_key,
     with_text,
 )
-from gateway.hooks.answer_texts import mask_fields, mask_json, verdict_of
+from gateway.hooks.answer_texts import mask_fields, mask_json, verdict_of, with_stop_masked
+from gateway.hooks.answer_words import guarded_started, guarded_usage
 from gateway.hooks.contract import PASS, Block, Channel, Mask
 from gateway.hooks.guards import ANSWER, DIRECT, Rail, RequestGuards
 from gateway.hooks.held_text import HeldText, decided
@@ -91,19 +92,23 @@ class StreamGuard:
                     await self._native(event, out)
                 case Finished():
                     await self._end(event.index, out)
+                    if isinstance(event.stop_match, str):
+                        event = await with_stop_masked(self.guards, self.rail, event)
                     out.append(event)
                 case OpaqueDelta():  # it waits for no text: vendors add such fields to each piece
                     fields = await mask_fields(self.guards, self.rail, event.fields)
                     out.append(replace(event, fields=fields))
-                case Started() if event.extra:
-                    extra = await mask_fields(self.guards, self.rail, event.extra)
-                    out.append(replace(event, extra=extra))
+                case Started():
+                    if event.extra:
+                        extra = await mask_fields(self.guards, self.rail, event.extra)
+                        event = replace(event, extra=extra)
+                    out.append(guarded_started(self.guards, self.rail, event))
                 case Tokens() | Logits():
                     if self.rail.enforces:
                         self.guards.report(self.rail, ANSWER, ("not_readable",), blocks=True)
                     out.append(event)
-                case Started() | Usage():
-                    out.append(event)
+                case Usage():
+                    out.append(guarded_usage(self.guards, self.rail, event))
         return out
 
     async def release_all(self) -> list[Event]:

@@ -5,7 +5,14 @@ from functools import partial
 from msgspec import Raw
 from msgspec.structs import replace
 
-from gateway.hooks.answer_texts import Examination, mask_fields, mask_json, mask_text
+from gateway.hooks.answer_texts import (
+    Examination,
+    mask_fields,
+    mask_json,
+    mask_text,
+    with_stop_masked,
+)
+from gateway.hooks.answer_words import guarded_started, guarded_usage
 from gateway.hooks.contract import Block
 from gateway.hooks.guards import ANSWER, DIRECT, Rail, RequestGuards
 from gateway.hooks.request_text import arguments_of
@@ -145,6 +152,13 @@ def _with_arguments(call: ToolCall, arguments: str) -> ToolCall:
 
 
 async def _after(guards: RequestGuards, rail: Rail, answer: Answer, size: int) -> None:
+    """Hold what is left of the answer to the hook: its words, and the whole."""
+    answer.started = guarded_started(guards, rail, answer.started)
+    if answer.usage is not None:
+        answer.usage = guarded_usage(guards, rail, answer.usage)
+    for choice in answer.choices:
+        if choice.finish is not None and isinstance(choice.finish.stop_match, str):
+            choice.finish = await with_stop_masked(guards, rail, choice.finish)
     verdict = await guards.call(rail, ANSWER, rail.hook.after, answer, size)
     if isinstance(verdict, Block):
         guards.report(rail, ANSWER, (verdict.rule,), blocks=True)

@@ -101,12 +101,15 @@ class Passage:
         self, plan: Plan, request: EmbeddingsRequest, record: RequestRecord
     ) -> Embeddings:
         """Return the vectors of the first backend that returns them, or the cache's."""
-        cached = self._cached
+        guards, cached = self._guards, self._cached
         embed = partial(pipeline.embed, plan, request, record, tenant=record.caller)
         if cached is None:
-            return await embed()
+            vectors = await embed()
+            return vectors if guards is None else guards.vectors(vectors)
         try:
             vectors = await cached.vectors(plan, embed)
+            if guards is not None:
+                vectors = guards.vectors(vectors)
             cached.keep()
         finally:
             cached.close()

@@ -266,7 +266,8 @@ async def test_impossible_counts_cost_no_line_and_are_not_added_up(
 
     assert answer.status_code == 200
     assert answer.json()["usage"]["prompt_tokens"] is None
-    assert [(line.prompt_tokens, line.completion_tokens) for line in lines] == [(None, 3), (7, 3)]
+    counted = [(line.prompt_tokens, line.completion_tokens, line.usage_source) for line in lines]
+    assert counted == [(4, 3, "estimated"), (7, 3, "reported")]
 
 
 async def test_the_breaker_stops_requests_to_a_backend_that_keeps_failing(tmp_path: Path) -> None:
