@@ -19,9 +19,9 @@ from transformers.utils import logging as transformers_logging
 
 from local_engine.execution.watchdog import LONGEST_TICK_S, Watchdog
 from local_engine.listening.draining import drained
-from local_engine.listening.frame_intake import FrameIntake
 from local_engine.listening.tcp_listener import Listening, TcpListener, warnings_of
 from local_engine.loading.load_faults import cause
+from local_engine.protocol.frame_intake import FrameIntake
 from local_engine.server.connection import Connection
 from local_engine.server.model_host import Hosting, host
 from local_engine.server.service import Service

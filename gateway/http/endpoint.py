@@ -14,7 +14,7 @@ from msgspec import UNSET
 from gateway.access.auth import Caller, WrongKey
 from gateway.access.client_certificate import certificate_name
 from gateway.access.key_shares import Slot
-from gateway.access.priority import LOWERED, with_allowed_priority
+from gateway.access.priority import prioritised
 from gateway.asgi.decompression import ENCODINGS, inflate
 from gateway.asgi.disconnect import DisconnectGuard
 from gateway.asgi.exchange import AsgiExchange, HotExchange
@@ -180,10 +180,7 @@ class Endpoint:
             record.route = route.name
             if type(request) is not EmbeddingsRequest:  # `isinstance` takes 7 times as long: ADR 16
                 if request.priority is not UNSET:
-                    record.level = max(request.priority, caller.max_priority)
-                    if record.level != request.priority:
-                        request = response.request = with_allowed_priority(request, caller)
-                        record.repaired_body += (LOWERED,)
+                    request = response.request = prioritised(request, caller, record)
                 record.stream = request.stream
             if gateway.limits.any or gateway.budgets.any:
                 reserved = reserve_now(gateway, runtime, record, request, route, response, at)

@@ -7,17 +7,13 @@ from msgspec import Meta, Struct
 
 from gateway.config.schema.config import Engine
 from gateway.config.schema.engines import EngineTls
-from gateway.config.schema.units import Count, Name, Path, Port, Seconds, SecondsOrZero
-from local_engine.listening.frame_intake import LEAST_REQUEST_BYTES, MAX_REQUEST_BYTES
-from local_engine.protocol.frames import MAX_FRAME_BYTES
+from gateway.config.schema.units import MIB, Count, Name, Path, Port, Seconds, SecondsOrZero
 
 PoolName = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="letters, digits, - and _")
 ]
 
-RequestBytes = Annotated[
-    int, Meta(ge=LEAST_REQUEST_BYTES, le=MAX_FRAME_BYTES, extra={"size": True})
-]
+RequestBytes = Annotated[int, Meta(ge=MIB, le=256 * MIB, extra={"size": True})]
 
 Strategy = Literal["SPREAD", "STRICT_SPREAD", "PACK"]
 
@@ -52,7 +48,7 @@ class Listen(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     allow: tuple[Name, ...] = ()
     ports: tuple[Port, ...] | None = None
     max_connections: Count = 256
-    max_request_bytes: RequestBytes = MAX_REQUEST_BYTES
+    max_request_bytes: RequestBytes = 96 * MIB
     drain_s: SecondsOrZero = 30.0
 
 

@@ -3,9 +3,9 @@
 import argparse
 from collections.abc import Mapping
 
-from local_engine.listening.frame_intake import LEAST_REQUEST_BYTES, MAX_REQUEST_BYTES
 from local_engine.listening.tcp_listener import Listening, check_listening
 from local_engine.protocol.address import TcpAddress, parse_address
+from local_engine.protocol.frame_intake import LEAST_REQUEST_BYTES, MAX_REQUEST_BYTES
 from local_engine.protocol.frames import MAX_FRAME_BYTES
 from local_engine.protocol.mutual_tls import TlsPaths
 from schemas.errors import InvalidConfig

@@ -12,8 +12,8 @@ from typing import Protocol, cast
 from msgspec import Struct
 
 from local_engine.listening.alerting import AlertingContext, accept_tls
-from local_engine.listening.frame_intake import MAX_REQUEST_BYTES
 from local_engine.protocol.address import TcpAddress
+from local_engine.protocol.frame_intake import MAX_REQUEST_BYTES
 from local_engine.protocol.frames import ConnectionRefusal, frame
 from local_engine.protocol.mutual_tls import MutualTls, TlsPaths, peer_names
 from schemas.errors import InvalidConfig

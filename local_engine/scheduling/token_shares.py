@@ -64,7 +64,7 @@ def _by_team(budget: int, demands: list[Demand]) -> dict[str, int]:
 
 
 def _max_min(budget: int, wants: Mapping[T, int]) -> dict[T, int]:
-    """Return equal parts, none larger than wanted; what is left goes to the others."""
+    """Return equal parts, none larger than wanted; the rest goes to the others."""
     parts: dict[T, int] = {}
     for place, owner in enumerate(sorted(wants, key=lambda owner: wants[owner])):
         equal = -(-budget // (len(wants) - place))

@@ -8,7 +8,7 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
-from local_engine.listening.frame_intake import ConnectionIntake, FrameIntake
+from local_engine.protocol.frame_intake import ConnectionIntake, FrameIntake
 from local_engine.protocol.frames import (
     Batch,
     BrokenFrame,

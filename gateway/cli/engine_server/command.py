@@ -13,10 +13,10 @@ from gateway.config.engine_file import load_engine
 from gateway.config.schema.config import Engine, EngineModel, Provider
 from gateway.engine_process.environment import engine_environment
 from gateway.engine_process.process import engine_settings
-from local_engine.listening.frame_intake import LEAST_REQUEST_BYTES, MAX_REQUEST_BYTES
 from local_engine.listening.options import tls_paths
 from local_engine.listening.tcp_listener import Listening, check_listening
 from local_engine.protocol.address import parse_address
+from local_engine.protocol.frame_intake import LEAST_REQUEST_BYTES, MAX_REQUEST_BYTES
 from local_engine.protocol.frames import MAX_FRAME_BYTES
 from schemas.errors import InvalidConfig
 

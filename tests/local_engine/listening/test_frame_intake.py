@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gateway.upstream.base import Call
 from gateway.upstream.engine_link import EngineLink
-from local_engine.listening.frame_intake import ConnectionIntake, FrameIntake
 from local_engine.listening.tcp_listener import Listening, TcpListener, warnings_of
+from local_engine.protocol.frame_intake import ConnectionIntake, FrameIntake
 from local_engine.protocol.frames import Cancel, Ready, frame
 from local_engine.protocol.mutual_tls import TlsPaths
 from local_engine.server.connection import Connection
