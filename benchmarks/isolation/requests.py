@@ -59,7 +59,7 @@ async def exchange(port: int, pieces: Sequence[bytes]) -> Answer:
         writer.write(pieces[0])
         for piece in pieces[1:]:
             await asyncio.sleep(0.01)
-            if reader.at_eof():
+            if reader.at_eof() or writer.transport.is_closing():
                 break
             writer.write(piece)
             with suppress(ConnectionError):

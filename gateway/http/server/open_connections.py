@@ -25,9 +25,9 @@ from gateway.http.server.response_head import ResponseHeads
 REFUSED_LINGER_S: Final = 1.0
 """Seconds for a client to read why its connection is refused."""
 
-_ROUND: Final = 64
-"""One look at all connections closes up to this part of them, so that their number does not
-multiply the work of each new one."""
+_ROUNDS: Final = (16, 64, 64)
+"""One look at all connections closes up to this part of them, by rank, so that their number does
+not multiply the work of each new one."""
 
 _SAY_AGAIN_S: Final = 60.0
 """Seconds between two lines of the log about the same limit."""
@@ -169,7 +169,7 @@ class OpenConnections(Collection[OpenConnection]):
             return "address"
         over = len(self) + 1 - limits.most
         if over > 0 or number >= limits.files:
-            self._make_room(max(over, 1, limits.most // _ROUND), limits)
+            self._make_room(max(over, 1), limits)
             over = len(self) + 1 - limits.most
             if over > limits.spare or number >= limits.files + limits.spare:
                 self._say("server.max_connections", f"refusing more than {len(self)} connections")
@@ -178,7 +178,7 @@ class OpenConnections(Collection[OpenConnection]):
         return None
 
     def _make_room(self, wanted: int, limits: ConnectionLimits) -> None:
-        """Close up to so many connections that serve no request now."""
+        """Close so many connections that serve no request now, or some more, if there are any."""
         at = self._clock()
         counts = {
             address: 0 if limits.exempt(address) else -count
@@ -190,7 +190,9 @@ class OpenConnections(Collection[OpenConnection]):
             if standing is not None:
                 count = counts[self._address[one]]
                 found.append((standing.rank, count, standing.since, number, one))
-        chosen = heapq.nsmallest(wanted, found)
+        rounds = [max(wanted, limits.most // part) for part in _ROUNDS]
+        chosen = heapq.nsmallest(max(rounds), found)
+        chosen = [one for place, one in enumerate(chosen) if place < rounds[one[0]]]
         for rank, *_, one in chosen:
             self.closed[_RANKS[rank]] += 1
             one.abort()
