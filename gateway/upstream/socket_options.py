@@ -4,11 +4,18 @@ import socket
 from typing import Final
 
 UNACKNOWLEDGED_S: Final = 25
-"""Seconds without an acknowledgement of what was sent, or of a probe, until a connection is lost.
+"""Seconds without an acknowledgement, of what was sent or of a probe, until a connection is lost.
 
-The system's own limit is a quarter of an hour for data (and 75 s for probes). A server acknowledges
-on arrival, however long its answer takes. A server that does not read for as long with its
-buffers full counts as lost, too. https://datatracker.ietf.org/doc/html/rfc5482
+The system's own limit is a quarter of an hour for what was sent. A server acknowledges on arrival,
+however long its answer takes. A server that does not read for as long with its buffers full counts
+as lost, too. https://datatracker.ietf.org/doc/html/rfc5482
+"""
+
+PROBE_S: Final = 5
+"""Seconds of silence before a probe, and between probes: four are lost before a connection is.
+
+With TCP_USER_TIMEOUT, Linux counts seconds in place of TCP_KEEPCNT, so that a connection whose
+first probe comes later than that would be lost with the first lost probe.
 """
 
 SocketOptions = tuple[tuple[int, int, int], ...]
@@ -26,8 +33,8 @@ def _options() -> SocketOptions:
         (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     ]
     for name, value in (
-        ("TCP_KEEPIDLE", 60),
-        ("TCP_KEEPINTVL", 15),
+        ("TCP_KEEPIDLE", PROBE_S),
+        ("TCP_KEEPINTVL", PROBE_S),
         ("TCP_KEEPCNT", 4),
         ("TCP_USER_TIMEOUT", UNACKNOWLEDGED_S * 1000),  # Linux's
     ):

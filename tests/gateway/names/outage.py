@@ -48,7 +48,7 @@ providers:
     tls: {verify: false}
     timeouts: {connect_s: %(connect_s)s}
   - {name: fine, adapter: openai, base_url: "http://api.fine.test:%(fine)s/v1", api_key: k}
-  - {name: b, adapter: openai, base_url: "http://127.0.0.1:%(b)s/v1", api_key: k}
+  - {name: b, adapter: openai, base_url: "http://b.hosts.test:%(b)s/v1", api_key: k}
 models:
   - {name: bad, backends: [{provider: dead, model: m}, {provider: b, model: m}], policy: in_order}
   - {name: moved, backends: [{provider: gone, model: m}, {provider: b, model: m}], policy: in_order}
@@ -95,10 +95,11 @@ def isolated(case: str, seconds: float, connect_s: float = 5.0) -> Result:
     return msgspec.json.decode(done.stdout, type=Result)
 
 
-def answering(text: str, *, close: bool = False) -> Behaviour:
-    """Answer at once. close: and end the connection, so that the next request needs another."""
+def answering(text: str, *, close: bool = False, after_s: float = 0.0) -> Behaviour:
+    """Answer. close: and end the connection, so that the next request needs another."""
 
     async def behaviour(request: Received, answer: Answer) -> None:
+        await asyncio.sleep(after_s)
         if request.json.get("stream"):
             await answer.stream(text)
         else:
@@ -240,6 +241,24 @@ async def _dns_outage(load: Load, seconds: float) -> dict[str, list[Reply]]:
     return {"bad": bad, "other": other, "number": await load.burst("moved", 5)}
 
 
+async def thinking(found: Vendors, load: Load, seconds: float) -> dict[str, list[Reply]]:
+    """A backend thinks while its network fails: first for a moment, then for good."""
+    found.by_name["gone"].behaviour = answering("gone", after_s=20.0)
+    blip, _ = await asyncio.gather(load.burst("moved", 3), _away(12.0))
+    found.by_name["gone"].behaviour = answering("gone", after_s=1000.0)
+    lost, _ = await asyncio.gather(load.burst("moved", 3), _away(None))
+    return {"blip": blip, "lost": lost}
+
+
+async def _away(seconds: float | None) -> None:
+    await asyncio.sleep(2.0)
+    _vanish()
+    if seconds is not None:
+        await asyncio.sleep(seconds)
+        _run("ip", "route", "del", VANISHING, "dev", "hole")
+        _run("ip", "addr", "add", f"{VANISHING}/32", "dev", "lo")
+
+
 CASES = {
     "silent_dns": silent_dns,
     "slow_dns": slow_dns,
@@ -247,6 +266,7 @@ CASES = {
     "black_hole": black_hole,
     "hanging_tls": hanging_tls,
     "moved": moved,
+    "thinking": thinking,
 }
 
 
@@ -276,10 +296,12 @@ def _text(answer: httpx.Response, *, stream: bool) -> str:
 
 
 def _prepare() -> None:
-    """Give the system's resolver our DNS server, and the machine its addresses."""
-    file = Path(tempfile.mkdtemp()) / "resolv.conf"
-    file.write_text("nameserver 127.0.0.1\n")
-    _run("mount", "--bind", str(file), "/etc/resolv.conf")
+    """Give the system's resolver our DNS server and hosts, and the machine its addresses."""
+    folder = Path(tempfile.mkdtemp())
+    texts = {"resolv.conf": "nameserver 127.0.0.1", "hosts": "127.0.0.1 localhost b.hosts.test"}
+    for name, text in texts.items():
+        (folder / name).write_text(f"{text}\n")
+        _run("mount", "--bind", str(folder / name), f"/etc/{name}")
     _run("ip", "link", "set", "lo", "up")
     _run("ip", "addr", "add", f"{VANISHING}/32", "dev", "lo")
     # A cable whose other end nothing reads: packets disappear without an error.

@@ -79,3 +79,13 @@ def test_a_handshake_that_hangs_costs_few_requests_and_no_answer() -> None:
 
     assert answered(found) == {(200, "b")}
     assert sum(one.seconds > 2.0 for one in found) < 12
+
+
+@needs_a_network
+@pytest.mark.nightly
+def test_a_backend_that_thinks_survives_a_moment_without_network_and_is_left_after_longer() -> None:
+    found = isolated("thinking", SIZE_S).replies
+
+    assert answered(found["blip"]) == {(200, "gone")}
+    assert answered(found["lost"]) == {(200, "b")}
+    assert slowest(found["lost"]) < 40.0
