@@ -276,6 +276,7 @@ _CHAINS = (
     """CREATE INDEX stored_responses_chain
         ON stored_responses (id, key_name, previous, item_bytes, bytes)""",
 )
+_ESTIMATES = ("ALTER TABLE usage_sums ADD COLUMN estimated_tokens BIGINT NOT NULL DEFAULT 0",)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _FIRST,
     _COURSES,
@@ -298,6 +299,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _END_USERS,
     _SEALING_KEYS,
     _CHAINS,
+    _ESTIMATES,
 )
 """Entry n migrates version n to n + 1; a released migration never changes."""
 

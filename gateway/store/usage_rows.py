@@ -37,7 +37,8 @@ class UsagePayer(Struct, frozen=True, order=True):
 class UsageCounts(Struct, frozen=True):
     """attempts: at backends. nanos: 10⁻⁹ US dollars.
 
-    unpriced: attempts that used tokens and whose cost is unknown.
+    unpriced: attempts that used tokens and whose cost is unknown. estimated_tokens: of prompts and
+    answers whose backend reported none; 0 for usage from before they were counted.
     """
 
     attempts: int = 0
@@ -48,6 +49,7 @@ class UsageCounts(Struct, frozen=True):
     reasoning_tokens: int = 0
     nanos: int = 0
     unpriced: int = 0
+    estimated_tokens: int = 0
 
     def __add__(self, other: "UsageCounts") -> "UsageCounts":
         return UsageCounts(
@@ -59,6 +61,7 @@ class UsageCounts(Struct, frozen=True):
             self.reasoning_tokens + other.reasoning_tokens,
             self.nanos + other.nanos,
             self.unpriced + other.unpriced,
+            self.estimated_tokens + other.estimated_tokens,
         )
 
 
@@ -154,15 +157,18 @@ def _payer(owner: RequestRow | AttemptRow, attempt: AttemptRow) -> UsagePayer:
 
 def _counts(one: AttemptRow) -> UsageCounts:
     """The integer that a cost was made from, exactly."""
+    prompt = min(one.prompt_tokens or 0, MOST_TOKENS)
+    completion = min(one.completion_tokens or 0, MOST_TOKENS)
     return UsageCounts(
         1,
-        min(one.prompt_tokens or 0, MOST_TOKENS),
-        min(one.completion_tokens or 0, MOST_TOKENS),
+        prompt,
+        completion,
         min(one.cached_tokens or 0, MOST_TOKENS),
         min(one.cache_write_tokens or 0, MOST_TOKENS),
         min(one.reasoning_tokens or 0, MOST_TOKENS),
         round(min(one.cost_usd or 0.0, MOST_USD) * NANOS),
         int(one.cost_usd is None and one.source != ""),
+        prompt + completion if one.source == "estimated" else 0,
     )
 
 
@@ -186,7 +192,7 @@ _COLUMNS: Final = "key_name, team, end_user, tags, route, backend, role"
 _PayerRow = tuple[int, str, str, str, str, str, str, str]
 _COUNTS: Final = UsageCounts.__struct_fields__
 _SAME: Final = " AND ".join(f"{one} = ?" for one in _COLUMNS.split(", "))
-_SumRow = tuple[int, int, int, int, int, int, int, int, int]
+_SumRow = tuple[int, int, int, int, int, int, int, int, int, int]
 _USED: Final = (
     f"SELECT payer, {', '.join(f'CAST(SUM({one}) AS BIGINT)' for one in _COUNTS)} FROM usage_sums"
     " WHERE slot >= ? AND slot < ? GROUP BY payer"

@@ -39,7 +39,8 @@ class Used(Struct, frozen=True, kw_only=True):
     requests: answered. served_…: usage and cost of those answers. attempts: all, with failed ones,
     hedges and copies for mirrors; the fields after it are of all of them.
     …_nano_usd: exact, 10⁻⁹ US dollars. …_usd: the same as a decimal number.
-    …unpriced: attempts with tokens and unknown cost.
+    …unpriced: attempts with tokens and unknown cost. estimated_tokens: of prompts and answers whose
+    backend reported none, as after a timeout.
     """
 
     requests: int
@@ -57,6 +58,7 @@ class Used(Struct, frozen=True, kw_only=True):
     cost_nano_usd: int
     cost_usd: str
     unpriced: int
+    estimated_tokens: int
 
 
 class UsageRow(Used, frozen=True, kw_only=True):
@@ -131,6 +133,7 @@ class _Sum:
             "cost_nano_usd": everything.nanos,
             "cost_usd": usd(everything.nanos),
             "unpriced": everything.unpriced,
+            "estimated_tokens": everything.estimated_tokens,
         }
 
 

@@ -58,6 +58,14 @@ def test_a_request_that_comes_twice_counts_once_and_so_does_a_copy(store: SqlSto
     assert (row.served_usd, row.cost_usd) == ("0.50", "8.75")
 
 
+def test_the_tokens_that_no_backend_reported_are_counted_apart(store: SqlStore) -> None:
+    lost = replace(attempt_row("r", 1, role="failed"), source="estimated", completion_tokens=None)
+    store.import_rows("f", 0, 1, [request_row("r"), lost, attempt_row("r", 2)])
+
+    (row,) = used(store, "key")
+    assert (row.prompt_tokens, row.estimated_tokens) == (14, 7)
+
+
 def test_a_rejected_row_costs_no_other_row_its_place(store: SqlStore) -> None:
     rows = [
         request_row("good"),
