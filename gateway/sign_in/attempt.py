@@ -21,6 +21,9 @@ from typing import Final
 from msgspec import Struct
 
 LASTS_S: Final = 600
+LEEWAY_S: Final = 60
+"""How far the clock of the replica that began a sign-in may be ahead of the one that ends it."""
+
 HOME: Final = "/admin"
 _SECRET, _TIME = 32, 8
 _LONGEST: Final = 512
@@ -85,7 +88,7 @@ def attempt_of(cookie: str, at: float) -> SignInAttempt | None:
     except (Error, ValueError):
         return None
     until = int.from_bytes(data[_SECRET : _SECRET + _TIME], "big")
-    if len(data) < _SECRET + _TIME or not at < until <= at + LASTS_S:
+    if len(data) < _SECRET + _TIME or not at < until <= at + LASTS_S + LEEWAY_S:
         return None
     return SignInAttempt(secret=data[:_SECRET], until=until, return_to=local_path(path))
 

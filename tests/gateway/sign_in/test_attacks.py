@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from gateway.sessions.cookie import COOKIE
-from gateway.sign_in.attempt import new_attempt
+from gateway.sign_in.attempt import LASTS_S, LEEWAY_S, attempt_of, new_attempt
 from gateway.sign_in.provider import MOST_EXCHANGES, MOST_WAITING_EACH
 from schemas.holdings import RESERVED
 from tests.gateway.identities.test_tokens import by_hand
@@ -112,6 +112,25 @@ async def test_an_answer_opens_one_session_however_often_it_is_sent(at: Door) ->
     refused(again, 400, "this browser has begun no sign-in")
     refused(code_again, 401, "did not accept the code (invalid_grant)")
     refused(same_state, 400, "this sign-in was used before")
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "known"),
+    [
+        (0, True),
+        (LEEWAY_S - 1, True),
+        (LEEWAY_S + 2, False),
+        (-LASTS_S + 2, True),
+        (-LASTS_S, False),
+    ],
+)
+def test_a_replica_ends_what_one_with_another_clock_began(ahead_s: float, known: bool) -> None:
+    """A cookie that is valid for much longer than one begun now is no cookie of a gateway."""
+    at = 1_800_000_000.0
+
+    found = attempt_of(new_attempt("/admin", at + ahead_s).cookie, at)
+
+    assert (found is not None) is known
 
 
 async def test_a_token_for_another_sign_in_is_refused(at: Door) -> None:
