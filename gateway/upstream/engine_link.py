@@ -11,6 +11,7 @@ from gateway.upstream.base import Call
 from gateway.upstream.pending_answer import Part, PendingAnswer
 from local_engine.protocol.frames import (
     PROTOCOL,
+    SLOW_WORKER,
     Batch,
     BrokenFrame,
     Cancel,
@@ -31,7 +32,7 @@ from local_engine.protocol.frames import (
     frame,
     raised,
 )
-from schemas.errors import BodyTooLarge, GatewayError, UpstreamBusy, UpstreamLost
+from schemas.errors import BodyTooLarge, GatewayError, UpstreamBroken, UpstreamBusy, UpstreamLost
 from schemas.requests import EmbeddingsRequest, GenerateRequest
 
 ENGINE_LOST = "the connection to the engine is lost"
@@ -169,10 +170,12 @@ class EngineLink(asyncio.Protocol):
                 self.alive = False
 
     def _failure(self, message: Failed) -> GatewayError:
-        """Return the error. A full queue of the engine is the work of its keys, not its fault."""
+        """Return the error. A full queue is the work of the engine's keys, and not its fault."""
         error = raised(message, self._upstream)
         if isinstance(error, UpstreamBusy):
             error.counts = False
+        elif isinstance(error, UpstreamBroken) and message.code == SLOW_WORKER:
+            error.counts, error.code = False, UpstreamBroken.code
         return error
 
     def _refuse(self, why: str) -> None:

@@ -192,6 +192,9 @@ KINDS: dict[str, type[GatewayError]] = {
 
 FAILURE = UpstreamFailed.__name__
 
+SLOW_WORKER = "slow_worker"
+"""The code of a failure that the gateway itself has caused: it did not read the answers in time."""
+
 _encoder = msgspec.msgpack.Encoder()
 _request: msgspec.json.Decoder[GenerateRequest] = msgspec.json.Decoder(GenerateRequest)
 _inputs: msgspec.json.Decoder[EmbeddingsRequest] = msgspec.json.Decoder(EmbeddingsRequest)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from local_engine.protocol.frame_intake import ConnectionIntake, FrameIntake
 from local_engine.protocol.frames import (
+    SLOW_WORKER,
     Batch,
     BrokenFrame,
     Cancel,
@@ -217,7 +218,8 @@ class Connection(asyncio.Protocol):
             return
         self._transport.write(frame(Deltas(batches=tuple(batches))))
         if self._transport.get_write_buffer_size() > self._max_unsent:
-            slow = UpstreamBroken("the worker did not read the answers in time", upstream=NAME)
+            problem = "the worker did not read the answers in time"
+            slow = UpstreamBroken(problem, upstream=NAME, code=SLOW_WORKER)
             for id, task in self._tasks.items():
                 if task.cancel():
                     self._transport.write(frame(failed(id, slow)))

@@ -8,8 +8,10 @@ import pytest
 
 from adapters.base import Endpoint
 from adapters.errors import error_from
-from schemas.errors import UpstreamError
+from local_engine.protocol.frames import SLOW_WORKER
+from schemas.errors import UpstreamBroken, UpstreamBusy, UpstreamError
 from schemas.secret import Secret
+from tests.gateway.failures.engine_stand_in import Asked, stand_ins
 from tests.gateway.serving import serving
 from tests.stand_ins.provider import Answer, Received, answers, provider
 
@@ -109,3 +111,42 @@ def test_a_refusal_counts_where_no_client_can_have_caused_it(
 
     assert isinstance(error, UpstreamError)
     assert error.counts is counts
+
+
+@pytest.mark.parametrize(
+    ("error", "counts"),
+    [
+        (UpstreamBusy("too many answers are queued", upstream="e", retry_after=1.0), False),
+        (UpstreamBroken("the worker did not read", upstream="e", code=SLOW_WORKER), False),
+        (UpstreamBroken("cannot read the answer", upstream="e"), True),
+    ],
+    ids=["queue", "slow worker", "broken"],
+)
+async def test_what_keys_and_the_gateway_do_to_an_engine_is_not_its_failure(
+    error: UpstreamError, counts: bool, tmp_path: Path
+) -> None:
+    async def conduct(asked: Asked) -> None:
+        await asked.fail(error)
+
+    config = """
+providers:
+  - {name: own, adapter: local, engine: {models: [{name: tiny, path: "bundled:tiny-chat"}]}}
+  - {name: b, adapter: openai, base_url: URL, api_key: k}
+models:
+  - {name: chat, policy: in_order, retry: {attempts: 2, backoff_s: 0}, breaker: {min_requests: 1},
+     backends: [{provider: own, model: tiny}, {provider: b, model: m}]}
+"""
+    async with (
+        provider(answers) as b,
+        stand_ins(tmp_path, conduct) as engines,
+        serving(config.replace("URL", b.base_url), tmp_path, engine=engines) as gateway,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
+    ):
+        answer = await client.post("/v1/chat/completions", json=body("hello"))
+        engine = gateway.state.runtime.backends["chat: own/tiny"]
+        (attempt, _) = gateway.access_lines()[0].attempts
+
+    assert answer.status_code == 200
+    assert (engine.breaker.failed > 0) is counts
+    assert engine.breaker.cooldown_left(0.0) == 0
+    assert attempt.outcome in ("rate_limit_exceeded", "upstream_broken")

@@ -133,9 +133,10 @@ RAISED: Final = {
     "gateway/upstream/wire/faults.py": "the exchange",
     "gateway/upstream/wire/transport.py": "limits of ours, which are not counted",
     "local_engine/peft/lora_cache.py": "a full cache of the engine; not counted (engine_link.py)",
-    "local_engine/server/connection.py": "the worker does not read",
+    "local_engine/server/connection.py": "the worker does not read; not counted (engine_link.py)",
     "local_engine/server/embedding_service.py": "the engine; its full queue is not counted",
-    "local_engine/server/service.py": "the engine's full queue; not counted (engine_link.py)",
+    "local_engine/server/queue_places.py": "the engine's full queue; not counted (engine_link.py)",
+    "local_engine/server/service.py": "as queue_places.py",
 }
 """Files outside of adapters, which judge vendors' answers, that raise an UpstreamError, and why."""
 

@@ -15,6 +15,7 @@ import pytest
 
 from gateway.engine_link.places import EnginePlace
 from local_engine.protocol.frames import (
+    SLOW_WORKER,
     Deltas,
     Failed,
     FrameReader,
@@ -156,6 +157,7 @@ async def test_a_worker_that_does_not_read_loses_its_requests_and_no_memory_grow
         assert stopped
         assert {failure.id for failure in failures} == set(range(1, 9))
         assert {failure.kind for failure in failures} == {"UpstreamBroken"}
+        assert {failure.code for failure in failures} == {SLOW_WORKER}
 
 
 @pytest.mark.parametrize("nonsense", [b"\xff" * 8, b"\x00\x00\x00\x01\xc1"])
