@@ -11,7 +11,9 @@ from typing import Final
 import httpx
 import pytest
 
-from gateway.open_files import client_room, reserved
+from gateway.client_connections import connection_limits
+from gateway.config.load import read_config
+from gateway.open_files import client_room, file_warnings, reserved
 from tests.gateway.commanded import commanded
 from tests.gateway.http.server.wire import Wire, dial
 from tests.gateway.serving import one_model, serving
@@ -31,6 +33,49 @@ server: {drain_delay_s: 0}
 """
 LOW = ("sh", "-c", f'ulimit -n {FILES}; exec "$@"', "sh", sys.executable, "-m", "gateway.cli")
 OPERATOR: Final = {"authorization": "Bearer key-of-the-operator"}
+
+
+@pytest.mark.parametrize(
+    ("files", "settings", "most"),
+    [
+        (256, "", 96),
+        (1024, "", 448),
+        (4096, "", 1792),
+        (20_000, "", 8192),
+        (1 << 20, "max_in_flight: 100", 200),
+        (1 << 20, "max_connections: 30000", 30_000),
+        (1024, "max_connections: 30000", 448),
+        (16, "", 4),
+    ],
+)
+def test_clients_take_half_of_the_descriptors_at_most(files: int, settings: str, most: int) -> None:
+    text = one_model("http://127.0.0.1:9/v1", f"server: {{{settings}}}")
+    server = read_config(text, source="config.yaml", env={}).server
+    limits = connection_limits(server, files)
+
+    assert limits.most == most
+    assert 2 * limits.most <= limits.files < limits.files + limits.spare < files
+
+
+@pytest.mark.parametrize(
+    ("files", "settings", "warned"),
+    [
+        (1024, "", True),
+        (8192, "", True),
+        (8704, "", False),
+        (1024, "max_in_flight: 300", False),
+        (1024, "max_in_flight: 300, max_connections: 1000", True),
+    ],
+)
+def test_the_operator_reads_of_a_limit_that_is_too_low(
+    files: int, settings: str, *, warned: bool
+) -> None:
+    """The one provider of this configuration keeps 512 connections at most."""
+    text = one_model("http://127.0.0.1:9/v1", f"server: {{{settings}}}")
+    found = list(file_warnings(read_config(text, source="config.yaml", env={}), files))
+
+    assert bool(found) is warned
+    assert all("LimitNOFILE" in one and f"{files:,} files" in one for one in found)
 
 
 @contextmanager
