@@ -13,6 +13,8 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
+from schemas.measured_json import NotJson, read_json
+
 LONGEST = 2000
 """Characters of a vendor's message that are forwarded."""
 
@@ -68,8 +70,8 @@ def redacted(text: str, secrets: Iterable[str]) -> str:
 
 def _read(body: bytes | str, depth: int) -> Problem:
     try:
-        value: object = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = read_json(body)
+    except NotJson:
         return Problem(message=_plain(body))
     return _understand(value, depth)
 

@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final, cast
 
-import msgspec
-
 from adapters.retry_after import LONGEST_S, date_of, duration, retry_after
+from schemas.measured_json import NotJson, read_json
 
 BUSY: Final = frozenset({429, 503, 529})
 """Statuses of answers that may say when to ask again."""
@@ -52,8 +51,8 @@ def wait_of(status: int, headers: Mapping[str, str], body: bytes) -> float | Non
 
 def _object(body: bytes) -> dict[str, object]:
     try:
-        value: object = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = read_json(body)
+    except NotJson:
         return {"message": body[:_LONG].decode(errors="replace")}
     if isinstance(value, list) and value:
         value = cast("list[object]", value)[0]

@@ -27,7 +27,9 @@ PIECE: Final = 256 * 1024
 _VALUE_BYTES: Final = 40
 """Estimated bytes of a decoded value, including its place in a list or an object."""
 
+_BLANK: Final = " \t\r\n"
 _decode: Final = msgspec.json.Decoder().decode
+_raw: Final = msgspec.json.Decoder(Raw).decode
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -114,6 +116,26 @@ def measure(body: "str | bytes", end: int, limits: Limits = BODY) -> Complexity:
     weight = Complexity()
     _count_all(body, end, weight, limits)
     return weight
+
+
+def read_json(text: "str | bytes | Raw") -> object:
+    """Return the value of JSON from outside. Raises NotJson, also for more than is decoded."""
+    try:
+        return Meter().decode(text)
+    except TooComplex as exc:
+        raise NotJson(exc.problem) from None
+
+
+def kind_of_json(text: str) -> str:
+    """Return the first character of a JSON value, `{` for an object; "" if the text is not JSON.
+
+    Makes no objects of it, so that it needs no measuring.
+    """
+    try:
+        _raw(text)
+    except (ValueError, RecursionError):
+        return ""
+    return text.lstrip(_BLANK)[:1]
 
 
 def decoded(text: "str | bytes | Raw") -> object:

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from typing import Final
 
 import msgspec
-from msgspec import DecodeError
+from msgspec import Raw
 from msgspec.structs import replace
 
 from adapters.repairs.rewriting import each_message, with_calls
 from adapters.repairs.rule import Aim, Repair, Repaired
 from schemas.content_facts import CALLS
+from schemas.measured_json import kind_of_json
 from schemas.messages import Message, ToolCall
 from schemas.requests import ChatRequest, Request
 
@@ -28,9 +29,8 @@ _ESCAPES: Final = re.compile(
     r"|u([dD][c-fC-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
-_any = msgspec.json.Decoder().decode
+_text = msgspec.json.Decoder(str).decode
 _encode = msgspec.json.Encoder().encode
-_UNREADABLE: Final = (DecodeError, RecursionError)
 
 
 def as_object(text: str) -> str:
@@ -41,22 +41,20 @@ def as_object(text: str) -> str:
     """
     if not text or text.isspace():
         return _NOTHING
-    try:
-        value: object = _any(text)
-    except _UNREADABLE:
-        mended = _ESCAPES.sub(_whole, text)
-        if mended != text:
-            return as_object(mended)
-        value = text
-    if isinstance(value, dict):
+    kind = kind_of_json(text)
+    if kind == "{":
         return text
-    if isinstance(value, str):
-        try:
-            if isinstance(_any(value), dict):
-                return value
-        except _UNREADABLE:
-            pass
-    return _NOTHING if value is None else _encode({WRAPPED: value}).decode()
+    if not kind:
+        mended = _ESCAPES.sub(_whole, text)
+        return as_object(mended) if mended != text else _wrapped(text)
+    if kind == '"':
+        inside = _text(text)
+        return inside if kind_of_json(inside) == "{" else _wrapped(inside)
+    return _NOTHING if kind == "n" else _wrapped(Raw(text.strip().encode()))
+
+
+def _wrapped(value: str | Raw) -> str:
+    return _encode({WRAPPED: value}).decode()
 
 
 def _whole(found: re.Match[str]) -> str:

@@ -9,6 +9,7 @@ import msgspec
 
 from gateway.telemetry.mirror_log_entry import Comparison
 from schemas.answers import Answer, Choice, Embeddings
+from schemas.measured_json import NotJson, read_json
 
 INPUTS = 8
 """Vectors of an answer that are compared, the first ones: enough to see a difference, and fast."""
@@ -57,10 +58,10 @@ def _texts(answer: Answer) -> list[str]:
 
 
 def _value(text: str) -> bytes | None:
-    """Normalise JSON; `None` if the text is not valid JSON."""
+    """Normalise JSON; `None` if the text is not valid JSON, or too much of it."""
     try:
-        return msgspec.json.encode(msgspec.json.decode(text), order="deterministic")
-    except (msgspec.DecodeError, RecursionError):
+        return msgspec.json.encode(read_json(text), order="deterministic")
+    except (NotJson, RecursionError):
         return None
 
 

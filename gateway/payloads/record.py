@@ -1,7 +1,5 @@
 """The record of one request's payload: what is written as a line, or sent as a log record."""
 
-from typing import cast
-
 import msgspec
 from msgspec import Struct
 
@@ -9,8 +7,8 @@ from gateway.payload_capture import CapturedPayload
 from gateway.payloads.joined_stream import joined_stream
 from gateway.redaction import Redactor
 from gateway.telemetry.access_log import AccessLine
+from schemas.measured_json import NotJson, read_json
 
-_decode = msgspec.json.Decoder().decode
 _encoder = msgspec.json.Encoder()
 
 
@@ -103,8 +101,8 @@ def payload_record(
 def _redacted(body: bytes, redactor: Redactor) -> object:
     """Raises ValueError if rules cannot be applied, because the body is not JSON."""
     try:
-        value = cast(object, _decode(body))
-    except (msgspec.DecodeError, RecursionError):
+        value = read_json(body)
+    except NotJson:
         if redactor.has_rules:
             raise ValueError("not JSON") from None
         return body.decode("utf-8", "replace")

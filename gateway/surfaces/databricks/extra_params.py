@@ -12,6 +12,7 @@ from msgspec import DecodeError, Raw
 
 from gateway.surfaces.decoding import invalid_request, is_null
 from schemas.errors import InvalidRequest
+from schemas.measured_json import kind_of_json
 
 FIELD: Final = "extra_params"
 TEXTS: Final = frozenset(
@@ -55,9 +56,5 @@ def merge_extra_params(body: bytes, extra: Raw) -> bytes:
 
 def _value(name: str, text: str) -> Raw:
     if name not in TEXTS:
-        try:
-            msgspec.json.decode(text)
-        except (DecodeError, RecursionError):
-            return Raw(_encode(text))
-        return Raw(text.encode())
+        return Raw(text.encode() if kind_of_json(text) else _encode(text))
     return Raw(_encode(text))

@@ -4,18 +4,25 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-from msgspec import DecodeError
+from msgspec import DecodeError, Struct
 
 from gateway.surfaces.openai.stream_chunks import chat_logprobs, encode
 from gateway.surfaces.responses.namespaces import OwnTool
-from gateway.surfaces.responses.tools import INPUT
 from schemas.events import TokenLogprob
+from schemas.measured_json import kind_of_json
 
 COMPLETED: Final = b"completed"
 INCOMPLETE: Final = b"incomplete"
 IN_PROGRESS: Final = b"in_progress"
 
-_object: Final = msgspec.json.Decoder(dict[str, object])
+
+class _Custom(Struct):
+    """The arguments of the function that stands for a custom tool: `INPUT`."""
+
+    input: str
+
+
+_custom: Final = msgspec.json.Decoder(_Custom)
 
 
 def logprobs_json(logprobs: Sequence[TokenLogprob]) -> bytes:
@@ -92,16 +99,11 @@ def custom_input(arguments: str) -> str:
     Arguments of another form are the input themselves: the model did not keep to the function.
     """
     try:
-        found = _object.decode(arguments).get(INPUT)
+        return _custom.decode(arguments).input
     except (DecodeError, RecursionError):
         return arguments
-    return found if isinstance(found, str) else arguments
 
 
 def is_complete(arguments: str) -> bool:
     """Return whether the arguments are a whole object."""
-    try:
-        _object.decode(arguments)
-    except (DecodeError, RecursionError):
-        return False
-    return True
+    return kind_of_json(arguments) == "{"
