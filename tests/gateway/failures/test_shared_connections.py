@@ -81,6 +81,29 @@ class Scene(Struct, frozen=True, eq=False):
             assert backend.breaker.cooldown_left(0.0) == 0
 
 
+async def _rate_limited(answer: Answer) -> None:
+    await answer.json({"error": {"message": "no"}}, 429)
+
+
+async def _broken(answer: Answer) -> None:
+    await answer.begin_stream()
+    await answer.text("hel")
+    answer.reset()
+
+
+async def _lost(answer: Answer) -> None:
+    answer.reset()
+
+
+async def _stalled(answer: Answer) -> None:
+    await answer.begin_stream()
+    await answer.gone.wait()
+
+
+FAULTS = {"limited": _rate_limited, "broken": _broken, "lost": _lost, "stalled": _stalled}
+"""Ends of an exchange that do not leave a connection for the next one, by the prompt."""
+
+
 @asynccontextmanager
 async def scene(
     folder: Path,
@@ -92,7 +115,11 @@ async def scene(
     let_go, slow = asyncio.Event(), asyncio.Semaphore(0)
 
     async def vendor(request: Received, answer: Answer) -> None:
-        if b'"slow' not in request.body:
+        how = next((one for one in FAULTS if b'"%b"' % one.encode() in request.body), None)
+        if how is not None:
+            await FAULTS[how](answer)
+            return
+        if b'"slow"' not in request.body:
             await answers(request, answer)
             return
         slow.release()
@@ -261,6 +288,31 @@ async def test_the_time_in_the_queue_is_no_latency_of_the_backend(tmp_path: Path
     assert attempt.ms / 1e3 >= attempt.waited_s
     assert whole is not None
     assert whole < attempt.waited_s
+
+
+async def test_streams_that_fail_or_are_left_give_their_connections_back(tmp_path: Path) -> None:
+    alone = (
+        "  - {name: alone, breaker: {min_requests: 1000}, retry: {attempts: 1},"
+        " backends: [{provider: a, model: m}]}"
+    )
+    async with scene(tmp_path, connect_s=20, more=f"deadline_s: 60\n{alone}") as at:
+        tasks = list["asyncio.Task[httpx.Response]"]()
+        for _ in range(4):
+            for how in FAULTS:
+                tasks += at.begin("greedy", 2, how, stream=True, model="alone")
+                tasks += at.begin("second", 1, how, stream=True, model="alone")
+        for task in tasks[::3]:
+            task.cancel()
+        await asyncio.sleep(0.3)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+        at.begin("greedy", 7, model="alone")
+        at.begin("second", 1, model="alone")
+        await at.until_slow(8)
+
+    assert at.b.requests == []
 
 
 async def test_a_request_in_the_queue_is_not_hedged(tmp_path: Path) -> None:
