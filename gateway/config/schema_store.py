@@ -9,8 +9,8 @@ import msgspec
 
 from gateway.config.problems import Found, Problems
 from gateway.config.redis_address import redis_address
-from gateway.config.schema.config import Config, StoreConfig
-from gateway.config.schema.record_export import RecordExport
+from gateway.config.schema.config import Config
+from gateway.config.schema.store import RecordExport, StoreConfig
 from schemas.secret import Secret
 
 SQLITE = "sqlite:///"

@@ -2,30 +2,18 @@
 
 from collections.abc import Callable
 from time import monotonic_ns
-from typing import Final, cast
+from typing import cast
 
 from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
-from msgspec import Struct
 
 from gateway.access.auth import Caller
-from gateway.access.key_shares import Slot
 from gateway.http.limited import refused
-from gateway.http.litestar_log import HEADERS
+from gateway.http.litestar_log import COUNTED, HEADERS, Counted
 from gateway.limits.headers import admitted_headers, refused_headers
 from gateway.limits.ledger import Hold, LimitRefusal
 from gateway.limits.shown import Headers
 from gateway.runtime import Runtime
 from gateway.state import Gateway
-
-COUNTED: Final = "strowger.counted"
-"""Key in the scope's state: a `Counted`."""
-
-
-class Counted(Struct, frozen=True, kw_only=True, eq=False):
-    """A request that is admitted. slot: of its key, to claim memory for the answer."""
-
-    caller: Caller
-    slot: Slot
 
 
 def counted_in(scope: Scope) -> Counted:
@@ -33,9 +21,10 @@ def counted_in(scope: Scope) -> Counted:
     return cast(Counted, scope["state"][COUNTED])
 
 
-def counted(gateway: Gateway, *, limited: bool) -> Callable[..., ASGIApp]:
+def counted(gateway: Gateway, surface: str, *, limited: bool) -> Callable[..., ASGIApp]:
     """Return the middleware of a route.
 
+    surface: in the access log and the metrics.
     limited: the request counts as one under the limits of its key that hold for every model.
     """
 
@@ -47,7 +36,8 @@ def counted(gateway: Gateway, *, limited: bool) -> Callable[..., ASGIApp]:
             try:
                 admission.admit(runtime)
                 caller = await runtime.keyring.caller(scope)
-                await _hold(app, gateway, runtime, caller, (scope, receive, send), limited=limited)
+                call = scope, receive, send
+                await _hold(app, gateway, runtime, (caller, surface), call, limited=limited)
             finally:
                 admission.leave(runtime)
 
@@ -60,24 +50,27 @@ async def _hold(
     app: ASGIApp,
     gateway: Gateway,
     runtime: Runtime,
-    caller: Caller,
+    whose: tuple[Caller, str],
     call: tuple[HTTPScope, Receive, Send],
     *,
     limited: bool,
 ) -> None:
-    """Answer a request with the slot that it needs. Raises Throttled, LimitExceeded."""
-    scope, receive, send = call
+    """Answer a request with the slot that it needs. whose: the caller, and the surface.
+
+    Raises Throttled, LimitExceeded.
+    """
+    (caller, surface), (scope, receive, send) = whose, call
     slot = gateway.shares.hold(
         caller.name,
         runtime.config.server,
         several=runtime.keyring.several,
         others_in_flight=gateway.admission.others_in_flight,
     )
+    scope["state"][COUNTED] = Counted(surface=surface, caller=caller, slot=slot)
     hold = None
     try:
         if limited and gateway.limits.any:
             hold = await _reserve(gateway, caller, scope["state"].setdefault(HEADERS, []))
-        scope["state"][COUNTED] = Counted(caller=caller, slot=slot)
         await app(scope, receive, send)
     finally:
         slot.close()

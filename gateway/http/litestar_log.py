@@ -1,14 +1,17 @@
 """Add request ids to what Litestar serves, and write the access lines that operators need:
-all of /admin with its user, every rejected key, and every request to an unknown path or with an
-unknown method."""
+all of /admin with its user, every request to stored things with its key, every rejected key, and
+every request to an unknown path or with an unknown method."""
 
 import time
 from collections.abc import Callable
 from typing import Final, NamedTuple, cast
 
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+from msgspec import Struct
 
+from gateway.access.auth import Caller
 from gateway.access.client_certificate import certificate_name
+from gateway.access.key_shares import Slot
 from gateway.admin.access import ACTOR, DENIED, made_by
 from gateway.asgi.cors import Headers
 from gateway.clock import now
@@ -16,10 +19,25 @@ from gateway.http.admin_audit import AdminAnswer, record_answer
 from gateway.routing.request_record import loggable_id, milliseconds, new_request_id
 from gateway.state import Gateway
 from gateway.telemetry.access_log import AccessLine, in_one_line
+from gateway.telemetry.line_groups import grouped
 
 REQUEST_ID, FAILED, HEADERS = "strowger.request_id", "strowger.failed", "strowger.headers"
 """Keys in the scope's state, like DENIED and ACTOR: the gateway's id, a `Failed`, and the headers
 that a middleware adds to the answer, whatever makes it."""
+
+COUNTED = "strowger.counted"
+"""Key in the scope's state: a `Counted`, of a request that counts like one for a model."""
+
+
+class Counted(Struct, frozen=True, kw_only=True, eq=False):
+    """surface: whose stored things it is about. slot: of its key, to claim memory for the answer;
+    open until the answer has been sent.
+    """
+
+    surface: str
+    caller: Caller
+    slot: Slot
+
 
 _TOLD: Final = (401, 403, 404, 405)
 _LONGEST_PATH: Final = 500
@@ -78,7 +96,8 @@ class LitestarLog:
         finally:
             path = scope["path"]
             admin = path == "/admin" or path.startswith("/admin/")
-            if (admin or status in _TOLD) and not elsewhere:
+            counted = COUNTED in scope["state"]
+            if (admin or counted or status in _TOLD) and not elsewhere:
                 self._tell(scope, (request_id, own), status, began, admin=admin)
 
     def _tell(
@@ -88,11 +107,12 @@ class LitestarLog:
         gateway = self._gateway()
         runtime, state = gateway.runtime, scope["state"]
         failed = cast(FailedRequest, state.get(FAILED, _NOTHING))
+        counted = cast("Counted | None", state.get(COUNTED))
         line = AccessLine(
             time=time.time(),
             request_id=ids[0],
             client_request_id=ids[1],
-            surface="admin" if admin else "",
+            surface="admin" if admin else "" if counted is None else counted.surface,
             status=status or 499,
             ms=milliseconds(now() - began),
             client=runtime.clients.of(scope),
@@ -104,7 +124,12 @@ class LitestarLog:
             error=failed.code,
             param=in_one_line(failed.param),
             message=in_one_line(failed.message),
+            key="" if counted is None else counted.caller.name,
+            team="" if counted is None else counted.caller.team,
+            user="" if counted is None else counted.caller.user,
         )
+        if counted is not None:
+            gateway.log.metrics.count(grouped((line,)))
         gateway.log.access_log.add((line,))
         gateway.log.access_log.hand_over()
         if admin:

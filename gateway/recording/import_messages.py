@@ -22,7 +22,7 @@ class AuditImport(Struct, frozen=True, kw_only=True):
 
 
 class ExportSettings(Struct, frozen=True, kw_only=True):
-    """Where records are exported to; see `config.schema.record_export`."""
+    """Where records are exported to; see `config.schema.store`."""
 
     to: bytes
     every_s: float

@@ -222,9 +222,15 @@ class Database:
 
     @contextmanager
     def _transaction(self, begin: tuple[str, ...]) -> Generator[Session]:
-        """Run a transaction. A failed preparation counts as unavailable: requests must go on."""
+        """Run a transaction. A failed preparation counts as unavailable: requests must go on.
+
+        A database that cannot be written, such as a standby, can still be read.
+        """
         try:
             self.prepare()
+        except StoreUnavailable as exc:
+            if exc.fault != "read_only" or begin != self._driver.begin_read:
+                raise
         except InvalidConfig as exc:
             problems = "; ".join(problem.removeprefix("store.url: ") for problem in exc.problems)
             raise StoreUnavailable(problems) from exc

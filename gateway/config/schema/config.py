@@ -40,8 +40,8 @@ from gateway.config.schema.metric import MetricContract
 from gateway.config.schema.payloads import Payloads
 from gateway.config.schema.pool import InferencePool
 from gateway.config.schema.prices import CatalogueRow, Price
-from gateway.config.schema.record_export import RecordExport
 from gateway.config.schema.responses import ResponsesConfig
+from gateway.config.schema.store import StoreConfig
 from gateway.config.schema.telemetry import Telemetry
 from gateway.config.schema.units import (
     MIB,
@@ -86,7 +86,6 @@ ProviderName = Annotated[
         description="up to 128 letters, digits and . - _, starting with a letter or digit",
     ),
 ]
-DEFAULT_STORE = "sqlite:///strowger.db"
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -137,31 +136,6 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     expose_headers: bool = True
     default_model: Name | None = None
     fetch: Fetch = Fetch()
-
-
-class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Storage of keys, usage and experiments. URLs may contain passwords, hence `Secret`.
-
-    url:   sqlite:///FILE (a relative path starts at the folder of config.yaml) or postgresql://…
-    usage: required: reject requests that cannot be recorded.
-    spool: the folder in which records wait for the store; `None`: next to the SQLite file, or to
-           config.yaml. max_spool_bytes: its maximum size.
-    min_free_bytes: of the disk of a SQLite file: what stored responses leave to keys and records.
-    keep_days: of requests; experiment results computed from them are kept.
-    keep_usage_days: of the sums by payer for `strowger usage`. keep_payload_days: of payloads.
-    export: where requests and attempts are copied to; `None`: nowhere.
-    """
-
-    url: Secret = Secret(DEFAULT_STORE)
-    redis_url: Secret | None = None
-    usage: Literal["best_effort", "required"] = "best_effort"
-    spool: Path | None = None
-    max_spool_bytes: Annotated[int, Meta(ge=MIB, extra={"size": True})] = 1024 * MIB
-    min_free_bytes: Annotated[int, Meta(ge=0, extra={"size": True})] = 256 * MIB
-    keep_days: Count = 90
-    keep_usage_days: Count = 400
-    keep_payload_days: Count = 7
-    export: RecordExport | None = None
 
 
 class EngineModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -42,7 +42,7 @@ def feedback(gateway: Gateway) -> list[ControllerRouterHandler]:
         status_code=200,
         request_max_body_size=MAX_BYTES,
         operation_class=operation("Rate an answer", FeedbackBody),
-        middleware=[counted(gateway, limited=False)],
+        middleware=[counted(gateway, "feedback", limited=False)],
     )
     async def take(request: _Request) -> _Answer:
         caller = counted_in(request.scope).caller

@@ -58,7 +58,7 @@ def _opened(gateway: Gateway, request: _Request) -> _Opened:
 
 
 def stored_responses(gateway: Gateway) -> list[ControllerRouterHandler]:
-    own = [counted(gateway, limited=True)]
+    own = [counted(gateway, "responses", limited=True)]
 
     @get(_PATH, media_type=_JSON, summary="A stored response", middleware=own)
     async def find(
@@ -99,7 +99,7 @@ def _input_items(gateway: Gateway) -> ControllerRouterHandler:
         f"{_PATH}/input_items",
         media_type=_JSON,
         summary="What led to a stored response",
-        middleware=[counted(gateway, limited=True)],
+        middleware=[counted(gateway, "responses", limited=True)],
     )
     async def input_items(
         request: _Request,

@@ -13,12 +13,12 @@ from gateway.config.schema.config import (
     Provider,
     RetryRule,
     ServerConfig,
-    StoreConfig,
     Telemetry,
     Timeouts,
     Tls,
 )
 from gateway.config.schema.payloads import Payloads
+from gateway.config.schema.store import StoreConfig
 from tests.gateway.config.configs import GOOD, read, with_model
 
 MIB = 1024 * 1024

@@ -223,6 +223,27 @@ async def test_requests_to_stored_responses_count_under_the_limits_of_their_key(
     assert other.status == "completed"
 
 
+async def test_requests_to_stored_responses_have_an_access_line_and_a_metric(
+    tmp_path: Path,
+) -> None:
+    async with archived(tmp_path) as up:
+        stored = await ask(up.ann)
+        await up.ann.responses.retrieve(stored.id)
+        with pytest.raises(openai.NotFoundError):
+            await up.ben.responses.retrieve(stored.id)
+        lines = [one for one in up.gateway.access_lines() if one.method]
+        metrics = (await up.gateway.state.metrics_text()).decode()
+
+    seen = [(one.surface, one.method, one.path, one.key, one.status) for one in lines]
+    path = f"/v1/responses/{stored.id}"
+    assert seen == [
+        ("responses", "GET", path, "ann", 200),
+        ("responses", "GET", path, "ben", 404),
+    ]
+    labels = 'backend="",model="",status="404",surface="responses"'
+    assert f"strowger_requests_total{{{labels}}} 1.0" in metrics
+
+
 async def test_answers_use_the_memory_of_their_key(tmp_path: Path) -> None:
     settings = f"{ON}\nserver: {{max_body_bytes: 400000, max_buffered_bytes: 400000}}"
     async with archived(tmp_path, settings) as up:

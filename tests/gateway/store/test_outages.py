@@ -296,9 +296,11 @@ def test_a_database_that_only_reads_is_named(postgres: Postgres) -> None:
         try:
             with pytest.raises(StoreUnavailable) as caught:
                 store.ping()
+            read = [store.pauses() for _ in range(2)]
         finally:
             operator.execute(setting.format(Identifier(name), "off"))
     store.ping()
     store.close()
 
     assert caught.value.fault == "read_only"
+    assert read == [{}, {}], "what is there can be read"
