@@ -19,6 +19,7 @@ from xdist.workermanage import WorkerController
 
 from tests import forked
 from tests.forked import by_file, reports
+from tests.forked.cpu_time import CpuTime
 from tests.gateway.shared_engine import SharedEngine, shared_engine
 from tests.oracle.oracle import ORACLE
 from tests.oracle.plugin import Plugin as OraclePlugin
@@ -130,6 +131,7 @@ def pytest_configure(config: pytest.Config) -> None:
         if forked.collected is not None:
             config.pluginmanager.register(by_file.ByFile(forked.collected))
     else:
+        config.pluginmanager.register(CpuTime())
         _replace_authorities(config)
 
 

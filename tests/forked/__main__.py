@@ -21,7 +21,6 @@ from pathlib import Path
 
 import pytest
 from execnet.gateway_base import WorkerGateway, get_execmodel, init_popen_io
-from hypothesis.internal.charmap import intervals_from_codec
 
 from tests import forked
 
@@ -124,6 +123,13 @@ def _serve() -> None:
     WorkerGateway(streams, id="fork", _startcount=2).serve()  # pyright: ignore[reportArgumentType]
 
 
+def _compute_unicode() -> None:
+    """Compute what each fork would, for two seconds in a clean clone."""
+    from hypothesis.internal.charmap import intervals_from_codec  # pytest rewrites it first
+
+    intervals_from_codec("utf-8")
+
+
 def main(workers: int, arguments: list[str]) -> int:
     """Collect, run pytest in `workers` forks, and return its exit status."""
     forked.collected = _collect(arguments)
@@ -131,7 +137,7 @@ def main(workers: int, arguments: list[str]) -> int:
         return subprocess.call([*PYTEST, "--collect-only", "-q", *arguments])
     gc.collect()
     gc.freeze()
-    intervals_from_codec("utf-8")  # each fork would compute it, for two seconds, in a clean clone
+    _compute_unicode()
     status = _run(workers, arguments)
     if status is None:
         _serve()
