@@ -68,7 +68,7 @@ class Names:
     """Addresses of names. For use from any event loop and thread.
 
     Users of a name that was never found wait for its look-up. Others wait for GRACE_S at most after
-    a look-up began, not at all if the one before failed, and then use the last addresses.
+    a look-up began, not at all if one has just failed, and then use the last addresses.
     """
 
     def __init__(
@@ -134,7 +134,8 @@ class Names:
             return name, None, 0.0
         if not known:
             return name, running, None
-        if now - name.found_at < FRESH_S or name.error is not None:
+        failing = name.error is not None and now - name.failed_at < FRESH_S
+        if failing or now - name.found_at < FRESH_S:
             return name, running, 0.0
         return name, running, max(0.0, GRACE_S - (now - name.since))
 
