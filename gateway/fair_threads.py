@@ -29,6 +29,11 @@ class FairThreads:
         self._threads = ThreadPoolExecutor(threads, name)
         self._ended_at = now()
 
+    @property
+    def busy(self) -> int:
+        """Return the number of threads in use."""
+        return self._slots.held
+
     def close(self) -> None:
         """Without waiting for the calls that run."""
         self._threads.shutdown(wait=False, cancel_futures=True)
