@@ -1,5 +1,6 @@
 """Admit waiting sequences: in turn by key, within each key's bound, by preemption if need be."""
 
+from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
 
@@ -34,9 +35,12 @@ class Admission:
         self._blocked: Sequence | None = None
         self._passed: set[int] = set()
         """Sequences that were admitted before the blocked one."""
+        self._spare: float | None = None
+        """What the largest team could hold after giving way; `None` if it has to be computed."""
 
     def admit(
         self,
+        turns: Turns,
         chunks: dict[int, Chunk],
         budget: int,
         now: float,
@@ -47,17 +51,18 @@ class Admission:
     ) -> int:
         """Admit in turn, and schedule what was admitted. Return the budget that is left.
 
-        quotas: the tokens that each key may use; `None`: no other key competes for them.
+        turns: of this step. quotas: the tokens that each key may use, none where a key is absent;
+        `None`: no other key competes for them.
         most: the whole step's budget. pressed: running sequences lacked pages in this step, so
         keys that hold more than their share wait.
         """
         residents = self._residents
         waiting, shares = residents.waiting, residents.shares
-        turns = Turns(waiting, shares, now, residents.is_stuck)
         blocked, misses = False, 0
+        self._spare = None
         while budget > 0 and misses < MISSES and (sequence := turns.next()) is not None:
             holder = sequence.holder
-            tokens = budget if quotas is None else min(budget, quotas[holder.key])
+            tokens = budget if quotas is None else min(budget, quotas.get(holder.key, 0))
             if tokens <= 0 or (pressed and shares.over_share(holder)):
                 continue
             if blocked and not self._may_pass(sequence, now):
@@ -65,6 +70,8 @@ class Admission:
             sequence.level = waiting.aged(sequence, now)
             before = residents.preemptions
             fit = self._fit(sequence, chunks)
+            if fit is Fit.ADMITTED or residents.preemptions > before:
+                self._spare = None
             if residents.preemptions > before:
                 # The preempted ones may have had tokens in this step.
                 budget = most - sum(chunk.count for chunk in chunks.values())
@@ -85,6 +92,22 @@ class Admission:
                     quotas[holder.key] -= count
                 turns.push(holder)
         return budget
+
+    def turns(self, now: float) -> Turns:
+        """Return the lines from which this step may admit.
+
+        If no place is free and each team has one at most, none gives way to another key. Then only
+        the keys that run something may admit, by preempting their own.
+        """
+        residents = self._residents
+        lines = None
+        if residents.free_places <= 0 and residents.shares.contended:
+            held = Counter(one.holder.group for one in residents.running)
+            if max(held.values()) < 2:
+                holders = {one.holder.key: one.holder for one in residents.running}.values()
+                found = [residents.waiting.line_of(holder) for holder in holders]
+                lines = [line for line in found if line is not None]
+        return Turns(residents.waiting, residents.shares, now, residents.is_stuck, lines)
 
     def _block(self, sequence: Sequence) -> None:
         """Note the first sequence that found no room, until it is admitted or gone."""
@@ -189,7 +212,7 @@ class Admission:
         while places < 1 or free < need + len(running) - len(victims):
             if others is None:
                 others = GivingWay(shares, freed, sequence, places=1, pages=need)
-                if shares.contended:
+                if self._may_take(sequence, need):
                     others.offer(running, able)
             if (found := others.take()) is not None:
                 victims.append(found[0])
@@ -201,6 +224,18 @@ class Admission:
                 return Fit.NO_ROOM
             places += 1
         return victims
+
+    def _may_take(self, sequence: Sequence, need: int) -> bool:
+        """Return whether another key could give way: a quick look, before each is compared."""
+        residents, holder = self._residents, sequence.holder
+        shares = residents.shares
+        if not shares.contended or shares.has_mates(holder):
+            return shares.contended
+        if self._spare is None:
+            groups = {one.holder.group: one.holder for one in residents.running}
+            self._spare = shares.spare(groups.values())
+        places, pages = shares.places.by_group(holder), shares.pages.by_group(holder)
+        return self._spare >= shares.load(places + 1, pages + need)
 
 
 class _Weaker:

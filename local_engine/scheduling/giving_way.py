@@ -46,9 +46,18 @@ class GivingWay:
 
     def take(self) -> tuple[Sequence, int] | None:
         """Return the worst sequence of the largest key, and how many pages it frees."""
-        lines = sorted(self._lines.values(), key=self._size, reverse=True)
-        for line in lines:
+        if not self._lines:
+            return None
+        taker = self._taker.holder
+        least = self._group_load(taker, self._places, self._pages)
+        for (load, _), line in sorted(
+            ((self._size(line), line) for line in self._lines.values()),
+            key=lambda found: found[0],
+            reverse=True,
+        ):
             victim = line[-1]
+            if load < least and victim.holder.group != taker.group:
+                continue
             pages = self._freed.count(victim.blocks)
             if not self._is_fair(victim.holder, pages):
                 continue

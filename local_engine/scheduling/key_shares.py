@@ -5,7 +5,7 @@ A key's load is its dominant share, the larger of both fractions
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from schemas.holdings import Holder, Holdings
 
@@ -129,6 +129,18 @@ class KeyShares:
             return not alone and held - freed + pages > most_pages
 
         return exceeds
+
+    def spare(self, holders: Iterable[Holder]) -> float:
+        """Return the most that one of these teams could hold after it gave up a sequence."""
+        places, pages = self.places, self.pages
+        return max(
+            (self.load(places.by_group(one) - 1, pages.by_group(one)) for one in holders),
+            default=0.0,
+        )
+
+    def has_mates(self, holder: Holder) -> bool:
+        """Return whether its team has another key with a sequence."""
+        return self._groups[holder.group] > 1
 
     def over_bound(self, holder: Holder) -> bool:
         """Return whether the key holds more than one key may."""

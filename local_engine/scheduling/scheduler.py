@@ -15,9 +15,13 @@ from local_engine.scheduling.residents import Residents
 from local_engine.scheduling.sequence import Sequence, State
 from local_engine.scheduling.steps import Chunk, SchedulerLimits, Step, grant, granted
 from local_engine.scheduling.token_shares import Demand, by_turns, split_tokens
+from local_engine.scheduling.waiting_lines import Line
 from schemas.errors import InvalidRequest
 from schemas.holdings import RESERVED, Holder
 from schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
+
+ADMITTED_KEYS = 64
+"""Keys from which a step admits at most, where several compete for its tokens."""
 
 
 class Scheduler:
@@ -125,10 +129,10 @@ class Scheduler:
             budget = self._continue(order, chunks, self.budget)
             # After a preemption there are no pages for new ones: admitting would preempt again.
             if residents.preemptions == before and residents.waiting:
-                self._admission.admit(chunks, budget, now, most=self.budget)
+                self._admit(chunks, budget, now)
         while not chunks and residents.waiting and residents.running:
             residents.preempt(max(residents.running, key=lambda s: s.rank), chunks)
-            self._admission.admit(chunks, self.budget, now, most=self.budget)
+            self._admit(chunks, self.budget, now)
         return Step(chunks=tuple(chunks.values()), expired=expired)
 
     def advance(self, chunk: Chunk, refused: int = 0) -> None:
@@ -197,33 +201,44 @@ class Scheduler:
         if sum(s.pending for s in decoding) > budget - kept:
             decoding = by_turns(decoding)
         budget = self._continue(decoding, chunks, budget - kept) + kept
-        quotas = split_tokens(budget, self._demands(reading, chunks, budget))
+        turns = self._admission.turns(now) if residents.waiting else None
+        queued = [] if turns is None else turns.soonest(ADMITTED_KEYS)
+        quotas = split_tokens(budget, self._demands(reading, chunks, queued, budget))
         budget = self._continue(reading, chunks, budget, quotas)
-        if residents.waiting:
+        if turns is not None:
             pressed = residents.preemptions > before
             budget = self._admission.admit(
-                chunks, budget, now, quotas, most=self.budget, pressed=pressed
+                turns, chunks, budget, now, quotas, most=self.budget, pressed=pressed
             )
         if budget > 0 and (reading or kept):
             self._extend(chunks, budget)
 
+    def _admit(self, chunks: dict[int, Chunk], budget: int, now: float) -> None:
+        """Admit what waits, without regard to the tokens that other keys could use."""
+        turns = self._admission.turns(now)
+        self._admission.admit(turns, chunks, budget, now, most=self.budget)
+
     def _demands(
-        self, reading: Iterable[Sequence], chunks: dict[int, Chunk], queued: int
+        self,
+        reading: Iterable[Sequence],
+        chunks: dict[int, Chunk],
+        queued: Iterable[Line],
+        most: int,
     ) -> Iterator[Demand]:
         """Yield the prompt tokens of each key that are not scheduled yet.
 
-        queued: those in the queue are counted up to this number per key.
+        queued: the lines that count, up to `most` tokens per key.
         """
         tokens: Counter[Holder] = Counter()
         best: dict[Holder, int] = {}
         for one in reading:
             tokens[one.holder] += one.pending - granted(one, chunks)
             best[one.holder] = min(best.get(one.holder, one.priority), one.priority)
-        for line in self._residents.waiting.lines if queued else ():
+        for line in queued:
             for one in line:
                 best[line.holder] = min(best.get(line.holder, one.priority), one.priority)
                 tokens[line.holder] += one.pending
-                if tokens[line.holder] >= queued:
+                if tokens[line.holder] >= most:
                     break
         for holder, count in tokens.items():
             yield Demand(holder=holder, tokens=count, priority=best[holder])
@@ -264,7 +279,7 @@ class Scheduler:
     def _extend(self, chunks: dict[int, Chunk], budget: int) -> None:
         """Give tokens that no turn has used to the running sequences that can use them."""
         partial = [s for s in self._residents.running if s.pending > granted(s, chunks)]
-        quotas = split_tokens(budget, self._demands(partial, chunks, 0))
+        quotas = split_tokens(budget, self._demands(partial, chunks, (), 0))
         for sequence in sorted(partial, key=lambda s: s.rank):
             count = granted(sequence, chunks)
             more = min(sequence.pending - count, quotas[sequence.holder.key])

@@ -7,8 +7,8 @@
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator
-from heapq import heapify, heappop, heappush
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heapify, heappop, heappush, nsmallest
 
 from msgspec import Struct
 
@@ -23,10 +23,18 @@ def _order(sequence: Sequence) -> tuple[float, int]:
     return (sequence.arrival, sequence.id)
 
 
+class Group(Struct, eq=False):
+    """The lines of a team. turn: when one of them was served last."""
+
+    lines: int
+    turn: int
+
+
 class Line(Struct, eq=False):
     """The waiting sequences of one key, by priority, each list by arrival. turn: its last one."""
 
     holder: Holder
+    group: Group
     lists: dict[int, list[Sequence]]
     turn: int
 
@@ -36,17 +44,11 @@ class Line(Struct, eq=False):
 
     def first(self, aged: Callable[[Sequence], int]) -> Sequence:
         """Return the sequence that is next."""
+        if len(self.lists) == 1:
+            for waiting in self.lists.values():
+                return waiting[0]
         heads = [waiting[0] for waiting in self.lists.values()]
-        if len(heads) == 1:
-            return heads[0]
         return min(heads, key=lambda one: (aged(one), one.arrival, one.id))
-
-
-class _Group(Struct, eq=False):
-    """The lines of a team. turn: when one of them was served last."""
-
-    lines: int
-    turn: int
 
 
 class WaitingLines:
@@ -58,7 +60,7 @@ class WaitingLines:
     def __init__(self, level_s: float) -> None:
         self._level_s = level_s
         self._lines: dict[str, Line] = {}
-        self._groups: dict[tuple[str, str], _Group] = {}
+        self._groups: dict[tuple[str, str], Group] = {}
         self._size = 0
         self._turn = 0
 
@@ -78,12 +80,12 @@ class WaitingLines:
         holder = sequence.holder
         line = self._lines.get(holder.key)
         if line is None:
-            line = self._lines[holder.key] = Line(holder=holder, lists={}, turn=self._turn)
             group = self._groups.get(holder.group)
             if group is None:
-                self._groups[holder.group] = _Group(lines=1, turn=self._turn)
-            else:
-                group.lines += 1
+                group = self._groups[holder.group] = Group(lines=0, turn=self._turn)
+            group.lines += 1
+            line = Line(holder=holder, group=group, lists={}, turn=self._turn)
+            self._lines[holder.key] = line
         waiting = line.lists.get(sequence.priority)
         if waiting is None:
             line.lists[sequence.priority] = [sequence]
@@ -104,16 +106,15 @@ class WaitingLines:
         if line.lists:
             return
         del self._lines[key]
-        group = self._groups[line.holder.group]
-        group.lines -= 1
-        if not group.lines:
+        line.group.lines -= 1
+        if not line.group.lines:
             del self._groups[line.holder.group]
 
     def served(self, sequence: Sequence) -> None:
         """Remove a sequence because its turn came: its key and team go behind their equals."""
-        holder = sequence.holder
         self._turn += 1
-        self._lines[holder.key].turn = self._groups[holder.group].turn = self._turn
+        line = self._lines[sequence.holder.key]
+        line.turn = line.group.turn = self._turn
         self.remove(sequence)
 
     def line_of(self, holder: Holder) -> Line | None:
@@ -125,10 +126,6 @@ class WaitingLines:
         waited = int(max(now - sequence.arrival, 0.0) / self._level_s)
         return min(sequence.level, max(1, sequence.priority - waited))
 
-    def turn_of(self, holder: Holder) -> int:
-        """Return when a key's team was served last."""
-        return self._groups[holder.group].turn
-
 
 class Turns:
     """The lines of one step, in their order. What is served changes the order at once."""
@@ -139,14 +136,23 @@ class Turns:
         shares: KeyShares,
         now: float,
         stuck: Callable[[Holder], bool],
+        lines: Iterable[Line] | None = None,
     ) -> None:
-        """stuck: whether all that the key runs waits for another of its own sequences."""
+        """stuck: whether all that the key runs waits for another of its own sequences.
+
+        lines: those that take part; `None`: all.
+        """
         self._waiting = waiting
         self._shares = shares
         self._now = now
         self._stuck = stuck
-        self._heap = [(self._rank(line), line.holder.key, line) for line in waiting.lines]
+        taking_part = waiting.lines if lines is None else lines
+        self._heap = [(self._rank(line), line.holder.key, line) for line in taking_part]
         heapify(self._heap)
+
+    def soonest(self, count: int) -> list[Line]:
+        """Return the first lines in their order, and leave them in."""
+        return [line for _, _, line in nsmallest(count, self._heap)]
 
     def next(self) -> Sequence | None:
         """Take the next line out, and return its first sequence; `push` lets it take part again."""
@@ -171,6 +177,10 @@ class Turns:
 
     def _rank(self, line: Line) -> _Rank:
         first, shares, holder = line.first(self._aged), self._shares, line.holder
+        if not shares.places.by_group(holder):
+            # It runs nothing, so it has no pages either: most keys where very many wait.
+            level = self._aged(first)
+            return (level, 0.0, line.group.turn, 0.0, line.turn, first.arrival, first.id)
         if shares.over_share(holder) and not self._stuck(holder):
             level = min(line.lists)
         else:
@@ -178,7 +188,7 @@ class Turns:
         return (
             level,
             shares.by_group(holder),
-            self._waiting.turn_of(holder),
+            line.group.turn,
             shares.by_key(holder),
             line.turn,
             first.arrival,
