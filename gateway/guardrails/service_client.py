@@ -9,6 +9,7 @@ import msgspec
 
 from adapters.base import Outbound
 from gateway.clock import now
+from gateway.hooks.hook_call import ASKED_BY
 from gateway.hooks.request_text import texts_of
 from gateway.upstream.transport import Transport
 from gateway.upstream.wire import WireTransport
@@ -48,7 +49,10 @@ class ServiceClient:
         outbound = Outbound(target=target, headers=self._headers, body=msgspec.json.encode(body))
         transport = self._transport or await self._connected()
         by = now() + LONGEST_S
-        reply = await transport.exchange(outbound, connect_by=by, head_by=by)
+        holder, level = ASKED_BY.get()
+        reply = await transport.exchange(
+            outbound, connect_by=by, head_by=by, holder=holder, level=level
+        )
         try:
             answer = await reply.body(by, MOST_BYTES)
         finally:

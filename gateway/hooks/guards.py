@@ -10,6 +10,7 @@ from gateway.config.schema.guardrails import GuardrailConfig
 from gateway.hooks.contract import AsyncHook, Hook
 from gateway.hooks.counts import GuardCounts
 from gateway.hooks.hook_call import (
+    ASKED_BY_US,
     HookFailed,
     in_background,
     result_at_once,
@@ -18,6 +19,7 @@ from gateway.hooks.hook_call import (
 )
 from gateway.hooks.hook_result import checked
 from schemas.errors import ContentBlocked
+from schemas.holdings import Holder
 
 _T = TypeVar("_T")
 _A = TypeVar("_A")
@@ -57,6 +59,7 @@ class RequestGuards:
     """
 
     __slots__ = (
+        "_asked_by",
         "_claim",
         "_counts",
         "_generation",
@@ -75,6 +78,7 @@ class RequestGuards:
         self.findings: dict[str, None] = {}
         self._counts = counts
         self._seen: set[tuple[str, str, str, str]] = set()
+        self._asked_by = ASKED_BY_US
         self._claim: Claim | None = None
         self._offload: Offload | None = None
         self._generation: Generation | None = None
@@ -87,6 +91,10 @@ class RequestGuards:
     def offload_with(self, offload: Offload, claim: Claim) -> None:
         """Examine long texts in threads. claim: memory for what is decoded of them."""
         self._offload, self._claim = offload, claim
+
+    def asked_by(self, holder: Holder, level: int) -> None:
+        """Share what hooks use, such as connections to their services, by key and team."""
+        self._asked_by = holder, level
 
     def claim(self, size: int) -> None:
         """Claim bytes of memory until the end of the request. Raises Throttled, Unavailable."""
@@ -159,7 +167,7 @@ class RequestGuards:
                 whole = partial(result_of_now, function, argument)
                 found = cast("_T", await self.run(whole, characters))
             else:
-                found = await result_of(function, argument, rail.settings.timeout_s)
+                found = await result_of(function, argument, rail.settings.timeout_s, self._asked_by)
             return checked(found, argument)
         except HookFailed as exc:
             self.on_failure(rail, place, exc)

@@ -4,11 +4,13 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import ContextVar
 from typing import Final, TypeVar, cast
 
 from msgspec import Struct
 
 from gateway.clock import now
+from schemas.holdings import ANONYMOUS, LEVEL, Holder
 
 _T = TypeVar("_T")
 _A = TypeVar("_A")
@@ -17,6 +19,10 @@ _log = logging.getLogger("strowger.guardrails")
 _LOGGED_EVERY_S: Final = 60.0
 _MOST_KINDS: Final = 1000
 """A hook can define exceptions at run time."""
+
+ASKED_BY_US: Final[tuple[Holder, int]] = (ANONYMOUS, LEVEL)
+ASKED_BY: Final[ContextVar[tuple[Holder, int]]] = ContextVar("asked_by", default=ASKED_BY_US)
+"""Whose request a hook examines in its task, and at which level: keys share what hooks use."""
 
 _running: Final[set[asyncio.Future[object]]] = set()
 """Calls that nothing waits for: the event loop itself keeps no reference to them."""
@@ -77,16 +83,23 @@ def result_at_once(function: "Callable[[_A], _T | Awaitable[_T]]", argument: _A)
 
 
 async def result_of(
-    function: "Callable[[_A], _T | Awaitable[_T]]", argument: _A, timeout_s: float
+    function: "Callable[[_A], _T | Awaitable[_T]]",
+    argument: _A,
+    timeout_s: float,
+    asked_by: tuple[Holder, int] = ASKED_BY_US,
 ) -> _T:
     """Call a hook, and wait at most so long for its result. Raises HookFailed.
 
-    A hook that ignores its cancellation is not waited for either.
+    A hook that ignores its cancellation is not waited for either. asked_by: see ASKED_BY.
     """
-    called = result_of_now(function, argument)
-    if not inspect.isawaitable(called):
-        return called
-    task = asyncio.ensure_future(called)
+    token = ASKED_BY.set(asked_by)
+    try:
+        called = result_of_now(function, argument)
+        if not inspect.isawaitable(called):
+            return called
+        task = asyncio.ensure_future(called)  # it copies the context
+    finally:
+        ASKED_BY.reset(token)
     try:
         await asyncio.wait({task}, timeout=timeout_s)
     finally:

@@ -39,6 +39,7 @@ async def guarded(
         return request, None
     record.findings = guards.findings
     guards.belong_to(runtime)
+    guards.asked_by(record.holder, record.level)
     if record.payload is not None:
         record.payload.withheld = True  # a reload may have removed them while the body arrived
 

@@ -8,12 +8,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
 
+import httpx
 import pytest
 from openai.types import ModerationCreateResponse
 
 from gateway.config.load import read_config
 from gateway.guardrails.moderation import moderation_hook
 from gateway.guardrails.presidio import presidio_hook
+from gateway.guardrails.service_client import CONNECTIONS
 from gateway.hooks.contract import AsyncHook
 from gateway.hooks.testing import contract
 from gateway.processes.runtime_generations import POLL_S, Generations
@@ -27,7 +29,7 @@ from tests.gateway.hooks.test_guarded_requests import (
     guarded,
     shown,
 )
-from tests.gateway.serving import one_model
+from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import Answer, Behaviour, Provider, Received, provider
 
 pytestmark = pytest.mark.anyio
@@ -278,3 +280,47 @@ guardrails:
         "guardrails[1].settings: anonymizers needs anonymizer_url",
         "guardrails[2].settings: Object missing required field `policy`",
     )
+
+
+async def test_a_key_that_fills_the_connections_to_a_service_leaves_some_to_others(
+    tmp_path: Path,
+) -> None:
+    slow = asyncio.Semaphore(0)
+
+    async def service(request: Received, answer: Answer) -> None:
+        if b"slow" in request.body:
+            slow.release()
+            await answer.gone.wait()
+        else:
+            await moderation(request, answer)
+
+    async with provider(service) as asked, provider() as vendor:
+        keys = "keys: [{name: a, key: key-of-a}, {name: b, key: key-of-b}]"
+        config = f"""
+auth: {{mode: keys, {keys}}}
+guardrails: [{{name: g, timeout_s: 20, {MODERATES.replace("{url}", asked.origin)}}}]
+providers: [{{name: p, adapter: openai, base_url: {vendor.base_url}, api_key: k}}]
+models: [{{name: chat, backends: [{{provider: p, model: m}}]}}]
+"""
+        async with (
+            serving(config, tmp_path) as gateway,
+            httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
+        ):
+
+            async def ask(key: str, text: str) -> httpx.Response:
+                body = {"model": "chat", "messages": [{"role": "user", "content": text}]}
+                headers = {"authorization": f"Bearer key-of-{key}"}
+                return await client.post("/v1/chat/completions", json=body, headers=headers)
+
+            greedy = [asyncio.create_task(ask("a", "slow words")) for _ in range(CONNECTIONS + 6)]
+            async with asyncio.timeout(20):
+                for _ in range(CONNECTIONS - CONNECTIONS // 8):
+                    await slow.acquire()
+            async with asyncio.timeout(10):
+                answer = await ask("b", "Good morning!")
+            for task in greedy:
+                task.cancel()
+            await asyncio.gather(*greedy, return_exceptions=True)
+
+    assert answer.status_code == 200
+    assert slow.locked()
