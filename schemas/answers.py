@@ -75,11 +75,12 @@ class Fold(Struct, eq=False):
     """Collects events into an Answer. `add` never looks back: each event costs O(its own size).
 
     deltas: number of content events so far (`schemas.events.CONTENT`); token events count by their
-    ids. usage: the latest received.
+    ids. usage: the latest received, usage_at: after so many deltas.
     """
 
     deltas: int = 0
     usage: Usage | None = None
+    usage_at: int = 0
     _started: Started = _NOT_STARTED
     _context: Tensor | None = None
     _choices: dict[int, Choice] = {}
@@ -104,7 +105,7 @@ class Fold(Struct, eq=False):
                 self.deltas += 1
                 self._choice(event.index).finish = event
             elif type(event) is Usage:
-                self.usage = event
+                self.usage, self.usage_at = event, self.deltas
             elif type(event) is Started:
                 self._started = event
             else:

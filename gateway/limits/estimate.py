@@ -109,7 +109,7 @@ def tokens_used(record: RequestRecord) -> int:
     As the backends report them, or else estimated. Mirrored copies are the gateway's own.
     """
     usage = record.usage
-    if len(record.attempts) == 1 and usage is not None:
+    if len(record.attempts) == 1 and usage is not None and record.attempts[0].outcome == "ok":
         prompt, completion = usage.prompt_tokens, usage.completion_tokens
         if prompt is not None and completion is not None:
             return prompt + completion

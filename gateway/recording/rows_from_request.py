@@ -26,7 +26,7 @@ def access_line(
 ) -> AccessLine:
     """Build the access line of a finished request. offset: Unix time minus the clock, seconds."""
     usage, source = record.usage, "reported"
-    if usage is None or usage.completion_tokens is None or usage.prompt_tokens is None:
+    if record.error or usage is None or None in (usage.completion_tokens, usage.prompt_tokens):
         usage, source = usage_of_answer(record)
     price = prices.of(record.backend) if prices.any and source else None
     first, part, cache, free = record.first_content_at, record.participation, record.cache, None

@@ -36,7 +36,9 @@ def usage_of_answer(record: RequestRecord) -> tuple[Usage, CountedSource]:
     """The usage of the attempt whose answer is the request's, or that failed last."""
     place = _own(record.attempts)
     prompt = None if place < 0 else _prompt_of(record, place, shown=True)
-    return counted(record.usage, record.deltas, record.task, prompt)
+    return counted(
+        record.usage, record.deltas, record.task, prompt, _late(record, place, shown=True)
+    )
 
 
 def usage_of_attempts(record: RequestRecord) -> Iterator[AttemptUsage]:
@@ -51,18 +53,19 @@ def usage_of_attempts(record: RequestRecord) -> Iterator[AttemptUsage]:
             record.deltas if shown else attempt.deltas,
             record.task,
             _prompt_of(record, place, shown=shown),
+            _late(record, place, shown=shown),
         )
         tier = record.service_tier if shown else attempt.service_tier
         yield AttemptUsage(place, attempt, usage, source, tier)
 
 
 def counted(
-    usage: Usage | None, deltas: int, task: str, prompt: int | None
+    usage: Usage | None, deltas: int, task: str, prompt: int | None, late: int
 ) -> tuple[Usage, CountedSource]:
     """Return the usage of an attempt and its source. The estimate is one token per delta.
 
     prompt: estimated tokens of the prompt, used if the backend reported none; `None` if no model
-    has read it.
+    has read it. late: those of the deltas that the usage does not include.
     """
     if usage is None:
         if deltas or prompt is not None:
@@ -72,7 +75,9 @@ def counted(
     if usage.prompt_tokens is None and prompt is not None:
         usage, source = replace(usage, prompt_tokens=prompt), "estimated"
     if usage.completion_tokens is not None:
-        return usage, source
+        if late:
+            usage = replace(usage, completion_tokens=usage.completion_tokens + late)
+        return usage, "estimated" if late else source
     if deltas and task != "embeddings":
         return Usage(prompt_tokens=usage.prompt_tokens, completion_tokens=deltas), "estimated"
     return (Usage(), "") if usage.prompt_tokens is None else (usage, source)
@@ -93,6 +98,14 @@ def _prompt_of(record: RequestRecord, place: int, *, shown: bool) -> int | None:
     if tokens is None or attempt.share == 1.0:
         return tokens
     return ceil(tokens * attempt.share)
+
+
+def _late(record: RequestRecord, place: int, *, shown: bool) -> int:
+    """The deltas of an attempt after its usage, unless its answer is complete."""
+    attempt = record.attempts[place] if place >= 0 else None
+    if attempt is None or attempt.outcome == "ok":
+        return 0
+    return max(0, record.deltas - record.usage_at) if shown else attempt.late
 
 
 def _own(attempts: Sequence[AttemptRecord]) -> int:

@@ -60,6 +60,7 @@ class AttemptRecord(Struct, kw_only=True, omit_defaults=True, gc=False):
     replica: HOST:PORT of the replica that was asked; "" if the backend has none.
     continued: it broke off after content, and the next attempt continued its text.
     refused: nothing was sent, because the backend's API cannot express the request.
+    late:    deltas after its usage had arrived: Anthropic sends a first one with the beginning.
     role:    "" for an attempt whose answer is the request's: it served, or failed. hedge: of two
              parallel attempts the one that did not serve, whichever started first.
     unread, share: as in Sending, which this is. At its end also true if the backend refused the
@@ -83,6 +84,7 @@ class AttemptRecord(Struct, kw_only=True, omit_defaults=True, gc=False):
     role: Literal["", "hedge", "mirror"] = ""
     deltas: int = 0
     usage: Usage | None = None
+    late: int = 0
     replica: str = ""
     service_tier: str = ""
 
@@ -118,6 +120,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     deltas:  content events sent so far (for tokens, their ids): the estimate if no usage arrives.
     deltas, usage, first_content_at: of the last attempt with the role "". `charge_failed_attempt`
              moves them into that attempt's record before another one starts.
+    usage_at: deltas when the usage arrived.
     error, param, message: of the failure that the client received; "" without one.
     service_tier: in which the answer was served, "" for the vendor's standard one: what the answer
              says, or else what its backend was asked for. requested_tier: as the client named it.
@@ -178,6 +181,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     upstream_s: float = 0.0
     deltas: int = 0
     usage: Usage | None = None
+    usage_at: int = 0
     service_tier: str = ""
     requested_tier: str = ""
     estimated_prompt_tokens: int | None = None
@@ -213,9 +217,11 @@ class RequestRecord(Struct, kw_only=True, gc=False):
         for attempt in reversed(self.attempts):
             if not attempt.role:
                 attempt.deltas, attempt.usage = self.deltas, counts_of(self.usage)
+                attempt.late = self.deltas - self.usage_at
                 attempt.service_tier = self.service_tier
                 break
         self.deltas, self.usage, self.first_content_at = 0, None, None
+        self.usage_at = 0
 
     @property
     def repairs(self) -> tuple[str, ...]:

@@ -326,7 +326,7 @@ class PrimaryAttempt(Attempt, eq=False):
         """
         at = now()
         if isinstance(error, UpstreamError) and error.usage is not None:
-            self.record.usage = error.usage
+            self.record.usage, self.record.usage_at = error.usage, self.record.deltas
         self.current.fail(error, at)
         late = at >= self.rest.deadline - TIMER_S
         if late and isinstance(error, UpstreamError):

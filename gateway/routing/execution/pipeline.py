@@ -37,7 +37,7 @@ def _count(record: RequestRecord, batch: Sequence[Event]) -> bool:
             content = True
             record.deltas += tokens_of(event)
         elif kind is Usage:
-            record.usage = cast(Usage, event)
+            record.usage, record.usage_at = cast(Usage, event), record.deltas
         elif kind is Started and (extra := cast(Started, event).extra):
             tier = tier_in(extra)
             if tier is not None:
@@ -151,7 +151,7 @@ async def collect(
                 await source.aclose()
                 raise
             finally:
-                record.usage = fold.usage
+                record.usage, record.usage_at = fold.usage, fold.usage_at
                 record.deltas = fold.deltas if fold.usage is not None else fold.tokens
             answer = fold.answer()
             tier = tier_in(answer.started.extra)

@@ -95,6 +95,20 @@ async def no_usage(request: Received, answer: Answer) -> None:
     await answer.json({**chat_body(), "usage": None})
 
 
+async def usage_at_the_beginning(request: Received, answer: Answer) -> None:
+    """As Anthropic sends it, before the answer whose tokens it cannot know yet."""
+    await answer.begin_stream()
+    usage = {"prompt_tokens": 900, "completion_tokens": 1, "total_tokens": 901}
+    await answer.event({**chat_body(), "choices": [], "usage": usage})
+    await two_words_more(answer)
+
+
+async def two_words_more(answer: Answer) -> None:
+    await answer.text("a")
+    await answer.text("b")
+    await answer.gone.wait()
+
+
 async def long_without_usage(request: Received, answer: Answer) -> None:
     """An answer of 400 characters, and its end."""
     await answer.json({**chat_body("word " * 80), "usage": None})
@@ -120,9 +134,7 @@ async def fails_in_the_stream(request: Received, answer: Answer) -> None:
 
 async def two_words(request: Received, answer: Answer) -> None:
     await answer.begin_stream()
-    await answer.text("a")
-    await answer.text("b")
-    await answer.gone.wait()
+    await two_words_more(answer)
 
 
 async def one_batch(request: Received, answer: Answer) -> None:
@@ -158,6 +170,7 @@ ENDS: dict[str, tuple[Behaviour, Sender, int]] = {
     "status-524": (status(524), never, PROMPT),
     "no-usage": (no_usage, never, PROMPT + 2),
     "long-without-usage": (long_without_usage, never, PROMPT + 101),
+    "hang-up-after-a-first-usage": (usage_at_the_beginning, leaves_a_stream, 900 + 1 + 2),
     "hang-up-after-long-chunks": (long_chunks, leaves_a_stream, PROMPT + 200),
     "embedding-without-usage": (no_count, embeds, 1000),
     "embedding-timeout": (silent, embeds, 1000),

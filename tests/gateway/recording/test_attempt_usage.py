@@ -25,6 +25,7 @@ ATTEMPTS = st.builds(
     share=st.sampled_from([1.0, 1.0, 0.25, 3.0]),
     deltas=st.integers(0, 9),
     usage=USAGES,
+    late=st.integers(0, 2),
 )
 RECORDS = st.builds(
     RequestRecord,
@@ -35,6 +36,8 @@ RECORDS = st.builds(
     usage=USAGES,
     deltas=st.integers(0, 9),
     estimated_prompt_tokens=st.integers(1, 1000),
+    usage_at=st.integers(0, 9),
+    error=st.just("some_error"),
     attempts=st.lists(ATTEMPTS, max_size=4),
 )
 
@@ -66,7 +69,10 @@ def test_each_attempt_costs_once_and_never_less_than_what_a_model_has_read(
                 assert record.estimated_prompt_tokens is not None
                 least = ceil(record.estimated_prompt_tokens * attempt.share)
                 assert (one.usage.prompt_tokens or 0) >= least
-        elif usage is None:
+        if usage is not None and usage.completion_tokens is not None and attempt.outcome != "ok":
+            late = max(0, record.deltas - record.usage_at) if place == own else attempt.late
+            assert one.usage.completion_tokens == usage.completion_tokens + late
+        if usage is None and attempt.unread and not deltas:
             assert (counted, one.source) == (0, "")
         assert bool(one.source) or counted == 0
 

@@ -77,6 +77,7 @@ TRIPS = st.builds(
     usage=USAGES,
     deltas=st.integers(0, 9),
     estimated_prompt_tokens=st.none() | st.integers(1, 9),
+    error=st.just("some_error"),
     attempts=st.builds(
         AttemptRecord,
         backend=st.just("a/m"),
