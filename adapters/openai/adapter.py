@@ -7,7 +7,7 @@ a vendor with known differences has a row in `adapters.openai.vendor_profiles`.
 https://github.com/openai/openai-openapi
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 from urllib.parse import urlsplit
 
@@ -47,7 +47,7 @@ from adapters.openai.vendor_profile import (
     VendorProfile,
 )
 from adapters.openai.vendor_profiles import OPENAI
-from adapters.openai.wire import NULL, UNREADABLE, EmbeddingList, read_object, read_vectors
+from adapters.openai.wire import NULL, UNREADABLE, read_object, read_vector, read_vectors
 from adapters.repairs.parallel_calls import parallel_calls
 from adapters.repairs.rule import Repair
 from adapters.tool_repairs.withheld_tools import withheld_tools
@@ -63,6 +63,9 @@ from schemas.requests import (
     GenerateRequest,
     Request,
 )
+
+Vector = list[float] | str
+"""Numbers, or base64."""
 
 TASKS: tuple[Task, ...] = ("chat", "completion", "embeddings")
 PATHS = ("/chat/completions", "/completions", "/embeddings")
@@ -170,10 +173,11 @@ class OpenAIAdapter:
     def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
         try:
             vectors = read_vectors(body)
+            items = [(one.index, read_vector(one.embedding)) for one in vectors.data]
         except UNREADABLE as exc:
             raise self._unreadable(body) from exc
         return Embeddings(
-            vectors=self._in_order(vectors, len(request.inputs)),
+            vectors=self._in_order(items, len(request.inputs)),
             model=vectors.model or "",
             id=vectors.id or "",
             usage=Usage() if vectors.usage == NULL else usage_from(vectors.usage),
@@ -231,15 +235,17 @@ class OpenAIAdapter:
             stream=stream,
         )
 
-    def _in_order(self, vectors: EmbeddingList, count: int) -> tuple[list[float] | str, ...]:
+    def _in_order(
+        self, vectors: Sequence[tuple[int | None, Vector]], count: int
+    ) -> tuple[Vector, ...]:
         """Order by `index`, or as received if the server sends none; exactly one per input."""
         placed = {
-            place if one.index is None else one.index: one.embedding
-            for place, one in enumerate(vectors.data)
+            place if index is None else index: vector
+            for place, (index, vector) in enumerate(vectors)
         }
-        if set(placed) != set(range(count)) or len(vectors.data) != count:
+        if set(placed) != set(range(count)) or len(vectors) != count:
             raise UpstreamBroken(
-                f"{len(vectors.data)} vectors for {count} inputs", upstream=self.endpoint.name
+                f"{len(vectors)} vectors for {count} inputs", upstream=self.endpoint.name
             )
         return tuple(placed[place] for place in range(count))
 

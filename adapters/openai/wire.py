@@ -254,7 +254,9 @@ class UsageCounts(Struct, frozen=True, kw_only=True):
 
 
 class EmbeddingItem(Struct, frozen=True, kw_only=True):
-    embedding: list[float] | str
+    """embedding: decoded one by one, so that a large answer does not hold the interpreter."""
+
+    embedding: Raw
     index: int | None = None
 
 
@@ -271,6 +273,8 @@ read_open_chunk = msgspec.json.Decoder(OpenChunk).decode
 read_head = msgspec.json.Decoder(Head).decode
 read_loose = msgspec.json.Decoder(LooseChunk).decode
 read_vectors = msgspec.json.Decoder(EmbeddingList).decode
+_vector: msgspec.json.Decoder[list[float] | str] = msgspec.json.Decoder(list[float] | str)
+read_vector = _vector.decode
 read_loose_choice = msgspec.json.Decoder(LooseChoice).decode
 read_object = msgspec.json.Decoder(dict[str, Raw]).decode
 read_list = msgspec.json.Decoder(list[Raw]).decode

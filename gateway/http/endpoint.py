@@ -29,7 +29,7 @@ from gateway.http.continuing.response_storage import (
     storing,
 )
 from gateway.http.cross_site_refusal import refuse
-from gateway.http.embedding_usage import with_usage
+from gateway.http.embedding_usage import rendered, with_usage
 from gateway.http.error_fields import name_field
 from gateway.http.governed import reserve, reserve_now
 from gateway.http.internal_error import internal_error
@@ -322,7 +322,7 @@ class Endpoint:
                 vectors = await passage.vectors(planned, request, record)
         vectors = await with_usage(vectors, request, response.own_headers, large=record.large)
         renderer = self._surface.renderer(request, record.request_id)
-        body = renderer.embeddings(vectors)
+        body = await rendered(renderer.embeddings, vectors, record)
         await response.whole(200, body, renderer.headers(record.backend))
         return vectors
 

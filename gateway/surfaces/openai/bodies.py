@@ -90,17 +90,19 @@ class OpenAIEmbeddingsRenderer:
         """Raise UpstreamBroken if a backend's base64 is not float32 values."""
         form = _as_base64 if self._request.base64 else _as_numbers
         usage = embeddings_usage_json(embeddings.usage)
-        return encode(
-            EmbeddingList(
-                data=[
-                    EmbeddingObject(index=place, embedding=form(vector))
-                    for place, vector in enumerate(embeddings.vectors)
-                ],
-                model=embeddings.model or self._request.model,
-                usage=UNSET if usage is None else Raw(usage),
-                id=self._id,
-            )
+        around = EmbeddingList(
+            data=[],
+            model=embeddings.model or self._request.model,
+            usage=UNSET if usage is None else Raw(usage),
+            id=self._id,
         )
+        before, data, after = encode(around).partition(b'"data":[')
+        # One by one, so that a large answer does not hold the interpreter.
+        vectors = [
+            encode(EmbeddingObject(index=place, embedding=form(vector)))
+            for place, vector in enumerate(embeddings.vectors)
+        ]
+        return b"".join((before, data, b",".join(vectors), after))
 
 
 def _type(status: int) -> str:
