@@ -28,12 +28,17 @@ _ROOM: Final = 0.01
 _PAGE: Final = 100
 _BATCH_ROWS: Final = 1_000
 _COLUMNS: Final = "id, key_name, time, previous, root, input, output, resource, item_bytes, bytes"
-CHAIN: Final = """WITH RECURSIVE chain (id, previous, bytes, depth) AS (
-    SELECT id, previous, item_bytes, 1 FROM stored_responses WHERE id = ? AND key_name = ?
+CHAIN: Final = """WITH RECURSIVE chain (id, key_name, previous, bytes, depth) AS (
+    SELECT id, key_name, previous, item_bytes, 1 FROM stored_responses WHERE id = ? AND key_name = ?
     UNION ALL
-    SELECT r.id, r.previous, r.item_bytes, chain.depth + 1 FROM chain
-    JOIN stored_responses r ON r.id = chain.previous WHERE r.key_name = ? AND chain.depth <= ?)"""
-"""The responses that one continues, it first: its id, the key twice, and the most of them."""
+    SELECT r.id, r.key_name, r.previous, r.item_bytes, chain.depth + 1 FROM chain
+    JOIN stored_responses r ON r.id = chain.previous AND r.key_name = chain.key_name
+    WHERE chain.depth <= ?)"""
+"""The responses that one continues, it first: its id, the key, and the most of them.
+
+With the key as a value in both parts, PostgreSQL would read all rows of the key while it has no
+statistics of the table.
+"""
 
 _OLDEST: Final = """SELECT root, CAST(SUM(bytes) AS BIGINT) FROM stored_responses
     WHERE key_name = ? AND root <> ? GROUP BY root ORDER BY MAX(time), root LIMIT ?"""
@@ -180,7 +185,6 @@ class ResponseRows:
                 " JOIN stored_responses r ON r.id = chain.id ORDER BY chain.depth DESC",
                 id,
                 key,
-                key,
                 MOST_ROWS,
             )
         return StoredConversation(
@@ -282,7 +286,6 @@ def _links(session: Session, key: str, id: str) -> list[tuple[str, str, int]]:
         tuple[str, str, int],
         f"{CHAIN} SELECT id, previous, bytes FROM chain ORDER BY depth",
         id,
-        key,
         key,
         MOST_ROWS,
     )

@@ -175,14 +175,8 @@ def test_a_conversation_is_found_without_reading_its_items(tmp_path: Path) -> No
     store = open_store(Secret(f"sqlite:///{tmp_path / 'store.db'}"))
     store.prepare()
     with store.database.reading() as session:
-        plan = session.rows(
-            tuple[int, int, int, str],
-            f"EXPLAIN QUERY PLAN {CHAIN} SELECT id FROM chain",
-            "",
-            "",
-            "",
-            1,
-        )
+        explain = f"EXPLAIN QUERY PLAN {CHAIN} SELECT id FROM chain"
+        plan = session.rows(tuple[int, int, int, str], explain, "", "", 1)
     store.close()
 
     steps = [step for *_, step in plan if "stored_responses" in step]
