@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from gateway.config.problems import Path, Problems
 from gateway.config.schema.config import Config, Model
-from gateway.config.schema.connection import STREAM_S
+from gateway.config.schema.connection import STREAM_S, Timeouts
 from gateway.config.schema.experiment import Experiment
 from gateway.experiments.statistics.metrics import BUILT_IN
 
@@ -16,6 +16,8 @@ def warn_ineffective(config: Config, problems: Problems) -> None:
     models = {model.name: model for model in config.models}
     if config.auth.mode == "none":
         _keyless_pools(config, problems)
+    for index, provider in enumerate(config.providers):
+        _first_byte(provider.timeouts, ("providers", index, "timeouts", "first_byte_s"), problems)
     for index, model in enumerate(config.models):
         path: Path = ("models", index)
         _attempts(model, models, path, problems)
@@ -40,6 +42,12 @@ def _keyless_pools(config: Config, problems: Problems) -> None:
                     ("providers", index, "pool", field),
                     "with auth.mode none no request has a key, so the header is never sent",
                 )
+
+
+def _first_byte(timeouts: Timeouts, path: Path, problems: Problems) -> None:
+    first_s, total_s = timeouts.first_byte_s, timeouts.total_s
+    if first_s is not None and total_s is not None and first_s >= total_s:
+        problems.warn(path, f"has no effect: it is not less than total_s ({total_s:g})")
 
 
 def _attempts(model: Model, models: Mapping[str, Model], path: Path, problems: Problems) -> None:

@@ -166,6 +166,15 @@ def test_what_can_never_come_to_pass_is_a_warning(fields: str, told: str) -> Non
     assert warnings(with_model(fields)) == [f"models[2].{told}"]
 
 
+def test_a_first_byte_that_may_come_after_the_end_is_a_warning() -> None:
+    provider = "  - {name: late, adapter: openai, base_url: 'http://h/v1', api_key: k, timeouts: "
+    text = GOOD.replace("\nmodels:", f"{provider}{{first_byte_s: 90, total_s: 60}}}}\nmodels:", 1)
+
+    assert warnings(text) == [
+        "providers[2].timeouts.first_byte_s: has no effect: it is not less than total_s (60)"
+    ]
+
+
 def test_differences_that_no_data_could_show_are_warnings() -> None:
     guards = "[{metric: latency_ms, worse_by: 200}, {metric: error, worse_by: 2}]"
     text = (

@@ -79,7 +79,11 @@ def isolation_missing() -> str:
     """Return why no network of one's own can be had; "" if it can."""
     if shutil.which("ip") is None or shutil.which("unshare") is None:
         return "ip or unshare is not installed"
-    command = (*ISOLATION, "ip", "link", "set", "lo", "up")
+    script = (
+        "ip link set lo up && mount --bind /etc/hosts /etc/hosts"
+        " && ip link add hole type veth peer name end"
+    )
+    command = (*ISOLATION, "sh", "-c", script)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stderr.strip() if done.returncode else ""
 
@@ -298,8 +302,14 @@ def _text(answer: httpx.Response, *, stream: bool) -> str:
 def _prepare() -> None:
     """Give the system's resolver our DNS server and hosts, and the machine its addresses."""
     folder = Path(tempfile.mkdtemp())
-    texts = {"resolv.conf": "nameserver 127.0.0.1", "hosts": "127.0.0.1 localhost b.hosts.test"}
+    texts = {
+        "resolv.conf": "nameserver 127.0.0.1",
+        "hosts": "127.0.0.1 localhost b.hosts.test",
+        "nsswitch.conf": "hosts: files dns",  # a plug-in may ask a server of the machine's
+    }
     for name, text in texts.items():
+        if not Path("/etc", name).exists():
+            continue
         (folder / name).write_text(f"{text}\n")
         _run("mount", "--bind", str(folder / name), f"/etc/{name}")
     _run("ip", "link", "set", "lo", "up")
