@@ -81,15 +81,19 @@ class FairQueue(Generic[T]):
         return any(group in level and key in level[group].lines for level in self._levels.values())
 
     def add(self, waiting: Waiting[T]) -> None:
-        """Queue an item behind the others of its key and level."""
+        """Queue an item behind the others of its key and level.
+
+        A new line begins behind its equals: a key that comes back each time that it was served
+        would otherwise always be before one with a queue.
+        """
         holder = waiting.holder
         level = self._levels.setdefault(waiting.level, OrderedDict())
         group = level.get(holder.group)
         if group is None:
-            group = level[holder.group] = _Group(lines={})
+            group = level[holder.group] = _Group(lines={}, turn=self._turns)
         line = group.lines.get(holder.key)
         if line is None:
-            line = group.lines[holder.key] = _Line(holder=holder, items=deque())
+            line = group.lines[holder.key] = _Line(holder=holder, items=deque(), turn=self._turns)
         line.items.append(waiting)
         self._size += 1
 

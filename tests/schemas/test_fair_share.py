@@ -178,6 +178,25 @@ _holders = st.sampled_from(
 )
 
 
+def test_keys_that_come_back_at_once_do_not_starve_one_with_a_queue() -> None:
+    """Their lines are new each time, which must not count as never having been served."""
+    shares = FairShare[Holder](1)
+    assert shares.take(B)
+    for _ in range(6):
+        shares.wait(A, A)
+    shares.wait(C, C)
+    holder, served = B, list[Holder]()
+    for _ in range(9):
+        shares.give_back(holder)
+        (following,) = shares.serve()
+        served.append(following)
+        if holder != A:
+            shares.wait(holder, holder)
+        holder = following
+
+    assert served.count(A) >= 3
+
+
 class Sharing(RuleBasedStateMachine):
     """Any order of calls keeps the bounds, and serves every item once places come back."""
 

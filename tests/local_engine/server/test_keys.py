@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 PLACES = 16
 STEPS = 40
-"""Usually two to four. On a busy machine the engine runs steps until the event loop is scheduled."""
+"""Usually two to four; more on a busy machine, until the event loop is scheduled."""
 
 
 @pytest.fixture(scope="module")
