@@ -134,7 +134,7 @@ class OpenConnections(Collection[OpenConnection]):
         """
         address = self._address.pop(transport, None)
         if address is None:
-            address = address_of_network(_host(transport))
+            address = client_of(transport)
             if self._limits is not None:
                 why = self._admits(address, _number(transport), self._limits())
                 if why is not None:
@@ -258,9 +258,12 @@ def address_of_network(host: str) -> str:
     return str(ipaddress.ip_network((found, 64), strict=False))
 
 
-def _host(transport: asyncio.Transport) -> str:
+def client_of(transport: asyncio.Transport) -> str:
+    """Return the address at the other end, as `address_of_network`."""
     peer = transport.get_extra_info("peername")
-    return str(cast("tuple[object, ...]", peer)[0]) if isinstance(peer, tuple) and peer else ""
+    if not isinstance(peer, tuple) or not peer:
+        return ""
+    return address_of_network(str(cast("tuple[object, ...]", peer)[0]))
 
 
 def _number(transport: asyncio.Transport) -> int:

@@ -9,6 +9,7 @@ from functools import partial
 from gateway.eventloop.turn import current_turn
 from gateway.http.server.application import Application, HotHandler
 from gateway.http.server.connection import ClientConnection
+from gateway.http.server.handshake_turns import HandshakeTurns
 from gateway.http.server.lifespan import Lifespan
 from gateway.http.server.open_connections import ConnectionLimits, OpenConnections
 from gateway.http.server.response_head import ResponseHeads
@@ -52,6 +53,7 @@ class HttpServer:
             path.encode(): (path, handler) for path, handler in application.hot.items()
         }
         self._tls = tls
+        self._handshakes = HandshakeTurns()
         self._lifespan = Lifespan(application) if lifespan else None
         self.listening = asyncio.Event()
         self.draining = False
@@ -80,9 +82,8 @@ class HttpServer:
     def _connection(self) -> asyncio.Protocol:
         if self._tls is None:
             return ClientConnection(self)
-        return TlsConnection(
-            self._tls, partial(ClientConnection, self), self.heads, self.connections
-        )
+        make = partial(ClientConnection, self)
+        return TlsConnection(self._tls, make, self.heads, self.connections, self._handshakes)
 
     def stop_listening(self) -> None:
         """Release the address now; connections go on."""

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol, cast
 
-from gateway.http.server.open_connections import OpenConnections, Standing
+from gateway.http.server.handshake_turns import HandshakeTurns
+from gateway.http.server.open_connections import OpenConnections, Standing, client_of
 from gateway.http.server.response_head import ResponseHeads
 from gateway.listener_tls.certificate import CERTIFICATE, Certificate, certificate_of
 
@@ -23,6 +24,9 @@ LINGER_S = 10.0
 _RECORD = 16 * 1024
 """The most cleartext per record, so the most that one call to OpenSSL returns.
 https://www.rfc-editor.org/rfc/rfc8446#section-5.1"""
+
+_MOST_BEFORE = 64 * 1024
+"""Bytes that are read before a handshake is complete: what follows it may be a request."""
 
 _CLEARTEXT = "this port serves HTTPS; use https:// in the URL"
 
@@ -59,6 +63,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         inner: Callable[[], asyncio.Protocol],
         heads: ResponseHeads,
         connections: OpenConnections,
+        turns: HandshakeTurns,
     ) -> None:
         super().__init__()
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -69,6 +74,10 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._certificate: Certificate | None = None
         self._heads = heads
         self._connections = connections
+        self._turns = turns
+        self._address = ""
+        # Its handshake waits for its turn; the client has closed its side in the meantime.
+        self._waits = self._half_closed = False
         self._tcp: asyncio.Transport  # from connection_made
         self._began: float | None = None
         # The client has sent something: load balancers try whether a port is open, and close.
@@ -80,6 +89,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._tcp = cast(asyncio.Transport, transport)
+        self._address = client_of(self._tcp)
         self._connections.enter(self, self._tcp, clear=False)
 
     def data_received(self, data: bytes) -> None:
@@ -87,8 +97,29 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
             return
         self._spoke = True
         self._incoming.write(data)
-        if self._inner is None and not self._shake():
+        if self._inner is None:
+            if not self._waits:
+                self._waits = True
+                self._turns.step_soon(self, self._address)
+            elif self._incoming.pending > _MOST_BEFORE:
+                self._tcp.pause_reading()
             return
+        self._read()
+
+    def step(self) -> None:
+        """See HandshakeStep."""
+        self._waits = False
+        if self._tcp.is_closing():
+            return
+        if not self._tcp.is_reading():
+            self._tcp.resume_reading()
+        if self._shake():
+            self._read()
+        if self._half_closed and not self._end():
+            self._tcp.close()
+
+    def _read(self) -> None:
+        """Pass on what can be decrypted."""
         inner = self._inner
         if inner is None:
             return
@@ -113,7 +144,8 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Close_notify or not: the client sends nothing more."""
-        return self._end()
+        self._half_closed = self._waits  # its turn comes
+        return self._half_closed or self._end()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.discard(self)
