@@ -56,6 +56,14 @@ async def completes_ten(gateway: httpx.AsyncClient, model: str) -> None:
     await gateway.post("/v1/completions", json=body)
 
 
+async def shows_an_image(gateway: httpx.AsyncClient, model: str) -> None:
+    """The gateway has to fetch it, and nothing answers there."""
+    image = {"type": "image_url", "image_url": {"url": "http://127.0.0.1:1/none.png"}}
+    content = [{"type": "text", "text": TEXT}, image]
+    body = {"model": model, "messages": [{"role": "user", "content": content}], "max_tokens": 9}
+    await gateway.post("/v1/chat/completions", json=body)
+
+
 async def counts(gateway: httpx.AsyncClient, model: str) -> None:
     body = {"model": model, "messages": [{"role": "user", "content": TEXT}]}
     await gateway.post("/v1/messages/count_tokens", json=body)
@@ -195,6 +203,10 @@ ELSEWHERE: dict[str, tuple[str, Behaviour, Behaviour, Sender, int]] = {
 
 ALONE: dict[str, tuple[str, Behaviour, Sender, int]] = {
     "unreachable": ("unreachable", works, never, 0),
+    "over-httpx": ("httpx", silent, never, PROMPT),
+    "unreachable-over-httpx": ("httpx-unreachable", works, never, 0),
+    "no-credentials": ("oauth", silent, never, 0),
+    "no-image": ("images", silent, shows_an_image, 0),
     "eight-prompts-of-ten": ("prompts", silent, completes_ten, 3200),
     "one-batch-of-two": ("batches", one_batch, embeds_many, 4000),
 }
@@ -202,20 +214,28 @@ ALONE: dict[str, tuple[str, Behaviour, Sender, int]] = {
 
 
 def config(url: str) -> str:
+    origin = url.removesuffix("/v1")
+    names = ("p", *dict.fromkeys(row[0] for row in ALONE.values()))
     providers = f"""
 providers:
   - {{name: p, adapter: openai, base_url: {url}, api_key: k, timeouts: &t {{connect_s: 20,
       first_token_s: 0.5, between_tokens_s: 5, total_s: 0.5}}}}
   - {{name: unreachable, adapter: openai, base_url: "http://127.0.0.1:1/v1",
       api_key: k, timeouts: *t}}
-  - {{name: prompts, adapter: mindie, base_url: {url.removesuffix("/v1")}, api_key: k,
+  - {{name: prompts, adapter: mindie, base_url: {origin}, api_key: k,
       timeouts: *t}}
   - {{name: batches, adapter: dashscope, base_url: {url}, api_key: k, timeouts: *t}}
+  - {{name: httpx, adapter: openai, base_url: {url}, api_key: k, proxy: {origin}, timeouts: *t}}
+  - {{name: httpx-unreachable, adapter: openai, base_url: {url}, api_key: k,
+      proxy: "http://127.0.0.1:1", timeouts: *t}}
+  - {{name: oauth, adapter: openai, base_url: {url}, timeouts: *t,
+      oauth: {{client_id: c, client_secret: secret-of-c, token_url: "{url}/token"}}}}
+  - {{name: images, adapter: ollama, base_url: {origin}, timeouts: *t}}
 limits: [{{name: day, who: {{any: true}}, each: key, tokens: {10 * WHOLE}, per: day}}]
 budgets:
   - {{name: tokens, who: {{any: true}}, each: key, tokens: {WHOLE}, per: total}}
   - {{name: money, who: {{any: true}}, usd: {MONEY}, per: total}}
-prices: [{", ".join([PRICE % one for one in ("p", "unreachable", "prompts", "batches")])}]
+prices: [{", ".join([PRICE % one for one in names])}]
 models:
 """
     once = "retry: {attempts: 1}"
@@ -243,6 +263,8 @@ def behaves() -> Behaviour:
     known |= {f"{one}-2": row[2] for one, row in ELSEWHERE.items()}
 
     async def answers(request: Received, answer: Answer) -> None:
+        if request.path.endswith("/token"):
+            await answer.gone.wait()
         await known.get(str(request.json.get("model")), silent)(request, answer)
 
     return answers
