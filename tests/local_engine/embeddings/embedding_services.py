@@ -11,6 +11,7 @@ from local_engine.embeddings.input_queue import Embedded, Inputs
 from local_engine.server.embedding_host import Embedder, host_embedders
 from local_engine.server.embedding_service import EmbeddingResult
 from local_engine.server.service import Service
+from schemas.holdings import ANONYMOUS, Holder
 from schemas.requests import EmbeddingsRequest, Prompt
 from tests.local_engine.services import DEVICE, serving
 
@@ -42,10 +43,12 @@ def inputs(
     )
 
 
-def request(id: int, *lengths: int, deadline: float = float("inf")) -> Inputs:
+def request(
+    id: int, *lengths: int, deadline: float = float("inf"), holder: Holder = ANONYMOUS
+) -> Inputs:
     """Return a request for a lane or queue; its inputs are `id`, repeated."""
     rows = tuple((id,) * length for length in lengths)
-    return Inputs(lane="m", id=id, rows=rows, deadline=deadline)
+    return Inputs(lane="m", id=id, rows=rows, holder=holder, deadline=deadline)
 
 
 async def embed(

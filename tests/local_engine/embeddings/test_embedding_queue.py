@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from local_engine.embeddings.input_queue import ROUND, InputQueue, Pick
+from schemas.holdings import Holder
 from tests.local_engine.embeddings.embedding_services import request
 
 BUDGET = 128
@@ -73,6 +74,33 @@ def test_a_short_request_waits_for_one_batch_of_a_long_one_at_most() -> None:
     batches = [queue.take(BUDGET), queue.take(BUDGET)]
 
     assert 2 in ids(batches[0]) | ids(batches[1])
+
+
+def test_a_request_of_another_key_waits_for_one_batch_of_many_at_most() -> None:
+    """Each of the many was served as little as the one."""
+    queue = InputQueue()
+    for id in range(1, 200):
+        queue.add(request(id, 120, holder=Holder("many")))
+    queue.take(BUDGET)
+    queue.add(request(1000, 100, holder=Holder("other")))
+
+    batches = [queue.take(BUDGET), queue.take(BUDGET)]
+
+    assert 1000 in ids(batches[0]) | ids(batches[1])
+
+
+def test_keys_of_one_team_share_its_turns() -> None:
+    queue = InputQueue()
+    for id in range(60):
+        queue.add(request(id, 120, holder=Holder(f"a{id % 10}", "many")))
+    for id in range(60, 120):
+        queue.add(request(id, 120, holder=Holder("b", "one")))
+
+    batches = [queue.take(BUDGET) for _ in range(40)]
+
+    served = [pick.inputs.holder for batch in batches for pick in batch]
+    assert abs(sum(holder.team == "one" for holder in served) - 20) <= 1
+    assert {holder.key for holder in served} == {"b", *(f"a{number}" for number in range(10))}
 
 
 def test_two_long_requests_take_turns() -> None:
