@@ -18,6 +18,7 @@ from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import RequestRecord
 from gateway.token_estimate.estimate import estimated_input
 from gateway.upstream.base import Call
+from gateway.upstream.sending import PartSending
 from schemas.errors import GatewayError, Uncountable, UpstreamRefused
 from schemas.events import Usage
 from schemas.requests import ChatRequest, Request
@@ -84,6 +85,7 @@ async def _count(
 ) -> int:
     """The number of tokens, as one backend counts them."""
     pool, at = candidate.backend.pool, now()
+    sending = PartSending()  # of its own: a count costs nothing
     call = Call(
         model=candidate.model,
         deadline=record.started + plan.deadline_s,
@@ -94,6 +96,7 @@ async def _count(
         large=record.large,
         trace=None if record.trace is None else record.trace.start_attempt(at),
         pool=b"" if pool is None else pool.lines(request, candidate.request, record),
+        sending=sending,
     )
     probe = candidate.breaker.begin(at)
     entry = start_attempt(candidate, record, at)
@@ -107,6 +110,7 @@ async def _count(
         with DisconnectGuard(exchange):
             found = await candidate.backend.upstream.count_tokens(asked, call)
     except BaseException as exc:
+        entry.waited_s = sending.waited_s
         attempt.fail(exc, now())
         raise
     attempt.succeed(now())

@@ -25,7 +25,7 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     request_id: the gateway's id, for logs and for the engine.
     tenant:     the key's name, "" without keys; salts the local prefix cache.
     holder:     the key and its team, as what is scarce is shared out between them.
-    level:      1 (most urgent) to 5, for queues.
+    level:      1 (most urgent) to 5, for queues; AT_ONCE does not wait for a connection.
     begun:      loop time at which the attempt began, if it needs several calls; else `None`.
     large:      the request has a large body: encode it in a thread, not on the event loop.
     longest_prompt: a prompt of more tokens certainly exceeds the model; `None` if unknown. For

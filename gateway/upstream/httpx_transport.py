@@ -38,7 +38,7 @@ from schemas.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
-from schemas.holdings import ANONYMOUS, LEVEL, Holder
+from schemas.holdings import ANONYMOUS, AT_ONCE, LEVEL, Holder
 
 FAILED = "the exchange failed"
 STREAMS = 100
@@ -107,6 +107,8 @@ class HttpxTransport:
         """See Transport."""
         check(outbound)
         if not self._slots.take(holder):
+            if level == AT_ONCE:
+                raise in_use(self._name, at_bound=self._slots.at_bound(holder))
             await self._queue(connect_by, holder, level, sending)
         done = partial(self._done, holder)
         if self._closed:

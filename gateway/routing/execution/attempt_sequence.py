@@ -33,6 +33,7 @@ from schemas.errors import (
     UpstreamSilent,
     UpstreamTimeout,
 )
+from schemas.holdings import AT_ONCE
 from schemas.requests import Request
 
 _AttemptFields = tuple[Candidate, Request, Call, RequestRecord, AttemptRecord, float, Plan, bool]
@@ -264,7 +265,7 @@ class AttemptSequence:
             request_id=self.record.request_id,
             tenant=self._tenant,
             holder=self.record.holder,
-            level=self.record.level,
+            level=AT_ONCE if probe else self.record.level,
             room=self.record.room,
             large=self.record.large,
             longest_prompt=candidate.longest_prompt,
@@ -328,15 +329,15 @@ class PrimaryAttempt(Attempt, eq=False):
         if isinstance(error, UpstreamError) and error.usage is not None:
             self.record.usage, self.record.usage_at = error.usage, self.record.deltas
         self.current.fail(error, at)
+        queued = isinstance(error, ConnectionsInUse)
         late = at >= self.rest.deadline - TIMER_S
-        if late and isinstance(error, UpstreamError):
-            raise DeadlineExceeded(PASSED) from error
-        if late and isinstance(error, ConnectionsInUse):
-            raise DeadlineExceeded(f"{PASSED}; it waited for a connection: {error}") from error
+        if late and (queued or isinstance(error, UpstreamError)):
+            why = f"{PASSED}; it waited for a connection: {error}" if queued else PASSED
+            raise DeadlineExceeded(why) from error
         if (
             not self.committed
             and isinstance(error, GatewayError)
-            and self.rest.may_fail_over(error)
+            and (self.rest.may_fail_over(error) or (queued and self.current.probe))
         ):
             release_traceback(error)
             self.error = error

@@ -11,7 +11,7 @@ from gateway.upstream.wire.deadlines import Deadlines
 from gateway.upstream.wire.pool_slots import PoolSlots
 from schemas.errors import GatewayError
 from schemas.fair_queue import Waiting
-from schemas.holdings import ANONYMOUS, LEVEL, Holder
+from schemas.holdings import ANONYMOUS, AT_ONCE, LEVEL, Holder
 
 
 class Pool:
@@ -78,14 +78,16 @@ class Pool:
     ) -> HttpConnection:
         """Return a connection, idle or fresh, with its slot. sending: gets the time in the queue.
 
-        Raises ConnectionsInUse at `by`, and the errors of dialling: UpstreamTimeout at `by`,
-        UpstreamUnreachable.
+        Raises ConnectionsInUse at `by`, with the level AT_ONCE immediately, and the errors of
+        dialling: UpstreamTimeout at `by`, UpstreamUnreachable.
         """
         await in_task()  # dialling has time limits of its own
         if self._closed:
             raise self._refusal()
         if self._slots.take(holder):
             connection = self._idle_for(holder)
+        elif level == AT_ONCE:
+            raise self.full(holder)
         else:
             connection = await self._queue(by, holder, level, sending)
         if connection is None:

@@ -35,7 +35,7 @@ models:
   - name: chat
     policy: {policy}
     retry: {{backoff_s: 0}}
-    breaker: {{min_requests: 1}}
+    breaker: {{min_requests: 1{breaker}}}
     backends: [{{provider: a, model: m{first}}}, {{provider: b, model: m{last}}}]
     {more}
 """
@@ -111,6 +111,7 @@ async def scene(
     policy: str = "in_order",
     connect_s: float = 0.3,
     more: str = "",
+    breaker: str = "",
 ) -> AsyncGenerator[Scene]:
     let_go, slow = asyncio.Event(), asyncio.Semaphore(0)
 
@@ -131,6 +132,7 @@ async def scene(
     async with provider(vendor) as a, provider(vendor) as b:
         config = CONFIG.format(
             a=a.base_url, b=b.base_url, policy=policy, connect_s=connect_s, more=more,
+            breaker=f", {breaker}" if breaker else "",
             first=", weight: 1" if policy == "weighted" else "",
             last=", weight: 0" if policy == "weighted" else "",
         )  # fmt: skip
@@ -313,6 +315,25 @@ async def test_streams_that_fail_or_are_left_give_their_connections_back(tmp_pat
         await at.until_slow(8)
 
     assert at.b.requests == []
+
+
+async def test_a_key_in_the_queue_does_not_keep_a_circuit_open(tmp_path: Path) -> None:
+    """A probe that waits for a connection would keep all others from probing."""
+    async with scene(tmp_path, connect_s=20, breaker="cooldown_s: 0.2, max_cooldown_s: 0.2") as at:
+        at.begin("greedy", 7)
+        await at.until_slow(7)
+        await at.ask("second", "lost")
+        first = next(one for one in at.backends if one.name == "a/m")
+        opened = first.breaker.open_until is not None
+        await asyncio.sleep(0.4)
+
+        probes = [await at.ask("greedy") for _ in range(3)]
+        other = await at.ask("other")
+
+    assert opened
+    assert [one.headers["x-gateway-backend"] for one in probes] == ["b/m"] * 3
+    assert other.headers["x-gateway-backend"] == "a/m"
+    assert first.breaker.open_until is None
 
 
 async def test_a_request_in_the_queue_is_not_hedged(tmp_path: Path) -> None:
