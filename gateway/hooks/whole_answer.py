@@ -32,7 +32,7 @@ async def guard_answer(guards: RequestGuards, answer: Answer) -> Answer:
         meter = Meter()
         problem = await guards.run(partial(_measure, answer, meter), size)
         if problem:
-            why = f"the arguments of a tool call have {problem}, more than it examines"
+            why = f"the arguments of a tool call are too complex to examine: {problem}"
             for rail in guards.output:
                 guards.report(rail, ANSWER, ("not_readable",), blocks=True, why=why)
         guards.claim(meter.weight.size + 2 * meter.size)

@@ -47,7 +47,8 @@ async def decoded_apart(
             return await asyncio.to_thread(decode)
         weight = (await room.run(weigh, holder, size)).size
     except TooComplex as exc:
-        raise TooManyValues(f"the answer has {exc.problem}", upstream=upstream) from None
+        problem = f"the answer is too complex: {exc.problem}"
+        raise TooManyValues(problem, upstream=upstream) from None
     room.buffer(weight)
     return await room.run(decode, holder, size + weight)
 
@@ -57,5 +58,5 @@ def check_frame(data: bytes, upstream: str) -> None:
     try:
         measure(data, len(data), BODY)
     except TooComplex as exc:
-        problem = f"an event of the answer has {exc.problem}"
+        problem = f"an event of the answer is too complex: {exc.problem}"
         raise TooManyValues(problem, upstream=upstream) from None

@@ -2,7 +2,7 @@
 is room for it.
 
 A loop in C reads a socket up to 32 times in a row, 256 KiB each time: a backend that sends as fast
-as it can, be it comments, would keep everybody else waiting for seconds.
+as it can, be it comments, would keep all other requests waiting for seconds.
 """
 
 import asyncio

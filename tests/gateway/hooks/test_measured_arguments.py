@@ -155,3 +155,29 @@ async def test_a_large_field_of_a_vendor_is_masked_too(tmp_path: Path) -> None:
 
     assert answer.status_code == 200
     assert answer.json()["citations"][1] == {"text": "key [secret]"}
+
+
+@pytest.mark.parametrize("mode", ["mask", "monitor"])
+async def test_a_large_field_in_a_stream_is_examined_too(tmp_path: Path, mode: str) -> None:
+    async def behaviour(request: Received, answer: Answer) -> None:
+        del request
+        cited = [{"text": "x" * 70_000}, {"text": f"key {KEY}"}]
+        choice = {"index": 0, "delta": {"content": " there"}, "finish_reason": None}
+        await answer.begin_stream()
+        await answer.text("hello")
+        await answer.event({"id": "c", "choices": [choice], "citations": cited})
+        await answer.text("!")
+        await answer.end_stream()
+
+    async with (
+        provider(behaviour) as upstream,
+        serving(one_model(upstream.base_url, RAILS.format(mode=mode)), tmp_path) as running,
+        httpx.AsyncClient() as client,
+    ):
+        messages = [{"role": "user", "content": "hi"}]
+        body = {"model": "chat", "stream": True, "messages": messages}
+        answer = await client.post(running.url + CHAT, json=body, timeout=60)
+
+        assert ("key [secret]" in answer.text) == (mode == "mask")
+        assert (KEY in answer.text) == (mode == "monitor")
+        assert running.access_lines()[-1].guardrails == (f"keys/aws_access_key_id:{mode}",)
