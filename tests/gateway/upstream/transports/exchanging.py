@@ -7,6 +7,7 @@ from adapters.base import Outbound
 from gateway.config.schema.config import Tls
 from gateway.upstream.transport import Reply, Transport
 from gateway.upstream.wire import WireTransport
+from schemas.holdings import ANONYMOUS, LEVEL, Holder
 from tests.stand_ins.doubles import SOON_S
 
 SECRET = "sk-very-secret"
@@ -55,10 +56,14 @@ async def post(
     head: float = SOON_S,
     target: str = "/v1/chat",
     method: str = "POST",
+    holder: Holder = ANONYMOUS,
+    level: int = LEVEL,
 ) -> Reply:
     """One exchange up to the answer's head; deadlines in seconds from now."""
     outbound = Outbound(target=target, headers=HEADERS, body=body, method=method)
-    return await transport.exchange(outbound, connect_by=soon(connect), head_by=soon(head))
+    return await transport.exchange(
+        outbound, connect_by=soon(connect), head_by=soon(head), holder=holder, level=level
+    )
 
 
 async def fetch(transport: Transport, body: bytes = b"{}", *, method: str = "POST") -> bytes:

@@ -15,8 +15,9 @@ from gateway.upstream.wire.deadlines import Deadlines
 from gateway.upstream.wire.head import Limits
 from gateway.upstream.wire.pool import Pool
 from schemas.errors import GatewayError, Unavailable, UpstreamUnreachable
-from schemas.holdings import ANONYMOUS, Holder
-from tests.gateway.upstream.transports.exchanging import Nowhere, soon
+from schemas.holdings import ANONYMOUS, AT_ONCE, Holder
+from tests.gateway.upstream.transports.exchanging import Nowhere, Open, post, soon
+from tests.stand_ins.doubles import answering, raw_server, sized
 
 pytestmark = pytest.mark.anyio
 
@@ -128,6 +129,32 @@ async def test_a_key_at_its_bound_gets_429_and_any_other_503() -> None:
     assert not sending.waiting
     assert sending.waited_s > 0
     assert rig.pool.waiting == 0
+
+
+async def test_both_transports_keep_the_last_eighth_and_give_every_connection_back(
+    open_transport: Open,
+) -> None:
+    async with raw_server(answering([sized(b"hello")[:-1], 60])) as server:
+        transport = open_transport(server.base_url, max_connections=8)
+        held = [await post(transport, holder=A) for _ in range(7)]
+        with pytest.raises(ConnectionsInUse, match="the API key uses as many"):
+            await asyncio.wait_for(post(transport, holder=A, level=AT_ONCE), 20)
+        with pytest.raises(ConnectionsInUse, match="the API key uses as many"):
+            await asyncio.wait_for(post(transport, holder=A, connect=0.05), 20)
+        held.append(await post(transport, holder=B))
+        queued = asyncio.ensure_future(post(transport, holder=C))
+        await asyncio.sleep(0.05)
+        waited = not queued.done()
+
+        await held.pop(0).aclose()
+        held.append(await asyncio.wait_for(queued, 20))
+        for reply in held:
+            await reply.aclose()
+        again = [await post(transport) for _ in range(8)]
+        for reply in again:
+            await reply.aclose()
+
+    assert waited
 
 
 async def test_a_dial_that_fails_gives_its_slot_to_who_waits() -> None:
