@@ -141,11 +141,20 @@ def expand_rows(entries: Iterable[SpoolEntry]) -> list[Row]:
             lines = _lines.decode_lines(one.lines)
             parts = one.parts or repeat((0, ""), len(lines))
             for line, (epoch, unit) in zip(lines, parts, strict=True):
-                rows += _rows_from_line(line, epoch, unit, one)
+                if not is_unknown(line):
+                    rows += _rows_from_line(line, epoch, unit, one)
             rows += one.attempts
         else:
             rows.append(one)
     return rows
+
+
+def is_unknown(line: AccessLine) -> bool:
+    """Return whether the request came without a key, or with a wrong one.
+
+    It has no row: clients without a key would decide how much is stored.
+    """
+    return line.status == 401 and not line.key and not line.attempts
 
 
 def _rows_from_line(line: AccessLine, epoch: int, unit: str, batch: RequestBatch) -> list[Row]:
