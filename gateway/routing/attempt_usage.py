@@ -1,4 +1,4 @@
-"""The tokens that each attempt of a request has used: as its backend reports them, or an estimate.
+"""Tokens that the attempts of a request have used: as their backends report them, or estimates.
 
 An attempt whose prompt a model has read costs at least that prompt, however it ended: its client
 or the gateway gave it up, its connection broke, or another attempt was faster. Vendors charge for

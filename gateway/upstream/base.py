@@ -33,7 +33,7 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     trace:      the attempt's span, if requests are traced.
     drawn:      collects the tokens of a local engine; `None` if no attempt resumes the answer.
     reasons:    the model reasons, so that it may be silent for longer.
-    sending:    is told when the request is sent.
+    sending:    is marked when the request is sent.
     room:       for a large answer; `None`: unlimited.
     pool:       header lines for the backend's endpoint picker, each with CRLF; b"" without one.
     """

@@ -69,7 +69,7 @@ def is_unread(error: GatewayError) -> bool:
 
 
 UNWATCHED = PartSending()
-"""For calls whose costs nobody pays. Everyone writes to it, so never read it."""
+"""For calls whose costs are not recorded. All of them write to it, so do not read it."""
 
 
 def add_up(

@@ -280,7 +280,7 @@ def limited(gateway: Serving, case: str) -> int:
 
 
 async def left(gateway: Serving, key: str, more: int, unit: str) -> int:
-    """Units that a budget of the key still has, as a request learns that may use more."""
+    """Units that a budget of the key still has, by the refusal of a request that may use more."""
     headers = {"authorization": f"Bearer key-{key:-<30}"}
     body = {"model": "usage", "messages": [{"role": "user", "content": ""}], "max_tokens": more}
     async with httpx.AsyncClient(base_url=gateway.url, headers=headers) as client:

@@ -1,4 +1,4 @@
-"""What commands print to a terminal cannot control it, whoever wrote it."""
+"""What commands print to a terminal cannot control it, whatever its source."""
 
 import io
 import sys
