@@ -19,9 +19,8 @@ from transformers.utils import logging as transformers_logging
 
 from local_engine.execution.watchdog import LONGEST_TICK_S, Watchdog
 from local_engine.listening.draining import drained
-from local_engine.listening.tcp_listener import Listening, TcpListener, warnings_of
+from local_engine.listening.tcp_listener import Listening, TcpListener, intake_of, warnings_of
 from local_engine.loading.load_faults import cause
-from local_engine.protocol.frame_intake import FrameIntake
 from local_engine.server.connection import Connection
 from local_engine.server.model_host import Hosting, host
 from local_engine.server.service import Service
@@ -124,7 +123,7 @@ async def _serve(service: Service, start: Start) -> int:
 
 def _tcp_listener(listening: Listening, service: Service) -> TcpListener:
     """Raises InvalidConfig."""
-    intake = FrameIntake(listening.max_request)
+    intake = intake_of(listening)
     listener = TcpListener(
         listening, lambda: Connection(service, intake=intake, report=report), report
     )

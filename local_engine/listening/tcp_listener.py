@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from local_engine.listening.alerting import AlertingContext, accept_tls
 from local_engine.protocol.address import TcpAddress
-from local_engine.protocol.frame_intake import MAX_REQUEST_BYTES
+from local_engine.protocol.frame_intake import MAX_REQUEST_BYTES, FrameIntake
 from local_engine.protocol.frames import ConnectionRefusal, frame
 from local_engine.protocol.mutual_tls import MutualTls, TlsPaths, peer_names
 from schemas.errors import InvalidConfig
@@ -87,6 +87,11 @@ def warnings_of(listening: Listening) -> tuple[str, ...]:
         "every certificate of the authority in --tls-ca may connect; name those of the gateways "
         "with --tls-allow",
     )
+
+
+def intake_of(listening: Listening) -> FrameIntake:
+    """Return what bounds the unfinished frames of all connections."""
+    return FrameIntake(listening.max_request)
 
 
 class TcpListener:

@@ -23,7 +23,7 @@ def _order(sequence: Sequence) -> tuple[float, int]:
     return (sequence.arrival, sequence.id)
 
 
-class Group(Struct, eq=False):
+class TeamTurn(Struct, eq=False):
     """The lines of a team. turn: when one of them was served last."""
 
     lines: int
@@ -34,7 +34,7 @@ class Line(Struct, eq=False):
     """The waiting sequences of one key, by priority, each list by arrival. turn: its last one."""
 
     holder: Holder
-    group: Group
+    group: TeamTurn
     lists: dict[int, list[Sequence]]
     turn: int
 
@@ -60,7 +60,7 @@ class WaitingLines:
     def __init__(self, level_s: float) -> None:
         self._level_s = level_s
         self._lines: dict[str, Line] = {}
-        self._groups: dict[tuple[str, str], Group] = {}
+        self._groups: dict[tuple[str, str], TeamTurn] = {}
         self._size = 0
         self._turn = 0
 
@@ -82,7 +82,7 @@ class WaitingLines:
         if line is None:
             group = self._groups.get(holder.group)
             if group is None:
-                group = self._groups[holder.group] = Group(lines=0, turn=self._turn)
+                group = self._groups[holder.group] = TeamTurn(lines=0, turn=self._turn)
             group.lines += 1
             line = Line(holder=holder, group=group, lists={}, turn=self._turn)
             self._lines[holder.key] = line
