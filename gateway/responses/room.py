@@ -61,14 +61,14 @@ class ResponseRoom:
         near = self._total + size > bounds.most
         if self._read_at is None or near or not 0 <= at - self._read_at < READ_AGAIN_S:
             self._total, self._read_at = self._rows.total(), at
-        spared = {row.root for row in batch}
+        kept = {row.root for row in batch}
         missing = self._total + size - bounds.most
-        if missing > 0 and not self._free(max(missing, int(bounds.most * _STEP)), missing, spared):
+        if missing > 0 and not self._free(max(missing, int(bounds.most * _STEP)), missing, kept):
             raise StoreFull(_TOTAL)
-        self._check_disk(int(size * _INDEXED), bounds, spared)
+        self._check_disk(int(size * _INDEXED), bounds, kept)
         self._total += size
 
-    def _check_disk(self, size: int, bounds: RoomBounds, spared: set[str]) -> None:
+    def _check_disk(self, size: int, bounds: RoomBounds, kept: set[str]) -> None:
         """Without room on the disk, responses only replace others."""
         found = self._rows.room()
         if found is None:
@@ -76,14 +76,14 @@ class ResponseRoom:
         free, reusable = found
         if free - bounds.spare >= size or reusable >= size:
             return
-        if not self._free(max(size, int(self._total * _STEP)), size, spared):
+        if not self._free(max(size, int(self._total * _STEP)), size, kept):
             raise StoreFull("the disk has no more than store.min_free_bytes left")
 
-    def _free(self, wanted: int, needed: int, spared: set[str]) -> bool:
+    def _free(self, wanted: int, needed: int, kept: set[str]) -> bool:
         """Free some room; return whether it is what is needed at least."""
         freed = 0
         for _ in range(_MOST_KEYS):
-            removed = self._rows.free_up(wanted - freed, spared)
+            removed = self._rows.free_up(wanted - freed, kept)
             freed += removed
             self._total -= removed
             if not removed or freed >= wanted:

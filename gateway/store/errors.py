@@ -18,7 +18,7 @@ class StoreUnavailable(Unavailable):
 
 
 class StoreFull(StoreUnavailable):
-    """Nothing is written, because no room is left for it beside what needs its room more."""
+    """Nothing is written, because what room is left is for more important rows."""
 
     fault: StoreFault = "full"
 

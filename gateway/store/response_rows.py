@@ -226,18 +226,18 @@ class ResponseRows:
         """See `Database.room`."""
         return self._database.room()
 
-    def free_up(self, needed: int, spared: Collection[str]) -> int:
+    def free_up(self, needed: int, kept: Collection[str]) -> int:
         """Delete conversations of the key that has the most, and return how many bytes they had.
 
         Those that were continued least recently, until that is `needed`, or the key has no others.
-        spared: conversations that stay, by their first response.
+        kept: conversations that stay, by their first response.
         """
         freed = 0
         with self._database.writing(alone=False) as session:
             sql = "SELECT key_name FROM stored_response_keys ORDER BY bytes DESC, key_name LIMIT 1"
             for (key,) in session.rows(tuple[str], sql):
                 _charge(session, key, 0)
-                freed = _remove_oldest(session, key, "", needed, spared)
+                freed = _remove_oldest(session, key, "", needed, kept)
                 _charge(session, key, -freed)
         return freed
 
@@ -336,12 +336,10 @@ def _make_room(session: Session, row: StoredResponse, needed: int, wanted: int) 
     _charge(session, row.key, -freed)
 
 
-def _remove_oldest(
-    session: Session, key: str, own: str, wanted: int, spared: Collection[str]
-) -> int:
+def _remove_oldest(session: Session, key: str, own: str, wanted: int, kept: Collection[str]) -> int:
     """Delete the key's oldest conversations until `wanted` bytes are free; return how many are.
 
-    own, spared: conversations that stay, by their first response.
+    own, kept: conversations that stay, by their first response.
     """
     freed = passed = 0
     while freed < wanted:
@@ -349,7 +347,7 @@ def _remove_oldest(
         for root, size in oldest[passed:]:
             if freed >= wanted:
                 return freed
-            if root in spared:
+            if root in kept:
                 passed += 1
                 continue
             session.run("DELETE FROM stored_responses WHERE key_name = ? AND root = ?", key, root)

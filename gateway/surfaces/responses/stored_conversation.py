@@ -94,7 +94,7 @@ def id_of(item: Raw) -> str | None:
 
 
 def listed_id(raw: Raw, id: str, place: int) -> str:
-    """Return the id that an item of a request has when it is listed; see `listed_item`."""
+    """Return the id with which an item of a request is listed; see `listed_item`."""
     names = _names.decode(raw)
     kind = names.type or "message"
     return names.id or f"{_PREFIXES.get(kind, 'item')}_{id.removeprefix('resp_')}_in_{place}"

@@ -2,12 +2,15 @@
 
 import random
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 
 import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gateway.responses.room import READ_AGAIN_S, ResponseRoom, RoomBounds
+from gateway.store.errors import StoreFull
 from gateway.store.open import open_store
 from gateway.store.response_rows import CHAIN, StoredResponse
 from gateway.store.sql import SqlStore
@@ -151,6 +154,36 @@ def test_the_bytes_of_a_key_are_those_of_its_rows_whoever_writes_at_the_same_tim
         )
     assert counted == summed
     assert all(0 < size <= most for _, size in counted)
+
+
+def test_gateways_that_make_room_for_all_keys_at_once_stay_near_the_bound(store: SqlStore) -> None:
+    responses, most, batch = store.stored_responses, 20_000, 5
+
+    def work(thread: int) -> int:
+        chance, full = random.Random(thread), 0
+        later = count(step=READ_AGAIN_S)
+        bounds = RoomBounds(most=most, spare=0)
+        room = ResponseRoom(responses, lambda: bounds, lambda: next(later))
+        for turn in range(20):
+            rows = [
+                replace(made(chance, Model(rows={}), turn), id=f"resp_{thread}_{turn}_{place}")
+                for place in range(batch)
+            ]
+            rows = [replace(row, root=row.id, previous="") for row in rows]
+            try:
+                room.make(rows)
+                assert responses.add(rows, most) == [True] * batch
+            except StoreFull:
+                full += 1
+        return full
+
+    with ThreadPoolExecutor(4) as threads:
+        refused = list(threads.map(work, range(4)))
+
+    largest = 200
+    assert responses.total() <= most + 4 * batch * largest
+    assert responses.total() >= most / 2
+    assert sum(refused) <= 4
 
 
 def test_old_responses_are_deleted_with_their_bytes(store: SqlStore) -> None:
