@@ -10,6 +10,7 @@ from local_engine.scheduling.block_pool import BlockPool
 from local_engine.scheduling.scheduler import Scheduler
 from local_engine.scheduling.sequence import Sequence, State, new_sequence, twin
 from local_engine.scheduling.steps import Chunk, SchedulerLimits
+from schemas.holdings import ANONYMOUS, Holder
 
 BLOCK = 4
 EVENTS = 800
@@ -23,6 +24,7 @@ class Events:
         self.random = random.Random(seed)
         self.budget = self.random.choice((5, 17, 64))
         self.seats = seats
+        self.keyed = seed % 2 == 1
         limits = SchedulerLimits(max_step_tokens=self.budget, max_sequences=seats, max_seq_len=1000)
         self.engine = Scheduler(limits, BlockPool(pages, BLOCK, prefix_cache=cache))
         self.live: dict[int, Sequence] = {}
@@ -48,13 +50,15 @@ class Events:
     def add(self) -> None:
         start = self.random.choice((0, 0, 1000))
         length = self.random.randint(1, 30)
+        salt = self.random.choice((b"a", b"a", b"b", b"c") if self.keyed else (b"a", b"a", b"b"))
         one = new_sequence(
             id=next(self.ids),
             prompt=list(range(start, start + length)),
             max_total=length + self.random.randint(1, 12),
             priority=self.random.randint(1, 5),
             arrival=self.now,
-            salt=self.random.choice((b"a", b"a", b"b")),
+            holder=Holder(salt.decode()) if self.keyed else ANONYMOUS,
+            salt=salt,
         )
         if self.random.random() < 0.15:
             one.deadline = self.now + 10 * self.random.random()
