@@ -178,7 +178,7 @@ class Names:
             else:
                 name.failed_at, back = now, False
         if back:
-            _log.warning("DNS: %s is resolved again", key)
+            _log.info("DNS: %s is resolved again", key)
         running.set_result(None)
 
     def _answer(self, key: str, name: _Name) -> Found:
