@@ -88,12 +88,7 @@ class Server:
             announces=announces,
             crashed=self.gateway.log.metrics.internal_errors.count,
         )
-        self._archive = self.gateway.archive = ResponseArchive(
-            self._store,
-            self._store.stored_responses,
-            self._responses,
-            lambda: self.gateway.runtime.config.store.min_free_bytes,
-        )
+        self._archive = self.gateway.archive = self._response_archive()
         registry.register(ResponseCollector(self._archive))
         self.gateway.seals = Seals(self._responses, self._store.sealing_keys)
         self._desk = self.gateway.keys = KeyDesk(
@@ -125,6 +120,12 @@ class Server:
 
     def _settings(self) -> ServerConfig:
         return self.gateway.runtime.config.server
+
+    def _response_archive(self) -> ResponseArchive:
+        def spare() -> int:
+            return self.gateway.runtime.config.store.min_free_bytes
+
+        return ResponseArchive(self._store, self._store.stored_responses, self._responses, spare)
 
     def _responses(self) -> ResponsesConfig:
         return self.gateway.runtime.config.responses
