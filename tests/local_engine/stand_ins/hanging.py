@@ -4,26 +4,29 @@
 Everything is real except one model's lane, whose step never returns.
 """
 
+import gc
 import sys
 from collections.abc import Callable
 from threading import Event
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
 from local_engine.config import EngineConfig
-from local_engine.execution.jobs import Delta, Job
-from local_engine.execution.model_lane import ModelLane
-from local_engine.process import main
-from local_engine.protocol.stats import Stats
-from local_engine.server.model_host import ServedModel, host
+from local_engine.loading.lean_imports import import_lean
 from local_engine.start import read_start
+
+if TYPE_CHECKING:
+    from local_engine.execution.jobs import Delta, Job
+    from local_engine.execution.model_lane import ModelLane
+    from local_engine.protocol.stats import Stats
+    from local_engine.server.model_host import ServedModel
 
 
 class HangingLane:
     """Accepts jobs and never generates tokens."""
 
-    def __init__(self, lane: ModelLane) -> None:
+    def __init__(self, lane: "ModelLane") -> None:
         self._lane = lane
         self.validate_prompt_length = lane.validate_prompt_length
         self.validate_beams = lane.validate_beams
@@ -33,21 +36,23 @@ class HangingLane:
     def busy(self) -> bool:
         return self._lane.busy
 
-    def add(self, job: Job) -> None:
+    def add(self, job: "Job") -> None:
         self._lane.add(job)
 
-    def stats(self) -> Stats:
+    def stats(self) -> "Stats":
         return self._lane.stats()
 
-    def step(self, now: float) -> list[Delta]:
+    def step(self, now: float) -> "list[Delta]":
         while True:
             Event().wait(60)
 
 
-def hanging(config: EngineConfig, report: Callable[[str], None]) -> dict[str, ServedModel]:
+def hanging(config: EngineConfig, report: Callable[[str], None]) -> "dict[str, ServedModel]":
     """Like `host`, but the models named `hangs` hang."""
+    from local_engine.server.model_host import host
+
     return {
-        name: msgspec.structs.replace(hosted, lane=cast(ModelLane, HangingLane(hosted.lane)))
+        name: msgspec.structs.replace(hosted, lane=cast("ModelLane", HangingLane(hosted.lane)))
         if name == "hangs"
         else hosted
         for name, hosted in host(config, report).items()
@@ -55,4 +60,9 @@ def hanging(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Se
 
 
 if __name__ == "__main__":
-    sys.exit(main(read_start(sys.argv[1:]), hosting=hanging))
+    gc.disable()  # until it is served, as in local_engine/__main__.py
+    started = read_start(sys.argv[1:])
+    import_lean()
+    from local_engine.process import main
+
+    sys.exit(main(started, hosting=hanging))
