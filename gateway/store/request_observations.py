@@ -24,7 +24,7 @@ _tokens, _cost = BUILT_IN["output_tokens"].scaled, BUILT_IN["cost_usd"].scaled
 
 
 OWN_QUEUE = "connections_in_use"
-"""The code of a request that waited in vain for one of the gateway's connections to a provider."""
+"""The code of a request for which none of the gateway's connections to a provider was free."""
 
 
 def observations(row: RequestRow) -> list[tuple[str, float]]:

@@ -90,13 +90,7 @@ def build_upstreams(
         built.contexts = before.contexts
     if config.server.fetch.ca_file is not None:
         built.images()  # raises now if the file is unreadable, even if no provider needs images
-    remote = partial(
-        _remote,
-        registry=Registry(),
-        images=built.images,
-        contexts=built.contexts,
-        workers=config.server.workers,
-    )
+    remote = partial(_remote, Registry(), built.images, built.contexts, config.server.workers)
     for provider in config.providers:
         name, engine = provider.name, engines.get(provider.name)
         kept = None if before is None else _unchanged(before, provider, engine, same_fetch)
@@ -150,12 +144,12 @@ def _unchanged(
 
 
 def _remote(
-    provider: Provider,
-    *,
     registry: Registry,
     images: Callable[[], ImageSource],
     contexts: TlsContexts,
     workers: int,
+    provider: Provider,
+    *,
     at: HostPort | NoReplicas | None = None,
 ) -> Upstream:
     """at: where its replica is; `None`: at the host of its base_url."""

@@ -219,7 +219,8 @@ class Connection(asyncio.Protocol):
         self._transport.write(frame(Deltas(batches=tuple(batches))))
         if self._transport.get_write_buffer_size() > self._max_unsent:
             problem = "the worker did not read the answers in time"
-            slow = UpstreamBroken(problem, upstream=NAME, code=SLOW_WORKER)
+            slow = UpstreamBroken(problem, upstream=NAME)
+            slow.code = SLOW_WORKER  # for the gateway alone, which gives it the usual one
             for id, task in self._tasks.items():
                 if task.cancel():
                     self._transport.write(frame(failed(id, slow)))

@@ -25,8 +25,8 @@ T = TypeVar("T")
 class PoolSlots(Generic[C, T]):
     """The slots of one pool, at most `total` in use.
 
-    While fewer are in use than one key may hold, no key can be at its bound, and nobody waits. Then
-    (`calm`) a slot is taken and given back by changing `room`, and connections remember their
+    While fewer are in use than one key may hold, no key can be at its bound, and no request waits.
+    Then (`calm`) a slot is taken and given back by changing `room`, and connections remember their
     holders. From then on until few are in use again, slots are counted by key and team.
 
     calm: slots are not counted. room: how many may be taken by any key; 0 unless calm.
@@ -93,7 +93,7 @@ class PoolSlots(Generic[C, T]):
         return self._shares.serve()
 
     def calm_down(self) -> None:
-        """Stop counting if few slots are in use and nobody waits."""
+        """Stop counting if few slots are in use and no request waits."""
         shares = self._shares
         if self.calm or shares.queue or shares.holdings.used > self._few:
             return
