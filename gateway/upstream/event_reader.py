@@ -9,6 +9,7 @@ from adapters.text_place import UNREADABLE, TextPlace, read_text
 from gateway.clock import now
 from gateway.upstream.large_answers import LARGE, check_frame
 from gateway.upstream.patience import Patience
+from gateway.upstream.transport import AnswerTooLarge
 from schemas.errors import UpstreamError, UpstreamSilent
 from schemas.event_source import EventSink, TextSink, text_sink
 from schemas.events import CONTENT, Event, TextDelta
@@ -36,6 +37,7 @@ class EventReader:
         "_find_text",
         "_from",
         "_index",
+        "_left",
         "_over",
         "_parse",
         "_parser",
@@ -62,11 +64,14 @@ class EventReader:
         started: float,
         patience: Patience,
         over: float,
+        most_bytes: int = 2**62,
     ) -> None:
         """end: the decoder, if its dialect has an end mark.
 
-        started: loop time of the request. over: loop time of the last event.
+        started: loop time of the request. over: loop time of the last event. most_bytes: of the
+        body.
         """
+        self._left = most_bytes
         self._parser = parser
         self._decoder = decoder
         self._parse, self._decode = parser.feed, decoder.feed
@@ -97,6 +102,9 @@ class EventReader:
 
     def read(self, piece: bytes) -> Sequence[Event]:
         """Decode a piece of the body. Raises UpstreamError."""
+        self._left -= len(piece)
+        if self._left < 0:
+            raise self._too_long()
         events = self._decode_all(self._parse(piece))
         if events and (self.content or any(isinstance(event, CONTENT) for event in events)):
             self.content = True
@@ -132,6 +140,9 @@ class EventReader:
             raise UpstreamSilent("sent no content in time", upstream=self._upstream)
         self.by = min(at + silence_s, last)
 
+    def _too_long(self) -> AnswerTooLarge:
+        return AnswerTooLarge("the streamed answer is too long", upstream=self._upstream)
+
     def explain(self, error: UpstreamSilent) -> None:
         """Add to the error of a body that ended at `by` which setting that is."""
         patience, content = self._patience, self.content
@@ -156,6 +167,9 @@ class EventReader:
         Returns `by`, or `None` if the coroutine that reads the body has to continue: at the end
         mark, or because the sink is full. Raises UpstreamError; the sink has the events before it.
         """
+        self._left -= len(piece)
+        if self._left < 0:
+            raise self._too_long()
         before = self._before
         if before:
             if piece.startswith(before) and piece.endswith(self._after):

@@ -59,6 +59,9 @@ from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request, TokenRequest
 
 MOST_BYTES: Final = 64 * 1024 * 1024
+STREAMED: Final = 4
+"""How many times as many bytes a streamed answer may have: each token is an event of its own."""
+
 _OPEN = ClientFields()
 AFTER_END_S = 0.1
 """Seconds to wait for the end of the body after an end mark, to reuse the connection."""
@@ -325,6 +328,7 @@ class HttpUpstream:
             started=started,
             patience=patience,
             over=over,
+            most_bytes=STREAMED * self._most_bytes,
         )
 
     async def _exchange(

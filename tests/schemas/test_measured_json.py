@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from schemas.measured_json import (
     BODY,
     DIRECT,
+    MOST_EXAMINED,
     Complexity,
+    JsonPieces,
     Limits,
     Meter,
     NotJson,
@@ -97,6 +99,26 @@ def test_the_kind_of_a_value_is_its_first_character(value: object) -> None:
 
     assert kind == text[0]
     assert (kind == "{") == isinstance(value, dict)
+
+
+@given(JSON, st.integers(1, 5))
+def test_json_in_pieces_is_complete_with_its_last_piece(value: object, size: int) -> None:
+    text = json.dumps([value])
+    pieces = JsonPieces()
+    for at in range(0, len(text), size):
+        pieces.append(text[at : at + size])
+        assert pieces.kind() == ("[" if at + size >= len(text) else "")
+
+
+def test_examining_pieces_again_and_again_ends() -> None:
+    pieces = JsonPieces()
+    pieces.append("[" + " " * 1_000_000)
+    for _ in range(MOST_EXAMINED // 1_000_000 + 1):
+        assert pieces.kind() == ""
+    pieces.append("]")
+
+    assert pieces.kind() == ""
+    assert kind_of_json("".join(pieces)) == "["
 
 
 @given(st.lists(JSON, max_size=6))

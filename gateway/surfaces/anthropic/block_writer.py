@@ -8,9 +8,6 @@ held back until the call is complete, or the answer is.
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-from msgspec import DecodeError, Raw
-
 from gateway.surfaces.anthropic import proofs
 from gateway.surfaces.anthropic.frames import (
     TEXT_END,
@@ -22,6 +19,7 @@ from gateway.surfaces.anthropic.frames import (
 )
 from gateway.surfaces.anthropic.web_searches import SearchBlocks, citation_frame, citations
 from schemas.events import NativeDelta, ReasoningDelta, ToolDelta
+from schemas.measured_json import JsonPieces
 from schemas.searches import Cited
 
 _Key = tuple[str, int]
@@ -33,8 +31,6 @@ _NONE: Final[_Key] = ("", 0)
 
 _EMPTY_TEXT: Final = b'{"type":"text","text":""}'
 _EMPTY_THOUGHT: Final = b'{"type":"thinking","thinking":"","signature":""}'
-
-_json: Final = msgspec.json.Decoder(Raw)
 
 
 class BlockWriter:
@@ -49,7 +45,7 @@ class BlockWriter:
         self._open = _NONE
         self._before = b""
         self._signable = False
-        self._arguments: list[str] = []
+        self._arguments = JsonPieces()
         self._held: list[_Held] = []
         self._ended: set[int] = set()
 
@@ -97,7 +93,7 @@ class BlockWriter:
             self.calls += 1
             self._begin(key, tool_use(id, event.name, b"{}"), out)
             self._before = delta_start(self._index, b"input_json_delta", b"partial_json")
-            self._arguments = []
+            self._arguments = JsonPieces()
         if event.arguments:
             self._arguments.append(event.arguments)
             out += (self._before, encode(event.arguments), TEXT_END)
@@ -144,13 +140,8 @@ class BlockWriter:
         return bool(self._held) or (self._open[0] == "tool" and not self._is_complete())
 
     def _is_complete(self) -> bool:
-        if not self._arguments:
-            return False  # they may still come; if not, the answer's end completes it
-        try:
-            _json.decode("".join(self._arguments))
-        except (DecodeError, RecursionError):
-            return False
-        return True
+        # Without any, they may still come; if not, the answer's end completes it.
+        return bool(self._arguments) and self._arguments.kind() != ""
 
     def _release(self, out: list[bytes]) -> None:
         if self._held and self._is_complete():
@@ -163,11 +154,12 @@ class BlockWriter:
         for place, event in enumerate(held):
             if isinstance(event, ToolDelta) and self._open != ("tool", event.tool):
                 # The pieces of one call belong together, wherever they are in the queue.
-                rest = held[place:]
-                mine = [e for e in rest if isinstance(e, ToolDelta) and e.tool == event.tool]
-                for piece in mine:
-                    self.tool(piece, out)
-                others = [e for e in rest if e not in mine]
+                others: list[_Held] = []
+                for one in held[place:]:
+                    if isinstance(one, ToolDelta) and one.tool == event.tool:
+                        self.tool(one, out)
+                    else:
+                        others.append(one)
                 self._held = others
                 if others and self._is_complete():
                     self._end(out)

@@ -6,9 +6,6 @@ https://docs.anthropic.com/en/api/messages
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import msgspec
-from msgspec import DecodeError, Raw
-
 from gateway.surfaces.anthropic import proofs
 from gateway.surfaces.anthropic.block_writer import BlockWriter, tool_use
 from gateway.surfaces.anthropic.errors import error_body
@@ -39,6 +36,7 @@ from schemas.events import (
     Tokens,
     ToolDelta,
 )
+from schemas.measured_json import kind_of_json
 from schemas.messages import Thought, ToolCall
 from schemas.requests import ChatRequest
 from schemas.searches import (
@@ -92,8 +90,6 @@ _OURS: Final = frozenset(
         "usage",
     }
 )
-
-_object: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
 class MessagesRenderer(TurnRenderer):
@@ -285,13 +281,11 @@ def _calls(choice: Choice, before: list[bytes]) -> list[bytes]:
 
 
 def _call(call: ToolCall, id: str) -> bytes:
-    arguments = (call.arguments or "{}").encode()
-    try:
-        _object.decode(arguments)
-    except (DecodeError, RecursionError):
+    arguments = call.arguments or "{}"
+    if kind_of_json(arguments) != "{":
         # Cut off by a limit, or not what the tool takes: clients need an object.
-        arguments = b"{}"
-    return tool_use(id, call.name, arguments)
+        arguments = "{}"
+    return tool_use(id, call.name, arguments.encode())
 
 
 def _stop(finish: Finished, *, called: bool, refused: bool) -> tuple[str, str | None]:

@@ -16,6 +16,7 @@ from gateway.surfaces.responses.frames import DELTA_END, TEXT_END, delta_start, 
 from gateway.surfaces.responses.items import COMPLETED, IN_PROGRESS
 from gateway.surfaces.responses.namespaces import OwnTool
 from schemas.events import ReasoningDelta, TokenLogprob, ToolDelta
+from schemas.measured_json import JsonPieces
 from schemas.searches import Cited, Search, citations_field, whole_searches_of
 
 _TEXT: Final = b"output_text"
@@ -28,7 +29,7 @@ class _OpenPart:
     def __init__(self, kind: bytes, place: bytes) -> None:
         self.kind = kind
         self.place = place
-        self.pieces: list[str] = []
+        self.pieces = JsonPieces()
         self.logprobs: list[TokenLogprob] = []
         self.cited: list[bytes] = []
         self.before = delta_start(b"response.%b.delta" % kind, place)
@@ -49,7 +50,7 @@ class _OpenThought:
         self.block = block
         self.before = b""
         self.place = b""
-        self.pieces: list[str] = []
+        self.pieces = JsonPieces()
         self.signature = ""
         self.data = ""
         self.format = ""
@@ -64,7 +65,7 @@ class _OpenCall:
         self.custom = tool.custom
         self.place = b'"item_id":"%b","output_index":%d' % (id, index)
         self.before = delta_start(b"response.function_call_arguments.delta", self.place)
-        self.pieces: list[str] = []
+        self.pieces = JsonPieces()
 
 
 class ItemWriter:
@@ -352,7 +353,7 @@ class ItemWriter:
         self._end_message(out)
         self._end_thought(out)
         for tool, call in list(self._calls.items()):
-            if items.is_complete("".join(call.pieces)):
+            if call.pieces.kind() == "{":
                 del self._calls[tool]
                 self._end_call(call, out)
 

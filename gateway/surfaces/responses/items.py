@@ -98,6 +98,8 @@ def custom_input(arguments: str) -> str:
 
     Arguments of another form are the input themselves: the model did not keep to the function.
     """
+    if not is_complete(arguments):
+        return arguments
     try:
         return _custom.decode(arguments).input
     except (DecodeError, RecursionError):

@@ -24,11 +24,12 @@ VECTOR = {"object": "embedding", "index": 0, "embedding": [0.5] * 20_000}
 
 
 class Backend:
-    """Answers with `body`, as a whole or as the one event of a stream."""
+    """Answers with `body`, as a whole or as the last event of a stream, after `pieces` of text."""
 
     def __init__(self) -> None:
         self.body: object = chat_body("hello")
         self.got = 0
+        self.pieces = ["hello"]
 
     async def __call__(self, request: Received, answer: Answer) -> None:
         self.got += 1
@@ -36,7 +37,8 @@ class Backend:
             await answer.json(self.body)
             return
         await answer.begin_stream()
-        await answer.text("hello")
+        for piece in self.pieces:
+            await answer.text(piece)
         await answer.event(self.body)
         await answer.end_stream()
 
@@ -88,6 +90,17 @@ async def test_an_answer_over_the_limit_is_refused_by_the_setting_and_blames_nob
         assert answer.status_code == 200
         assert answer.headers["x-gateway-backend"].startswith("one")
         assert running.state.shares.buffered == 0
+
+
+async def test_a_streamed_answer_may_have_four_times_as_much(tmp_path: Path) -> None:
+    async with gateway(tmp_path, ", max_answer_bytes: 100KiB") as (running, backend):
+        for pieces, ends in ((10, False), (15, True)):
+            backend.pieces = ["x" * 30_000] * pieces
+            answer = await ask(running, stream=True)
+
+            too_long = "one: the streamed answer is too long (providers[].max_answer_bytes)"
+            assert answer.status_code == 200
+            assert (too_long in answer.text) == ends
 
 
 async def test_an_answer_with_vectors_may_be_larger_by_its_inputs(tmp_path: Path) -> None:
