@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gateway.asgi.client_timeouts import LEAST_RATE, unread_bytes
+from gateway.http.server.open_connections import Standing
 
 if TYPE_CHECKING:
     from gateway.http.server.exchange import Exchange
@@ -47,9 +48,14 @@ class ClientProgress:
         limits = {"leaving": min(limit_s, LINGER_S), "nothing": IDLE_S}
         return at - self._since >= limits.get(wait.owes, limit_s)
 
-    def since(self, wait: Wait, at: float) -> float:
-        """Return when the wait began, as far as a check has noticed it; `at` if none has."""
-        return self._since if wait == self._seen else at
+    def standing(self, wait: Wait, at: float, *, served: bool) -> Standing | None:
+        """See OpenConnection. served: a request with a valid key has had an answer."""
+        last, rank = wait.last, 1 if served else 0
+        if wait.owes in ("head", "body", "reading"):
+            if last is not None and not last.complete and last.begun and last.hot is not None:
+                return None  # with a valid key: others are answered before their body is read
+            rank = 2 if rank or wait.owes == "reading" else 0
+        return Standing(rank=rank, since=self._since if wait == self._seen else at)
 
     def forget(self) -> None:
         """The connection is gone: an exchange refers to it, so this would be a cycle."""

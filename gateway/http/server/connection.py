@@ -1,8 +1,8 @@
 """One connection of a client: bytes become requests, and answers become bytes, in order.
 
 A hot request is collected here and handed on when it is complete, in however many reads it
-arrives. Requests with large bodies, and those that wait for `100 Continue`, are handed on with
-their head, so that they are refused or admitted before their body is in memory.
+arrives. One with a large body, or that waits for `100 Continue`, is handed on with its head, so
+that it is refused or admitted before its body is in memory.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from gateway.http.server.asgi_run import run_asgi
 from gateway.http.server.client_progress import ClientProgress, Wait
 from gateway.http.server.exchange import HIGH_WATER, Exchange
 from gateway.http.server.open_connections import Standing
+from gateway.http.server.pipelined_data import PipelinedData, is_pipelined
 from gateway.http.server.request_parser import BadRequest, RequestParser, split_target
 from gateway.http.server.socket_address import address_of
 from gateway.listener_tls.certificate import CERTIFICATE
@@ -41,12 +42,10 @@ class ClientConnection(asyncio.Protocol):
     """A connection, whose requests are answered in order.
 
     A disconnect is noticed even if the client has already sent its next request. A slow client is
-    cut off; otherwise it would hold its connection and its request's slot without limit. A client
-    that is answered before it has sent everything receives its answer. A message that cannot be
-    parsed never disturbs the answers to earlier ones.
+    cut off. A client that is answered before it has sent everything receives its answer. A message
+    that cannot be parsed never disturbs the answers to earlier ones.
 
-    write_paused: the client does not read what was sent to it.
-    served: a request with a valid key has had an answer.
+    write_paused: the client does not read. served: a request with a valid key had an answer.
     """
 
     def __init__(self, server: "HttpServer") -> None:
@@ -60,12 +59,13 @@ class ClientConnection(asyncio.Protocol):
         self._peer: tuple[str, int] | None = None
         self._scheme = "http"
         self._certificate: object = None
-        # Requests: the one that is answered now, those behind it, and the one that arrived last.
+        # Requests: the one that is answered, those behind it, and the last one.
         self._running: Exchange | None = None
         self._waiting: deque[Exchange] = deque()
         self._last: Exchange | None = None
         self._drainers: list[Waiter] = []
         self._read_paused = False
+        self._held: PipelinedData | None = None
         # How the connection ends: the answer was sent and the client may finish sending; nothing
         # more is read; the client has closed its side; our side is closed.
         self._leaving = self._deaf = self._ended = self._left = False
@@ -87,25 +87,22 @@ class ClientConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._leaving or self._deaf:
             return
-        try:
-            self._parser.feed(data)
-        except BadRequest as exc:
-            self._refuse(self.heads.refusal(exc.status, exc.why))
+        if self._held or is_pipelined(data, MOST_WAITING):
+            self._held = self._held or PipelinedData(self, self.turn.loop)
+            self._held.add(data)
+        else:
+            self.feed(data)
 
     def eof_received(self) -> bool:
-        """The client sends nothing more: it has gone, or it waits for its answer.
-
-        The two cannot be distinguished. A request that arrived whole keeps its connection for
-        HALF_CLOSED_S, which is enough for answers that the gateway gives by itself.
-        """
+        """The client is gone, or waits: a whole request is answered within HALF_CLOSED_S."""
         self._ended = True
         last = self._last
         if last is None or last.more_body or self._leaving or last.disconnected:
             return False
         self.turn.flush(self._transport)
-        if last.complete:
+        if last.complete and not self._held:
             return False
-        last.keep_alive = False
+        last.keep_alive = last.keep_alive and bool(self._held)
         self.turn.loop.call_later(HALF_CLOSED_S, self.close)
         return True
 
@@ -119,7 +116,7 @@ class ClientConnection(asyncio.Protocol):
         self._waiting.clear()
         if last is not None and not last.begun:
             self._begin(last)  # for its record: it arrived in part
-        self._running = None  # an exchange refers to its connection: no cycles
+        self._running = self._held = None  # they refer to their connection: no cycles
         self._progress.forget()
         self.resume_writing()
         self._parser.close()
@@ -132,6 +129,26 @@ class ClientConnection(asyncio.Protocol):
         drainers, self._drainers = self._drainers, []
         for one in drainers:
             one.wake()
+
+    # Called by pipelined data
+
+    def takes_more(self) -> bool:
+        """See SlicedConnection."""
+        ends = self._deaf or self._leaving or self._closing()
+        return len(self._waiting) <= MOST_WAITING and not ends
+
+    def feed(self, data: bytes) -> None:
+        """See SlicedConnection."""
+        try:
+            self._parser.feed(data)
+        except BadRequest as exc:
+            self._refuse(self.heads.refusal(exc.status, exc.why))
+
+    def pause_reading(self) -> None:
+        """See SlicedConnection."""
+        if not self._read_paused:
+            self._read_paused = True
+            self._transport.pause_reading()
 
     # Called by the parser
 
@@ -181,7 +198,7 @@ class ClientConnection(asyncio.Protocol):
             if not exchange.begun:
                 self._begin(exchange)
             if exchange.size > HIGH_WATER:
-                self._pause_reading()
+                self.pause_reading()
 
     def on_message_complete(self) -> None:
         """See RequestSink."""
@@ -208,14 +225,17 @@ class ClientConnection(asyncio.Protocol):
 
     def ends_with(self, exchange: Exchange) -> bool:
         """Whether the server drains or is crowded, so that this request is the last one."""
-        server = self._server
-        return (server.draining or server.connections.crowded) and self._last is exchange
+        ends = self._server.draining or self._server.connections.crowded
+        return ends and self._last is exchange
 
     def resume_reading(self) -> None:
         """Read again if a body was too far ahead of its reader."""
         if self._read_paused and len(self._waiting) <= MOST_WAITING:
-            self._read_paused = False
-            self._transport.resume_reading()
+            if self._held:
+                self._held.go_on_soon()
+            else:
+                self._read_paused = False
+                self._transport.resume_reading()
 
     def on_answered(self, exchange: Exchange) -> None:
         """The last byte of an answer was sent: the next request's turn, or the connection ends."""
@@ -236,10 +256,9 @@ class ClientConnection(asyncio.Protocol):
     def close(self) -> None:
         """Close without losing data.
 
-        When data arrives at a closed socket, the system discards what the client has not read yet:
-        a rejection of a body that is too large would be lost, and most clients would send the body
-        again. So if the client is not done, only our side ends; then the client has to close, or a
-        second call does. https://www.rfc-editor.org/rfc/rfc9112#section-9.6
+        When data arrives at a closed socket, the system discards what the client has not read yet,
+        such as the rejection of a large body. So if the client is not done, only our side ends, and
+        the client closes, or a second call. https://www.rfc-editor.org/rfc/rfc9112#section-9.6
         """
         transport = self._transport
         self.turn.flush(transport)
@@ -254,8 +273,9 @@ class ClientConnection(asyncio.Protocol):
     # Called by the server
 
     def close_idle(self) -> None:
-        """Close if the client waits for no answer and has sent no part of its next request."""
-        if (self._last is None or self._last.complete) and not self._parser.head_started:
+        """See OpenConnection."""
+        begun = self._held or self._parser.head_started
+        if (self._last is None or self._last.complete) and not begun:
             self.close()
 
     def shutdown(self) -> None:
@@ -282,15 +302,8 @@ class ClientConnection(asyncio.Protocol):
 
     def standing(self, at: float) -> Standing | None:
         """See OpenConnection."""
-        wait = self._wait()
-        if wait is None or self._transport.is_closing():
-            return None
-        last, rank = wait.last, 1 if self.served else 0
-        if wait.owes in ("head", "body", "reading"):
-            if last is not None and not last.complete and last.begun and last.hot is not None:
-                return None  # with a valid key: others are answered before their body is read
-            rank = 2 if rank or wait.owes == "reading" else 0
-        return Standing(rank=rank, since=self._progress.since(wait, at))
+        wait = None if self._transport.is_closing() else self._wait()
+        return None if wait is None else self._progress.standing(wait, at, served=self.served)
 
     # Requests, in order
 
@@ -302,7 +315,7 @@ class ClientConnection(asyncio.Protocol):
             return
         self._waiting.append(exchange)
         if len(self._waiting) > MOST_WAITING:
-            self._pause_reading()
+            self.pause_reading()
 
     def _start(self, exchange: Exchange) -> None:
         self._running = exchange
@@ -316,11 +329,6 @@ class ClientConnection(asyncio.Protocol):
         exchange.cancel = task.cancel
         self._server.tasks.add(task)
         task.add_done_callback(self._server.tasks.discard)
-
-    def _pause_reading(self) -> None:
-        if not self._read_paused:
-            self._read_paused = True
-            self._transport.pause_reading()
 
     def _refuse(self, answer: bytes) -> None:
         """Answer a message that cannot be parsed, after the answers before it, and close."""
@@ -349,12 +357,10 @@ class ClientConnection(asyncio.Protocol):
 
     def _may_linger(self) -> bool:
         """Return whether the client has more to send; if so, its data is discarded from then on."""
-        unfinished = (
-            self._deaf
-            or self._parser.head_started
-            or (self._last is not None and self._last.more_body)
-        )
-        self._leaving = unfinished and not self._ended
+        last = self._last
+        begun = self._deaf or self._held or self._parser.head_started
+        unfinished = begun or (last is not None and last.more_body)
+        self._leaving = bool(unfinished) and not self._ended
         if self._leaving and self._read_paused:
             self._read_paused = False
             self._transport.resume_reading()

@@ -1,9 +1,11 @@
 """Connections: which are kept, and several requests on one, also before the first is answered."""
 
+import gc
 from functools import partial
 
 import pytest
 
+from gateway.http.server.exchange import Exchange
 from tests.gateway.http.server.front import (
     BODY,
     HOT,
@@ -241,3 +243,51 @@ async def test_connections_do_not_wait_for_each_other(front: Front) -> None:
 
     assert quick == (200, True)
     assert [(await wire.reply()).status for wire in slow] == [200] * 20
+
+
+async def test_thousands_of_requests_in_one_piece_are_parsed_as_earlier_ones_are_answered(
+    front: Front,
+) -> None:
+    """They are neither in memory together, nor parsed at the same moment, which delays others."""
+    count = 1500
+    wire, other = await front.dial(), await front.dial()
+
+    await wire.send(b"".join(get(f"/nowhere-{n}") for n in range(count)))
+    first = await wire.reply()
+    parsed = sum(isinstance(one, Exchange) for one in gc.get_objects())
+    await other.send(PROBE)
+    probed = await other.reply()
+    rest = await wire.replies(count - 1)
+
+    assert probed.status == 200
+    assert parsed < 100
+    for n, reply in enumerate([first, *rest]):
+        assert f"/nowhere-{n};".encode() in reply.body.replace(b'"', b";").replace(b"?", b";")
+    assert await wire.kept()
+
+
+@pytest.mark.parametrize("end", [b"\x00garbage\r\n\r\n", post(BODY)[:-5]])
+async def test_what_ends_many_requests_in_one_piece_comes_after_them(
+    front: Front, end: bytes
+) -> None:
+    wire = await front.dial()
+
+    await wire.send(get("/nowhere") * 60 + end)
+    replies = await wire.replies(60)
+    if end.startswith(b"POST"):
+        await wire.send(post(BODY)[-5:])
+
+    assert {reply.status for reply in replies} == {404}
+    assert (await wire.reply()).status == (200 if end.startswith(b"POST") else 400)
+
+
+async def test_a_client_that_leaves_many_requests_behind_leaves_nothing_in_the_gateway(
+    front: Front,
+) -> None:
+    wire = await front.dial()
+
+    await wire.send(post(IS_LATE) + get("/nowhere") * 1000)
+    wire.reset()
+    front.go_on.set()
+
+    await front.until_idle()
