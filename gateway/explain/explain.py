@@ -99,8 +99,7 @@ def explain(
     """
     request = with_allowed_priority(parsed.request, caller)
     lowered = () if request is parsed.request else (LOWERED,)
-    seen = described(parsed, down, caller)
-    planner = with_outage(planner, down, facts.now)
+    seen, planner = described(parsed, down, caller), with_outage(planner, down, facts.now)
     try:
         route = planner.table.find(request.model)
     except GatewayError as exc:
