@@ -47,6 +47,7 @@ class PayloadLog:
         self._crashed = crashed
         self._worker = worker
         self._rows = rows
+        self._spare = 0
         self._settings = Payloads()
         self._otlp: Otlp | None = None
         self._redactor = Redactor(())
@@ -63,6 +64,7 @@ class PayloadLog:
         """
         settings = config.logging.payloads
         self._masked = self._masks_requests(config)
+        self._spare = config.store.min_free_bytes
         otlp = config.telemetry.otlp if settings.to == "otlp" else None
         if (settings, otlp) == (self._settings, self._otlp):
             return
@@ -141,7 +143,7 @@ class PayloadLog:
         if self._otlp is not None:
             return OtlpOutput(self._otlp, self._counts, self._crashed)
         if settings.to == "store":
-            return StoreOutput(self._rows, settings)
+            return StoreOutput(self._rows, settings, self._spare)
         return RotatedFile(
             Path(settings.dir),
             self._worker(),

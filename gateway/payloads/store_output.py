@@ -10,7 +10,7 @@ import msgspec
 from gateway.config.schema.payloads import Payloads
 from gateway.payloads.record import PayloadRecord
 from gateway.store.errors import StoreRejected, StoreUnavailable
-from gateway.store.payload_rows import DAY_S, PayloadRows, Reason, StoredPayload
+from gateway.store.payload_rows import DAY_S, OVERHEAD, PayloadRows, Reason, StoredPayload
 
 BATCH: Final = 64
 """Records of one transaction."""
@@ -22,8 +22,12 @@ _log = logging.getLogger("strowger.payloads")
 class StoreOutput:
     """Used by one thread. rows: `None` while this process has no store."""
 
-    def __init__(self, rows: Callable[[], PayloadRows | None], settings: Payloads) -> None:
+    def __init__(
+        self, rows: Callable[[], PayloadRows | None], settings: Payloads, spare: int = 0
+    ) -> None:
+        """spare: bytes of the disk that payloads leave to keys and records."""
         self._rows = rows
+        self._spare = spare
         self._most = settings.max_day_bytes
         self._most_of_key = settings.max_key_day_bytes
         self._full: set[Reason] = set()
@@ -39,6 +43,9 @@ class StoreOutput:
             raise StoreUnavailable("this gateway has no store")
         now = time.time()
         stored = [_row(record) for record in records]
+        if rows.is_disk_low(sum([row.size + OVERHEAD for row in stored]), self._spare):
+            self._report("disk", "", int(now // DAY_S))
+            return [False] * len(records)
         try:
             reasons = rows.add(stored, now, most=self._most, most_of_key=self._most_of_key)
         except StoreRejected:
@@ -71,6 +78,12 @@ class StoreOutput:
                 "logging.payloads.max_key_day_bytes (%d) is reached",
                 key,
                 self._most_of_key,
+            )
+        elif reason == "disk":
+            _log.warning(
+                "payloads are not stored while the disk of the database has no more than "
+                "store.min_free_bytes (%d) left",
+                self._spare,
             )
         else:
             _log.warning(

@@ -18,8 +18,11 @@ DAY_S: Final = 86_400
 OVERHEAD: Final = 512
 """Bytes that a row counts for in addition to its record."""
 
-Reason = Literal["", "day", "key"]
-"""Why a row was not stored: the bound of all keys, or that of its own. "": it was stored."""
+Reason = Literal["", "day", "key", "disk"]
+"""Why a row was not stored: the bound of all keys, that of its own, or the rest of the disk.
+
+"": it was stored.
+"""
 
 _BATCH_ROWS: Final = 1_000
 
@@ -98,6 +101,14 @@ class PayloadRows:
                     reasons.append("")
             _store(session, day, stored, added)
         return reasons
+
+    def is_disk_low(self, size: int, spare: int) -> bool:
+        """Return whether so many bytes would take what is left of the disk below `spare`.
+
+        Pages that the database can write again do not. Never for a database server.
+        """
+        room = self._database.room()
+        return room is not None and room[0] - spare < size and room[1] < size
 
     def find(self, request_id: str) -> StoredPayload | None:
         with self._database.reading() as session:

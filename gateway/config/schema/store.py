@@ -28,7 +28,7 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     usage: required: reject requests that cannot be recorded.
     spool: the folder in which records wait for the store; `None`: next to the SQLite file, or to
            config.yaml. max_spool_bytes: its maximum size.
-    min_free_bytes: of the disk of a SQLite file: what stored responses leave to keys and records.
+    min_free_bytes: of the disk of a SQLite file: what responses and payloads leave to other rows.
     keep_days: of requests; experiment results computed from them are kept.
     keep_usage_days: of the sums by payer for `strowger usage`. keep_payload_days: of payloads.
     export: where requests and attempts are copied to; `None`: nowhere.

@@ -94,7 +94,9 @@ class Equipped(Struct, kw_only=True, eq=False):
 
 
 @asynccontextmanager
-async def equipped(folder: Path, url: Secret, payloads: str) -> AsyncGenerator[Equipped]:
+async def equipped(
+    folder: Path, url: Secret, payloads: str, settings: str = ""
+) -> AsyncGenerator[Equipped]:
     store = open_store(url)
     recorder = FileRecorder(Spool(folder / "spool"))
 
@@ -108,7 +110,7 @@ async def equipped(folder: Path, url: Secret, payloads: str) -> AsyncGenerator[E
         stack.callback(store.close)
         stack.callback(recorder.close)
         backend = await stack.enter_async_context(provider())
-        more = f"{AUTH}\nlogging: {{payloads: {{to: store, {payloads}}}}}"
+        more = f"{AUTH}\nlogging: {{payloads: {{to: store, {payloads}}}}}\n{settings}"
         config = one_model(backend.base_url, more)
         up = await stack.enter_async_context(serving(config, folder, equip=equip))
         client = httpx.AsyncClient(base_url=up.url, timeout=60)
@@ -160,6 +162,17 @@ async def test_a_key_that_has_used_up_its_day_leaves_room_for_others(tmp_path: P
 
         assert statuses == [200, 404, 200]
         assert (up.counted("written"), up.counted("dropped")) == (2, 1)
+
+
+async def test_payloads_leave_the_rest_of_the_disk_to_keys_and_records(tmp_path: Path) -> None:
+    url = Secret(f"sqlite:///{tmp_path / 'store.db'}")
+    spare = f"store: {{min_free_bytes: {1 << 60}}}"
+    async with equipped(tmp_path, url, "mode: all", spare) as up:
+        status = (await up.read(await up.ask("hi"))).status_code
+
+        assert status == 404
+        assert (up.counted("written"), up.counted("dropped")) == (0, 1)
+        assert up.store.claim("anything else", 1.0, 1.0)
 
 
 async def test_a_store_that_is_away_fails_no_request(tmp_path: Path) -> None:
