@@ -66,6 +66,9 @@ class Slot:
     def forget(self, connection: HttpConnection) -> None:
         raise AssertionError("the connection is in no pool")
 
+    def suspect(self, since: float) -> None:
+        pass
+
 
 def test_a_failed_exchange_stays_failed_and_only_a_complete_one_is_released() -> None:
     changes = [change for row in TRANSITIONS.values() for change in row.items()]

@@ -43,6 +43,9 @@ class Slot:
     def forget(self, connection: HttpConnection) -> None:
         self.freed += 1
 
+    def suspect(self, since: float) -> None:
+        pass
+
 
 @pytest.mark.parametrize("name", ANSWERS)
 async def test_an_answer_cut_anywhere_is_the_same_answer(name: str) -> None:
