@@ -1,10 +1,12 @@
-"""Patterns that RE2 cannot compile together are refused when the configuration is read."""
+"""Patterns that are too large together, and texts with very many findings."""
 
 import json
 
 import pytest
 
 from gateway.config.load import read_config
+from gateway.guardrails.patterns import MOST_FINDINGS, pattern_hook
+from gateway.hooks.text_hook import masked
 from gateway.wiring.guards import guards_of
 from schemas.errors import InvalidConfig
 from tests.gateway.serving import one_model
@@ -25,3 +27,14 @@ def test_patterns_that_are_too_large_together_are_refused(settings: dict[str, ob
         InvalidConfig, match=r"guardrails\[0\].settings: the patterns and words are too"
     ):
         guards_of(config)
+
+
+def test_a_text_of_nothing_but_findings_is_masked_in_little_time() -> None:
+    hook = pattern_hook({"words": ["forbidden"]})
+    text = "forbidden word, " * (2 * MOST_FINDINGS) + "the end"
+
+    spans = hook.find(text, 0)
+    masking = masked(text, spans)
+
+    assert len(spans) == MOST_FINDINGS + 1
+    assert masking == "[masked] word, " * MOST_FINDINGS + "[masked]"
