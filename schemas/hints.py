@@ -12,8 +12,9 @@ from msgspec import Raw
 
 from schemas.requests import Request, TokenRequest
 
-KNOWN: Final = frozenset({"user", "metadata", "reasoning_effort"})
-"""Fields of our schema. `reasoning_effort` is a hint for backends whose models do not reason."""
+KNOWN: Final = frozenset({"user", "metadata", "reasoning_effort", "priority"})
+"""Fields of our schema. `reasoning_effort` is a hint for backends whose models do not reason, and
+`priority` for those that serve all requests alike."""
 
 _CACHES: Final = (
     "prompt_cache_key",

@@ -15,6 +15,7 @@ CONFIG = """
   - name: fast
     defaults: {priority: 1}
     backends: [{provider: remote, model: m-2}]
+  - {name: vendor, backends: [{provider: vendor, model: gpt-4o}]}
 auth:
   mode: keys
   admin_key: key-of-the-operator
@@ -23,6 +24,7 @@ auth:
     - {name: urgent, key: key-of-the-urgent, max_priority: 1}
     - {name: patient, key: key-of-the-patient, max_priority: 5}
 """
+VENDOR = "{name: vendor, adapter: openai, api_key: key-of-the-vendor}"
 CHAT = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
 TEXT = {"model": "chat", "prompt": "hi"}
 """Priorities are -4 (1) to 0 (5) at vLLM, which is 5 where there is none."""
@@ -39,6 +41,7 @@ async def gateway(
     remote: Provider, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[Serving]:
     config = one_model(remote.base_url, CONFIG).replace("adapter: openai", "adapter: vllm")
+    config = config.replace("providers:", f"providers:\n  - {VENDOR}", 1)
     async with serving(config, tmp_path_factory.mktemp("priority")) as found:
         yield found
 
@@ -122,3 +125,15 @@ async def test_explain_names_the_lowered_priority(gateway: Serving, tmp_path: Pa
 
     (candidate,) = answer.json()["candidates"]
     assert candidate["repaired"] == ["priority:max_priority"]
+
+
+async def test_a_vendor_without_priorities_gets_the_request_without_one(gateway: Serving) -> None:
+    """It is named in `x-gateway-dropped-params`, as all hints are."""
+    headers = {"authorization": "Bearer key-of-the-operator"}
+    async with httpx.AsyncClient(base_url=gateway.url, headers=headers) as client:
+        answer = await client.post(
+            "/admin/explain?key=usual", json={**CHAT, "model": "vendor", "priority": 4}
+        )
+
+    (candidate,) = answer.json()["candidates"]
+    assert candidate["omitted_content"] == ["priority"]
