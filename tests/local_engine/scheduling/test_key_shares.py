@@ -284,6 +284,25 @@ def test_an_urgent_request_preempts_a_less_urgent_one_of_the_key_that_holds_most
     assert (keys.running(A), keys.running(B)) == (5, 3)
 
 
+def test_what_gave_way_resumes_before_later_requests_of_its_key() -> None:
+    keys = Keys(seats=8, budget=512)
+    many = keys.add(A, 30)
+    keys.step(3)
+    (other,) = keys.add(B, new=3)
+    keys.step()
+    gave_way = [one for one in many if one.preempted]
+    assert len(gave_way) == 1
+    drawn = gave_way[0].generated
+
+    keys.steps_until(lambda: other.state is State.FINISHED)
+    keys.engine.finish(many[0])
+    keys.live.remove(many[0])
+    keys.step()
+
+    assert gave_way[0].generated == drawn + 1
+    assert sum(one.state is State.RUNNING for one in many) == 7
+
+
 def test_a_key_at_its_bound_preempts_its_own_for_an_urgent_request() -> None:
     keys = Keys(seats=8, budget=512)
     keys.add(B, new=900)
