@@ -123,6 +123,21 @@ async def test_long_arguments_are_masked_as_short_ones_are(tmp_path: Path) -> No
         assert running.state.shares.buffered == 0
 
 
+@pytest.mark.parametrize("path", PATHS)
+async def test_arguments_that_are_nested_too_deeply_are_examined_as_one_text(
+    tmp_path: Path, path: str
+) -> None:
+    arguments = '{"x":' * 40_000 + f'"{KEY}"' + "}" * 40_000
+    async with gateway(tmp_path, "mask") as (running, sent), httpx.AsyncClient() as client:
+        sent.arguments = arguments
+        answer = await client.post(running.url + path, json=body_with(path, arguments), timeout=60)
+
+        assert answer.status_code == 200, answer.text
+        assert KEY not in sent.received[0].body.decode()
+        assert KEY not in answer.text
+        assert "[secret]" in answer.text
+
+
 @pytest.mark.parametrize("path", [CHAT, MESSAGES, RESPONSES])
 async def test_an_answer_with_too_many_lists_in_its_arguments_is_blocked(
     tmp_path: Path, path: str
