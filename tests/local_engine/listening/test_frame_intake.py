@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import cast
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,17 +14,28 @@ from gateway.upstream.base import Call
 from gateway.upstream.engine_link import EngineLink
 from local_engine.listening.tcp_listener import Listening, TcpListener, warnings_of
 from local_engine.protocol.frame_intake import ConnectionIntake, FrameIntake
-from local_engine.protocol.frames import Cancel, Ready, frame
+from local_engine.protocol.frames import (
+    Cancel,
+    Embed,
+    FrameReader,
+    Ready,
+    Submit,
+    ToEngine,
+    frame,
+)
 from local_engine.protocol.mutual_tls import TlsPaths
 from local_engine.server.connection import Connection
 from local_engine.server.service import Service
 from schemas.errors import BodyTooLarge
+from schemas.holdings import Holder
+from schemas.requests import EmbeddingsRequest
 from schemas.sampling import Sampling
 from tests.local_engine.listening.ports import HERE
 from tests.local_engine.services import chat
 
 pytestmark = pytest.mark.anyio
 
+_decode = msgspec.msgpack.Decoder[ToEngine](ToEngine).decode
 LONGEST = 1024 * 1024
 Opened = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -206,6 +218,39 @@ async def test_a_gateway_refuses_a_request_that_the_engine_would_not_read() -> N
 
         assert link.alive
         link.close()
+
+
+async def test_the_key_and_its_team_reach_the_engine_with_each_request() -> None:
+    """Its turns depend on both."""
+    received: list[ToEngine] = []
+    loop = asyncio.get_running_loop()
+
+    class Peer(asyncio.Protocol):
+        frames = FrameReader()
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            cast(asyncio.Transport, transport).write(frame(Ready(models=("m",))))
+
+        def data_received(self, data: bytes) -> None:
+            received.extend(map(_decode, self.frames.feed(data)))
+
+    server = await loop.create_server(Peer, "127.0.0.1", 0)
+    link = EngineLink("here")
+    await loop.create_connection(lambda: link, *server.sockets[0].getsockname())
+    await link.ready
+    call = Call(model="m", deadline=0.0, request_id="r", tenant="key", holder=Holder("key", "team"))
+    link.submit(chat("a", Sampling()), call)
+    link.embed(EmbeddingsRequest(model="m", inputs=("a",)), call)
+    async with asyncio.timeout(60):
+        while len(received) < 2:  # noqa: ASYNC110  nothing notifies of it
+            await asyncio.sleep(0.005)
+    link.close()
+    server.close()
+
+    submit, embed = received
+    assert isinstance(submit, Submit)
+    assert isinstance(embed, Embed)
+    assert (submit.tenant, submit.team) == (embed.tenant, embed.team) == ("key", "team")
 
 
 def test_an_engine_warns_that_any_certificate_of_the_authority_may_connect() -> None:
