@@ -17,7 +17,7 @@ from gateway.http.server.asgi_run import run_asgi
 from gateway.http.server.client_progress import ClientProgress, Wait
 from gateway.http.server.exchange import HIGH_WATER, Exchange
 from gateway.http.server.open_connections import Standing
-from gateway.http.server.pipelined_data import PipelinedData, is_pipelined
+from gateway.http.server.pipelined_data import FEW_BYTES, PipelinedData, is_pipelined
 from gateway.http.server.request_parser import BadRequest, RequestParser, split_target
 from gateway.http.server.socket_address import address_of
 from gateway.listener_tls.certificate import CERTIFICATE
@@ -87,7 +87,7 @@ class ClientConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._leaving or self._deaf:
             return
-        if self._held or is_pipelined(data, MOST_WAITING):
+        if self._held or (len(data) > FEW_BYTES and is_pipelined(data, MOST_WAITING)):
             self._held = self._held or PipelinedData(self, self.turn.loop)
             self._held.add(data)
         else:

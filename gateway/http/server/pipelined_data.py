@@ -7,7 +7,7 @@ connections, and keep them in memory, so they are parsed as the earlier ones are
 import asyncio
 from typing import Final, Protocol
 
-_FEW_BYTES: Final = 1024
+FEW_BYTES: Final = 1024
 """Data that is parsed in one go in any case: up to some 30 requests."""
 
 _SLICE: Final = 512
@@ -17,8 +17,8 @@ _END_OF_HEAD: Final = b"\r\n\r\n"
 
 
 def is_pipelined(data: bytes, most: int) -> bool:
-    """Return whether there may be so many heads in this data that it is parsed in slices."""
-    return len(data) > _FEW_BYTES and data.count(_END_OF_HEAD) > most
+    """Return whether data of more than FEW_BYTES may have more heads than `most`."""
+    return data.count(_END_OF_HEAD) > most
 
 
 class SlicedConnection(Protocol):
