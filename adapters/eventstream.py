@@ -81,7 +81,7 @@ class EventStreamParser:
         if length < _LEAST + headers:
             raise self._broken(f"a message of {length} bytes declares {headers} bytes of headers")
         if length > self._limit:
-            raise self._broken(f"a message is over {self._limit} bytes")
+            raise over_limit(f"a message is over {self._limit} bytes", self._upstream)
         return length
 
     def _message(self, whole: bytes) -> tuple[str, bytes]:
@@ -107,6 +107,13 @@ class EventStreamParser:
 
     def _broken(self, problem: str) -> UpstreamBroken:
         return UpstreamBroken(f"not an event stream: {problem}", upstream=self._upstream)
+
+
+def over_limit(problem: str, upstream: str) -> UpstreamBroken:
+    """Return the error of a frame over a limit of ours: no evidence about the backend."""
+    error = UpstreamBroken(problem, upstream=upstream)
+    error.counts = False
+    return error
 
 
 def _texts(block: bytes) -> dict[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from adapters.base import STRAY, Framing
-from adapters.eventstream import EventStreamParser
+from adapters.eventstream import EventStreamParser, over_limit
 from schemas.errors import UpstreamBroken
 
 Frame = tuple[str, bytes]
@@ -173,7 +173,7 @@ class SSEParser:
             raise self._too_large()
 
     def _too_large(self) -> UpstreamBroken:
-        return UpstreamBroken(f"a frame is over {self._limit} bytes", upstream=self._upstream)
+        return over_limit(f"a frame is over {self._limit} bytes", self._upstream)
 
     def _without_bom(self, data: bytes) -> bytes:
         data = (self._head or b"") + data
@@ -233,7 +233,7 @@ class LinesParser:
             self._tail.append(tail)
             self._size += len(tail)
             if self._size > self._limit:
-                raise UpstreamBroken(f"a line is over {self._limit} bytes", upstream=self._upstream)
+                raise over_limit(f"a line is over {self._limit} bytes", self._upstream)
 
 
 def _is_field(line: bytes) -> bool:

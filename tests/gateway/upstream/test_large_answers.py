@@ -103,6 +103,19 @@ async def test_a_streamed_answer_may_have_four_times_as_much(tmp_path: Path) -> 
             assert (too_long in answer.text) == ends
 
 
+async def test_an_event_over_the_limit_opens_no_circuit(tmp_path: Path) -> None:
+    async with gateway(tmp_path, ", max_answer_bytes: 100KiB") as (running, backend):
+        backend.pieces = ["x" * 150_000]
+        for _ in range(8):
+            answer = await ask(running, stream=True)
+
+            assert "a frame is over 102400 bytes" in answer.text
+        backend.pieces = ["hello"]
+        answer = await ask(running, stream=True)
+        assert "hello" in answer.text
+        assert answer.headers["x-gateway-backend"].startswith("one")
+
+
 async def test_an_answer_with_vectors_may_be_larger_by_its_inputs(tmp_path: Path) -> None:
     async with gateway(tmp_path, ", max_answer_bytes: 10KiB") as (running, backend):
         usage = {"prompt_tokens": 1, "total_tokens": 1}
