@@ -103,7 +103,7 @@ class PayloadRows:
         return reasons
 
     def is_disk_low(self, size: int, spare: int) -> bool:
-        """Return whether so many bytes would take what is left of the disk below `spare`.
+        """Return whether so many bytes would leave less than `spare` on the disk.
 
         Pages that the database can write again do not. Never for a database server.
         """
