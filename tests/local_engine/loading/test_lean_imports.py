@@ -3,14 +3,13 @@
 import json
 import subprocess
 import sys
+from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from types import ModuleType
 from typing import cast
 
 import pytest
-import transformers
-from transformers.utils import import_utils
 
 from local_engine.loading.lean_imports import NAMES, quicken
 
@@ -109,17 +108,17 @@ def test_transformers_still_finds_each_of_its_names(seen: dict[str, object]) -> 
         "transformers.models.auto.modeling_auto",
         "transformers.models.llama.modeling_llama",
     ]
-    quick, folder = _again(), Path(transformers.__file__).parent / "models"
+    quick, folder = _again(), _models()
     quicken(quick)
 
     found = quick.define_import_structure(folder)
 
-    assert found == import_utils.define_import_structure(folder)
+    assert found == import_module(NAMES).define_import_structure(folder)
     assert found == quick.define_import_structure(folder / "__init__.py")
 
 
 def test_transformers_may_change_the_names_that_it_found() -> None:
-    quick, folder = _again(), Path(transformers.__file__).parent / "models" / "llama"
+    quick, folder = _again(), _models() / "llama"
     quicken(quick)
     quick.define_import_structure(folder)[frozenset()].clear()
 
@@ -139,6 +138,14 @@ def test_another_version_of_transformers_searches_as_it_likes() -> None:
     assert not hasattr(none, "fetch__all__")
     assert other.fetch__all__("a\n__all__ = []", "folder") == ("a\n__all__ = []", "folder")
     assert other.create_import_structure_from_path("folder", "deep") == ("folder", "deep")
+
+
+def _models() -> Path:
+    """Return transformers' folder of models."""
+    spec = find_spec("transformers.models")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
 
 
 def _again() -> ModuleType:
