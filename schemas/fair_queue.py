@@ -109,16 +109,15 @@ class FairQueue(Generic[T]):
             found: tuple[float, int, float, int] | None = None
             chosen: Waiting[T] | None = None
             for group in self._levels[number].values():
+                held = load.by_group(next(iter(group.lines.values())).holder)
+                if found is not None and (held, group.turn) > found[:2]:
+                    continue
                 for line in group.lines.values():
-                    head = line.items[0]
-                    rank = (
-                        load.by_group(line.holder),
-                        group.turn,
-                        load.by_key(line.holder),
-                        line.turn,
-                    )
-                    if (found is None or rank < found) and eligible(head):
-                        found, chosen = rank, head
+                    rank = (held, group.turn, load.by_key(line.holder), line.turn)
+                    if (found is None or rank < found) and eligible(line.items[0]):
+                        found, chosen = rank, line.items[0]
+                        if not held:  # those behind it have no earlier turn
+                            return chosen
             if chosen is not None:
                 return chosen
         return None
@@ -126,8 +125,12 @@ class FairQueue(Generic[T]):
     def served(self, waiting: Waiting[T]) -> None:
         """Remove an item because its turn came: its key and team go behind their equals."""
         self._turns += 1
-        group = self._levels[waiting.level][waiting.holder.group]
-        group.turn = group.lines[waiting.holder.key].turn = self._turns
+        level, holder = self._levels[waiting.level], waiting.holder
+        group, line = level[holder.group], level[holder.group].lines.pop(holder.key)
+        group.turn = line.turn = self._turns
+        # Behind the others: teams and keys are in the order of their turns.
+        group.lines[holder.key] = line
+        level.move_to_end(holder.group)
         self.remove(waiting)
 
     def remove(self, waiting: Waiting[T]) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from schemas.fair_queue import Waiting
+from schemas.fair_queue import FairQueue, Waiting
 from schemas.fair_share import FairShare
 from schemas.holdings import ANONYMOUS, Holder, Holdings
 
@@ -295,3 +295,43 @@ def test_a_stream_of_small_items_never_starves_a_large_one(sizes: list[int]) -> 
         served += shares.serve()
 
     assert served == ["large"]
+
+
+@given(st.lists(st.tuples(_holders, st.integers(1, 2), st.sampled_from("wwsg")), max_size=80))
+def test_the_first_is_always_one_of_the_least(steps: list[tuple[Holder, int, str]]) -> None:
+    """By level, by what the team holds, by when it was served or came, and then the key."""
+    queue, load, served = FairQueue[int](), Holdings(1000), 0
+    waiting, held = list[Waiting[int]](), list[Holder]()
+    turns = dict[tuple[int, object], int]()
+
+    def rank(one: Waiting[int]) -> tuple[float, ...]:
+        holder, level = one.holder, one.level
+        team = load.by_group(holder), turns[level, holder.group]
+        return level, *team, load.by_key(holder), turns[level, holder.key]
+
+    for number, (holder, level, step) in enumerate(steps):
+        if step == "w":
+            for name in (holder.group, holder.key):
+                turns.setdefault((level, name), served)
+            waiting.append(Waiting(number, holder, level=level))
+            queue.add(waiting[-1])
+        elif step == "g" and held:
+            load.give_back(held.pop(0))
+        elif step == "s" and (chosen := queue.first(load)) is not None:
+            assert rank(chosen)[:3] == min(map(rank, waiting))[:3]
+            mates = [one for one in waiting if one.holder.group == chosen.holder.group]
+            assert rank(chosen) == min(rank(one) for one in mates if one.level == chosen.level)
+            queue.served(chosen)
+            served += 1
+            load.hold(chosen.holder)
+            held.append(chosen.holder)
+            waiting.remove(chosen)
+            left = [one.holder for one in waiting if one.level == chosen.level]
+            for name, names in (
+                (chosen.holder.group, [one.group for one in left]),
+                (chosen.holder.key, [one.key for one in left]),
+            ):
+                del turns[chosen.level, name]
+                if name in names:
+                    turns[chosen.level, name] = served
+        assert bool(waiting) is bool(len(queue))
