@@ -33,7 +33,7 @@ async def never(gateway: httpx.AsyncClient, model: str, **more: object) -> None:
 
 
 async def in_time(gateway: httpx.AsyncClient, model: str) -> None:
-    await never(gateway, model, timeout=0.3)
+    await never(gateway, model, timeout=1)
 
 
 async def streams(gateway: httpx.AsyncClient, model: str) -> None:
@@ -41,9 +41,12 @@ async def streams(gateway: httpx.AsyncClient, model: str) -> None:
 
 
 async def leaves(gateway: httpx.AsyncClient, model: str, **more: object) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(0.3):
-            await never(gateway, model, **more)
+    """Hang up when the backend has the request."""
+    waiting = asyncio.create_task(never(gateway, model, **more))
+    await ARRIVED[model].wait()
+    waiting.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await waiting
 
 
 async def leaves_a_stream(gateway: httpx.AsyncClient, model: str) -> None:
@@ -62,6 +65,17 @@ async def shows_an_image(gateway: httpx.AsyncClient, model: str) -> None:
     content = [{"type": "text", "text": TEXT}, image]
     body = {"model": model, "messages": [{"role": "user", "content": content}], "max_tokens": 9}
     await gateway.post("/v1/chat/completions", json=body)
+
+
+async def leaves_after_two(gateway: httpx.AsyncClient, model: str) -> None:
+    """Hang up when two pieces of text are here."""
+    body = {"model": model, "messages": [{"role": "user", "content": TEXT}], "stream": True}
+    async with gateway.stream("POST", "/v1/chat/completions", json=body) as answer:
+        pieces = 0
+        async for line in answer.aiter_lines():
+            pieces += '"content":"' in line and '"content":""' not in line
+            if pieces == 2:
+                return
 
 
 async def counts(gateway: httpx.AsyncClient, model: str) -> None:
@@ -169,7 +183,7 @@ ENDS: dict[str, tuple[Behaviour, Sender, int]] = {
     "no-first-token": (begins, streams, PROMPT),
     "hang-up": (silent, leaves, PROMPT),
     "hang-up-of-a-stream": (begins, leaves_a_stream, PROMPT),
-    "hang-up-after-two-tokens": (two_words, leaves_a_stream, PROMPT + 2),
+    "hang-up-after-two-tokens": (two_words, leaves_after_two, PROMPT + 2),
     "connection-lost": (breaks, never, PROMPT),
     "malformed": (babbles, never, PROMPT),
     "failed-in-the-stream": (fails_in_the_stream, streams, PROMPT),
@@ -178,8 +192,8 @@ ENDS: dict[str, tuple[Behaviour, Sender, int]] = {
     "status-524": (status(524), never, PROMPT),
     "no-usage": (no_usage, never, PROMPT + 2),
     "long-without-usage": (long_without_usage, never, PROMPT + 101),
-    "hang-up-after-a-first-usage": (usage_at_the_beginning, leaves_a_stream, 900 + 1 + 2),
-    "hang-up-after-long-chunks": (long_chunks, leaves_a_stream, PROMPT + 200),
+    "hang-up-after-a-first-usage": (usage_at_the_beginning, leaves_after_two, 900 + 1 + 2),
+    "hang-up-after-long-chunks": (long_chunks, leaves_after_two, PROMPT + 200),
     "embedding-without-usage": (no_count, embeds, 1000),
     "embedding-timeout": (silent, embeds, 1000),
     "usage": (works, never, 10),
@@ -193,13 +207,13 @@ ENDS: dict[str, tuple[Behaviour, Sender, int]] = {
 }
 """By backend: what it does, what the client does, and the tokens that this costs."""
 
-ELSEWHERE: dict[str, tuple[str, Behaviour, Behaviour, Sender, int]] = {
-    "fallback": ("", silent, works, never, 7 + 10),
-    "retry": ("", silent, silent, never, 2 * PROMPT),
-    "hedge": ("hedge_after_s: 0.02", silent, works, never, 7 + 10),
-    "refused-first": ("", status(429), silent, never, PROMPT),
+ELSEWHERE: dict[str, tuple[str, Behaviour, Behaviour, int, int]] = {
+    "fallback": ("", silent, works, 7, 10),
+    "retry": ("", silent, silent, PROMPT, PROMPT),
+    "hedge": ("hedge_after_s: 0.2", silent, works, 7, 10),
+    "refused-first": ("", status(429), silent, 0, PROMPT),
 }
-"""The same with two backends."""
+"""The same with two backends: what they do, and what each costs."""
 
 ALONE: dict[str, tuple[str, Behaviour, Sender, int]] = {
     "unreachable": ("unreachable", works, never, 0),
@@ -213,13 +227,21 @@ ALONE: dict[str, tuple[str, Behaviour, Sender, int]] = {
 """The same with a provider of its own."""
 
 
+HASTY = ("timeout-of-the-operator", "no-first-token", "embedding-timeout")
+"""Cases of a provider with short timeouts."""
+
+ARRIVED: dict[str, asyncio.Event] = {}
+"""By model: a backend has got a request for it."""
+
+
 def config(url: str) -> str:
     origin = url.removesuffix("/v1")
-    names = ("p", *dict.fromkeys(row[0] for row in ALONE.values()))
+    names = ("p", "hasty", *dict.fromkeys(row[0] for row in ALONE.values()))
     providers = f"""
 providers:
-  - {{name: p, adapter: openai, base_url: {url}, api_key: k, timeouts: &t {{connect_s: 20,
-      first_token_s: 0.5, between_tokens_s: 5, total_s: 0.5}}}}
+  - {{name: p, adapter: openai, base_url: {url}, api_key: k}}
+  - {{name: hasty, adapter: openai, base_url: {url}, api_key: k, timeouts: &t {{connect_s: 20,
+      first_token_s: 1, between_tokens_s: 5, total_s: 1}}}}
   - {{name: unreachable, adapter: openai, base_url: "http://127.0.0.1:1/v1",
       api_key: k, timeouts: *t}}
   - {{name: prompts, adapter: mindie, base_url: {origin}, api_key: k,
@@ -239,14 +261,18 @@ prices: [{", ".join([PRICE % one for one in names])}]
 models:
 """
     once = "retry: {attempts: 1}"
-    models = [f"{{name: {one}, {once}, backends: [{{provider: p, model: {one}}}]}}" for one in ENDS]
+    models = [
+        f"{{name: {one}, {once}, backends: "
+        f"[{{provider: {'hasty' if one in HASTY else 'p'}, model: {one}}}]}}"
+        for one in ENDS
+    ]
     models += [
         f"{{name: {one}, {once}, backends: [{{provider: {row[0]}, model: {one}}}]}}"
         for one, row in ALONE.items()
     ]
     models += [
         f"{{name: {one}, policy: in_order, retry: {{attempts: 2}}, {row[0]}{', ' * bool(row[0])}"
-        f"backends: [{{provider: p, model: {one}}}, {{provider: p, model: {one}-2}}]}}"
+        f"backends: [{{provider: hasty, model: {one}}}, {{provider: hasty, model: {one}-2}}]}}"
         for one, row in ELSEWHERE.items()
     ]
     keys = [f"{{name: {one}, key: key-{one:-<30}}}" for one in (*ENDS, *ELSEWHERE, *ALONE)]
@@ -265,7 +291,10 @@ def behaves() -> Behaviour:
     async def answers(request: Received, answer: Answer) -> None:
         if request.path.endswith("/token"):
             await answer.gone.wait()
-        await known.get(str(request.json.get("model")), silent)(request, answer)
+            return
+        model = str(request.json.get("model"))
+        ARRIVED[model].set()
+        await known.get(model, silent)(request, answer)
 
     return answers
 
@@ -293,8 +322,10 @@ async def left(gateway: Serving, key: str, more: int, unit: str) -> int:
 async def test_every_end_costs_the_prompts_that_were_read_in_every_book(tmp_path: Path) -> None:
     kept = Kept()
     cases = {one: (row[1], row[2]) for one, row in ENDS.items()}
-    cases |= {one: (row[3], row[4]) for one, row in ELSEWHERE.items()}
+    cases |= {one: (never, row[3] + row[4]) for one, row in ELSEWHERE.items()}
     cases |= {one: (row[2], row[3]) for one, row in ALONE.items()}
+    ARRIVED.update((one, asyncio.Event()) for one in (*cases, *(f"{one}-2" for one in ELSEWHERE)))
+    ARRIVED["None"] = asyncio.Event()  # a dialect that names no model
     async with (
         provider(behaves()) as a,
         serving(config(a.base_url), tmp_path, recorder=kept) as gateway,
@@ -322,6 +353,12 @@ async def test_every_end_costs_the_prompts_that_were_read_in_every_book(tmp_path
         in_money = MONEY - await left(gateway, "auditor", MONEY, "USD")
 
     expected = {one: tokens for one, (_, tokens) in cases.items()}
+    timed = {one: (row[3], row[4]) for one, row in ELSEWHERE.items()}
+    timed |= {one: (ENDS[one][2], 0) for one in (*HASTY, "timeout-of-the-client")}
+    timed["over-httpx"] = PROMPT, 0
+    for one, (first, second) in timed.items():  # on a busy machine the time may be over before
+        expected[one] -= 0 if ARRIVED[one].is_set() else first
+        expected[one] -= 0 if not second or ARRIVED[f"{one}-2"].is_set() else second
     assert recorded == expected
     assert in_limits == expected
     assert in_budgets == expected
