@@ -99,7 +99,7 @@ AGENTS: Final = (
         title="opencode, `@ai-sdk/openai-compatible`",
         api="Chat completions",
         package=PACKAGES["opencode"],
-        start=opencode("@ai-sdk/openai-compatible"),
+        start=opencode("@ai-sdk/openai-compatible", "image", "pdf"),
         jobs=(*ALWAYS, "pdf"),
     ),
     Agent(

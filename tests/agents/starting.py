@@ -92,14 +92,16 @@ def codex(run: Run) -> Started:
     return Started(command=[program, *options, run.task], env={"GATEWAY_KEY": KEY})
 
 
-def opencode(provider: str) -> Callable[[Run], Started]:
+def opencode(provider: str, *reads: str) -> Callable[[Run], Started]:
+    """reads: what the model takes besides text. For chat completions opencode must be told."""
+    model = {"modalities": {"input": ["text", *reads], "output": ["text"]}} if reads else {}
+
     def start(run: Run) -> Started:
-        none: dict[str, str] = {}
         gateway: dict[str, object] = {
             "npm": provider,
             "name": "Gateway",
             "options": {"baseURL": f"{run.url}/v1", "apiKey": "{env:GATEWAY_KEY}"},
-            "models": {run.model: none},
+            "models": {run.model: model},
         }
         config: dict[str, object] = {
             "$schema": "https://opencode.ai/config.json",
