@@ -152,7 +152,7 @@ def _with_arguments(call: ToolCall, arguments: str) -> ToolCall:
 
 
 async def _after(guards: RequestGuards, rail: Rail, answer: Answer, size: int) -> None:
-    """Hold what is left of the answer to the hook: its words, and the whole."""
+    """Show the hook the rest of the answer: its words, and the whole."""
     answer.started = guarded_started(guards, rail, answer.started)
     if answer.usage is not None:
         answer.usage = guarded_usage(guards, rail, answer.usage)

@@ -1,7 +1,8 @@
 """The cookie of a session, in requests and in answers.
 
 Over TLS its name has a prefix with which browsers accept it only from this host, over TLS and for
-all paths, so that neither another host of the domain nor somebody on the network plants a session.
+all paths, so that neither another host of the domain nor an attacker on the network plants a
+session.
 https://developer.mozilla.org/docs/Web/HTTP/Reference/Headers/Set-Cookie#cookie_prefixes
 """
 

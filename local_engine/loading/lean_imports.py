@@ -5,7 +5,7 @@ functions for it, and torch's distributed tensors. An engine compiles and distri
 transformers also reads each file of all its models, twice, for the names that they define, and
 looks at each line.
 
-What is left out is still there for whoever needs it: the compiler is imported when anything but a
+What is left out is still there for code that needs it: the compiler is imported when anything but a
 marker of functions is taken from it, and the names are those that transformers itself finds.
 """
 
@@ -20,7 +20,7 @@ from typing import Final, cast
 COMPILER: Final = "torch._dynamo"
 TRACED: Final = "torch._dynamo._trace_wrapped_higher_order_op"
 MARKERS: Final = ("disable", "allow_in_graph", "assume_constant_result")
-"""Decorators that only tell the compiler how to treat a function."""
+"""Decorators that only mark functions for the compiler."""
 
 NAMES: Final = "transformers.utils.import_utils"
 

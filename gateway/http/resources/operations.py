@@ -64,7 +64,7 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
 
 
 def _by_operator(gateway: Gateway, scope: HTTPScope) -> bool:
-    """Return whether a request has the operator's key, or the gateway has no keys at all.
+    """Return whether the operator's key came with the request, or the gateway has no keys at all.
 
     Never delayed and never refused: it is a probe. So that the key cannot be guessed here, an
     address with many wrong keys is not answered as the operator.
