@@ -9,7 +9,7 @@
 Without I/O, clock or locks: use it in one thread, or under a lock of your own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from schemas.fair_queue import FairQueue, Waiting
@@ -32,7 +32,8 @@ class FairShare(Generic[T]):
         self._blocked: Waiting[T] | None = None
         """The item whose turn it is, and which needs more than is free."""
         self._passing: dict[str, int] = {}
-        """What keys hold that passed it."""
+        """What keys hold that passed it. Of what a key gives back, the oldest is counted first: it
+        could otherwise replace all that it held before with what passes, for ever."""
 
     def bounded(self, holder: Holder, amount: int) -> int:
         """Return how many of `amount` places the key may ever hold."""
@@ -71,10 +72,9 @@ class FairShare(Generic[T]):
         self.holdings.give_back(holder, amount)
         passing = self._passing.get(holder.key)
         if passing is not None:
-            if passing > amount:
-                self._passing[holder.key] = passing - amount
-            else:
-                del self._passing[holder.key]
+            left = self.holdings.by_key(holder)
+            if left < passing:
+                self._passing[holder.key] = left
 
     def serve(self) -> Iterator[T]:
         """Yield the items that hold their places from now on, in the order of their turns."""
@@ -106,10 +106,10 @@ class FairShare(Generic[T]):
         """Return the next item that may pass the blocked one."""
         free = self.holdings.free
         blocked = self._blocked.holder.key if self._blocked else None
-        room = self.holdings.reserve - sum(self._passing.values())
+        room = self._room()
 
         def passes(one: Waiting[T]) -> bool:
-            small = one.amount <= room and one.amount <= free
+            small = one.amount <= min(free, room(one.holder))
             return small and one.holder.key != blocked and self._within_bound(one)
 
         found = self.queue.first(self.holdings, passes)
@@ -127,10 +127,28 @@ class FairShare(Generic[T]):
             return False
         if self._blocked is None:
             return True
-        if amount > self.holdings.reserve - sum(self._passing.values()):
+        if amount > self._room()(holder):
             return False
         self._count_passing(holder, amount)
         return True
+
+    def _room(self) -> Callable[[Holder], int]:
+        """Return how much of a key may pass the blocked item: together the reserve.
+
+        Of a key that held something before, it is unknown whether what passed has come back, so
+        that such keys leave half of it to others.
+        """
+        holdings, passing = self.holdings, self._passing
+        held = {key: holdings.by_key(Holder(key)) for key in passing}
+        left = holdings.reserve - sum(passing.values())
+        half = -(-holdings.reserve // 2)
+        half -= sum(amount for key, amount in passing.items() if held[key] > amount)
+
+        def room(holder: Holder) -> int:
+            older = holdings.by_key(holder) > passing.get(holder.key, 0)
+            return min(left, half) if older else left
+
+        return room
 
     def _count_passing(self, holder: Holder, amount: int) -> None:
         self._passing[holder.key] = self._passing.get(holder.key, 0) + amount

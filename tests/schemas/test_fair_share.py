@@ -297,6 +297,38 @@ def test_a_stream_of_small_items_never_starves_a_large_one(sizes: list[int]) -> 
     assert served == ["large"]
 
 
+def test_a_key_that_replaces_what_it_gives_back_does_not_starve_a_large_item() -> None:
+    """What it gives back may be what it held before: that has to become free for the large one."""
+    shares = FairShare[str](100, several=True)
+    assert all(shares.take(A) for _ in range(50))
+    shares.wait("large", B, 60)
+    served = list(shares.serve())
+    for _ in range(200):
+        while shares.take(A):
+            pass
+        shares.give_back(A)
+        served += shares.serve()
+        if served:
+            break
+
+    assert served == ["large"]
+
+
+def test_a_key_that_passed_with_all_it_could_leaves_room_for_others_to_pass() -> None:
+    shares = FairShare[str](128, several=True)
+    assert shares.take(A, 64)
+    shares.wait("large", B, 112)
+    assert list(shares.serve()) == []
+
+    passed = sum(shares.take(A) for _ in range(100))
+    shares.give_back(A, passed)
+
+    assert 0 < passed < 16
+    assert shares.take(C, 4)
+    shares.give_back(C, 4)
+    assert shares.take(C, 4), "of what a new key gives back it is known that it passed"
+
+
 @given(st.lists(st.tuples(_holders, st.integers(1, 2), st.sampled_from("wwsg")), max_size=80))
 def test_the_first_is_always_one_of_the_least(steps: list[tuple[Holder, int, str]]) -> None:
     """By level, by what the team holds, by when it was served or came, and then the key."""
