@@ -1,6 +1,7 @@
 """Connect to the first of some addresses that answers, as RFC 8305 has it."""
 
 import asyncio
+import errno
 import os
 import socket
 import sys
@@ -22,7 +23,9 @@ async def connect_to(
 ) -> socket.socket:
     """Return a socket connected to the first address that answers. Raises OSError.
 
-    options: of the socket, as for setsockopt. Without an answer, the error is the last address's.
+    options: of the socket, as for setsockopt. Without an answer, the error is the first address's:
+    the resolver's order has those last that this machine cannot reach, such as IPv6 without a
+    network for it.
     """
     attempts = [partial(_connected, family, address, options) for family, address in found]
     if not attempts:
@@ -51,17 +54,18 @@ async def first_of(
     """Start the attempts in order, and return the result of the first that succeeds.
 
     The next one starts after `stagger_s` seconds, or, with `on_failure`, once all before have
-    failed; without it, that is the end. discard: closes what further attempts made. Raises the last
-    error.
+    failed; without it, that is the end. discard: closes what further attempts made. Raises the
+    error of the first attempt.
     """
     if len(attempts) == 1:
         return await attempts[0]()
-    running: set[asyncio.Future[Made]] = set()
+    running: dict[asyncio.Future[Made], int] = {}
+    problems: dict[int, BaseException] = {}
     try:
         for number, attempt in enumerate(attempts, 1):
-            running.add(asyncio.ensure_future(attempt()))
+            running[asyncio.ensure_future(attempt())] = number
             timeout = stagger_s if number < len(attempts) else None
-            problem: BaseException | None = None
+            failed = False
             while running:
                 done, _ = await asyncio.wait(
                     running, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
@@ -69,12 +73,12 @@ async def first_of(
                 if not done:
                     break
                 one = done.pop()
-                running.remove(one)
-                problem = one.exception()
+                place, problem = running.pop(one), one.exception()
                 if problem is None:
                     return one.result()
-            if problem is not None and not running and not (on_failure and timeout is not None):
-                raise problem
+                problems[place], failed = problem, True
+            if failed and not running and not (on_failure and timeout is not None):
+                raise problems[min(problems)]
         raise OSError("there was nothing to try")
     finally:
         for one in running:
@@ -96,10 +100,26 @@ async def _connected(
         for option in options:
             sock.setsockopt(*option)
         await _connect(sock, address)
-    except BaseException:
+    except BaseException as exc:
         sock.close()
+        away = isinstance(exc, OSError) and exc.errno == errno.EADDRNOTAVAIL
+        if away and not has_source(family, address):
+            raise OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH)) from exc
         raise
     return sock
+
+
+def has_source(family: int, address: SocketAddress) -> bool:
+    """Return whether this machine has an address from which packets to this one could be sent.
+
+    Without one, as without IPv6, Linux returns the error that it has for exhausted local ports.
+    """
+    with socket.socket(family, socket.SOCK_DGRAM) as sock:  # its connect sends nothing
+        try:
+            sock.connect(address)
+        except OSError:
+            return False
+    return True
 
 
 async def _connect(sock: socket.socket, address: SocketAddress) -> None:

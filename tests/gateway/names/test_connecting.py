@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.names.connecting import connect_to, first_of, interleaved
+from gateway.names.connecting import connect_to, first_of, has_source, interleaved
 from gateway.names.look_up import SocketAddress
 
 pytestmark = pytest.mark.anyio
@@ -56,13 +56,31 @@ async def test_the_next_attempt_begins_when_those_before_have_failed() -> None:
     assert begun == ["failing", "failing", "fine"]
 
 
-async def test_the_last_error_is_the_error_of_all() -> None:
+async def test_the_error_of_the_first_is_the_error_of_all() -> None:
     async def failing() -> str:
+        tried.append(1)
         raise OSError(f"problem {len(tried)}")
 
     tried: list[int] = []
-    with pytest.raises(OSError, match="problem 0"):
+    with pytest.raises(OSError, match="problem 1"):
         await first_of([failing, failing], LONG_S, list)
+    assert len(tried) == 2
+
+
+async def test_a_second_address_that_this_machine_cannot_reach_does_not_hide_a_refusal() -> None:
+    """Without IPv6, its error would read like a shortage of this machine, which is no evidence."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        refusing: SocketAddress = ("127.0.0.1", unused.getsockname()[1])
+        away: SocketAddress = ("2001:db8::1", 443, 0, 0)
+
+        with pytest.raises(ConnectionRefusedError):
+            await connect_to([(socket.AF_INET, refusing), (socket.AF_INET6, away)])
+
+
+def test_a_machine_has_sources_for_some_addresses_only() -> None:
+    assert has_source(socket.AF_INET, ("127.0.0.1", 9))
+    assert not has_source(socket.AF_INET, ("255.255.255.255", 9))
 
 
 async def test_without_on_failure_a_failure_is_the_end() -> None:
