@@ -134,8 +134,7 @@ class ClientConnection(asyncio.Protocol):
 
     def takes_more(self) -> bool:
         """See SlicedConnection."""
-        ends = self._deaf or self._leaving or self._closing()
-        return len(self._waiting) <= MOST_WAITING and not ends
+        return self._may_read() and not (self._deaf or self._leaving or self._closing())
 
     def feed(self, data: bytes) -> None:
         """See SlicedConnection."""
@@ -194,11 +193,10 @@ class ClientConnection(asyncio.Protocol):
         if exchange is None or exchange.complete:
             return
         exchange.feed(body)
-        if exchange.size > MOST_COLLECTED:
-            if not exchange.begun:
-                self._begin(exchange)
-            if exchange.size > HIGH_WATER:
-                self.pause_reading()
+        if exchange.size > MOST_COLLECTED and not exchange.begun:
+            self._begin(exchange)
+        if exchange.size > HIGH_WATER:
+            self.pause_reading()
 
     def on_message_complete(self) -> None:
         """See RequestSink."""
@@ -230,7 +228,7 @@ class ClientConnection(asyncio.Protocol):
 
     def resume_reading(self) -> None:
         """Read again if a body was too far ahead of its reader."""
-        if self._read_paused and len(self._waiting) <= MOST_WAITING:
+        if self._read_paused and self._may_read():
             if self._held:
                 self._held.go_on_soon()
             else:
@@ -365,6 +363,9 @@ class ClientConnection(asyncio.Protocol):
             self._read_paused = False
             self._transport.resume_reading()
         return self._leaving
+
+    def _may_read(self) -> bool:
+        return len(self._waiting) <= MOST_WAITING and not (self._last and self._last.ahead)
 
     def _closing(self) -> bool:
         return self._left or self._transport.is_closing()

@@ -79,6 +79,11 @@ class Exchange:
         self._gone: Callable[[], None] | None = None
         self._chunked = self._end_read = False
 
+    @property
+    def ahead(self) -> bool:
+        """Whether more of the body than HIGH_WATER waits for its reader, and more will come."""
+        return self.size > HIGH_WATER and self.more_body and not self.complete
+
     # The request, from the connection
 
     def feed(self, piece: bytes) -> None:

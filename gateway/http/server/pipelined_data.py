@@ -25,7 +25,7 @@ class SlicedConnection(Protocol):
     """The connection whose data it is."""
 
     def takes_more(self) -> bool:
-        """Return whether few of its requests wait."""
+        """Return whether few of its requests wait, and no body is too far ahead."""
         ...
 
     def feed(self, data: bytes) -> None:

@@ -93,6 +93,8 @@ BEHIND = {
     "requests with bodies": post(b" " * LARGE, path=INDEX) * 10,
     "requests to the gateway with bodies": post(b" " * LARGE) * 10,
     "one long body": post(b"", "content-length: 999999999\r\n", INDEX, length=False) + b" " * LARGE,
+    "one long body of empty lines": post(b"", "content-length: 999999999\r\n", INDEX, length=False)
+    + b"\r\n\r\n" * (LARGE // 4),
     "many chunks": in_chunks(chunked(b" " * LARGE, b" " * LARGE)[:-5], path=INDEX),
 }
 
