@@ -21,7 +21,7 @@ from gateway.eventloop.inline_task import in_task
 from gateway.fair_slots import FairSlots
 from gateway.room import Room
 from gateway.upstream.origin import origin_of
-from gateway.upstream.own_limits import closing, in_use, own_wait
+from gateway.upstream.own_limits import closing, in_use, own_wait, shortage, shortage_behind
 from gateway.upstream.request_validation import check
 from gateway.upstream.sending import UNWATCHED, Sending
 from gateway.upstream.socket_options import SOCKET_OPTIONS
@@ -164,6 +164,9 @@ class HttpxTransport:
         except (httpx.HTTPError, OSError) as exc:
             if isinstance(exc, TimeoutError) and scope.expired():
                 raise self._late(progress) from exc
+            own = None if progress.sent else shortage_behind(exc)
+            if own is not None:
+                raise shortage(self._name, own) from exc
             kind = UpstreamBroken if progress.sent else UpstreamUnreachable
             raise kind(FAILED, upstream=self._name, detail=_reason(exc)) from exc
 

@@ -7,7 +7,7 @@ no other backend (docs/adr/0070). Their time is no latency of the backend.
 import errno
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, cast
 
 from gateway.clock import now
 from gateway.upstream.sending import Sending
@@ -54,6 +54,23 @@ def in_use(upstream: str, *, at_bound: bool) -> ConnectionsInUse:
 def is_shortage(exc: OSError) -> bool:
     """Return whether this machine, not the other one, is why there is no connection."""
     return exc.errno in _SHORTAGES
+
+
+def shortage_behind(exc: BaseException) -> OSError | None:
+    """Return the shortage that caused a library's error, if one did."""
+    seen: set[int] = set()
+    found: list[BaseException | None] = [exc]
+    while found:
+        one = found.pop()
+        if one is None or id(one) in seen:
+            continue
+        if isinstance(one, OSError) and is_shortage(one):
+            return one
+        seen.add(id(one))
+        found += [one.__cause__, one.__context__]
+        if isinstance(one, BaseExceptionGroup):
+            found += cast("BaseExceptionGroup[BaseException]", one).exceptions
+    return None
 
 
 def shortage(upstream: str, exc: OSError) -> ConnectionsInUse:

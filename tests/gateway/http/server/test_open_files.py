@@ -91,12 +91,19 @@ def no_more_files() -> Generator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+def configured(base_url: str, *, proxied: bool) -> str:
+    """Return a configuration whose provider is its own proxy, if any: it ignores hosts."""
+    own = f"base_url: {base_url}"
+    return one_model(base_url).replace(own, f"{own}\n    proxy: {base_url}" if proxied else own)
+
+
+@pytest.mark.parametrize("proxied", [False, True])
 async def test_a_request_without_a_descriptor_says_nothing_about_its_backend(
-    tmp_path: Path,
+    tmp_path: Path, *, proxied: bool
 ) -> None:
     async with (
         provider() as remote,
-        serving(one_model(remote.base_url), tmp_path) as running,
+        serving(configured(remote.base_url, proxied=proxied), tmp_path) as running,
         httpx.AsyncClient(base_url=running.url) as client,
     ):
         assert (await client.get("/healthz")).is_success  # it has its connection
