@@ -9,20 +9,28 @@ from msgspec import Struct
 from schemas.errors import InvalidConfig
 
 _PORTS: dict[str, int] = {"http": 80, "https": 443}
-_HOST = re.compile(r"[A-Za-z0-9._-]+|[A-Fa-f0-9.:]+(%[A-Za-z0-9._-]+)?")
+_LABEL = r"[A-Za-z0-9_-]{1,63}"
+_HOST = re.compile(rf"{_LABEL}(\.{_LABEL})*\.?|[A-Fa-f0-9.]*:[A-Fa-f0-9.:]*(%[A-Za-z0-9._-]+)?")
 
 
 class Origin(Struct, frozen=True, kw_only=True):
     """One scheme, host and port.
 
-    host:      for a resolver: ASCII (IDNA), an IPv6 address without its brackets, with its scope.
+    host:      for a resolver: ASCII (IDNA), an IPv6 address without its brackets, with its scope. A
+               dot at its end keeps the resolver from search domains.
     authority: for the `host` header: brackets, and the port unless it is the scheme's default.
+               Without a dot at the end of the name, which no server expects.
     """
 
     scheme: Literal["http", "https"]
     host: str
     port: int
     authority: str
+
+    @property
+    def certified_name(self) -> str:
+        """The name that the certificate of the server must have."""
+        return self.host.partition("%")[0].removesuffix(".")
 
 
 def origin_of(base_url: str, *, upstream: str) -> Origin:
@@ -45,7 +53,7 @@ def origin_of(base_url: str, *, upstream: str) -> Origin:
     if not host or not _HOST.fullmatch(host):
         raise InvalidConfig((f"{upstream}: base_url has no valid host.",))
     port = _PORTS[scheme] if port is None else port
-    bracketed = f"[{host.partition('%')[0]}]" if ":" in host else host
+    bracketed = f"[{host.partition('%')[0]}]" if ":" in host else host.removesuffix(".")
     authority = bracketed if port == _PORTS[scheme] else f"{bracketed}:{port}"
     return Origin(scheme=scheme, host=host, port=port, authority=authority)
 

@@ -162,7 +162,7 @@ class Dialer:
             self._make,
             sock=sock,
             ssl=self._context,
-            server_hostname=None if self._context is None else self._origin.host.partition("%")[0],
+            server_hostname=None if self._context is None else self._origin.certified_name,
         )
         self._answered = address
         return connection

@@ -16,6 +16,9 @@ from schemas.errors import InvalidConfig
         ("http://[::1]:8000/v1", "::1", 8000, "[::1]:8000"),
         ("http://[fe80::1%25eth0]:8000/v1", "fe80::1%eth0", 8000, "[fe80::1]:8000"),
         ("http://127.0.0.1:8000", "127.0.0.1", 8000, "127.0.0.1:8000"),
+        ("https://api.example./v1", "api.example.", 443, "api.example"),
+        ("https://api.example.:8443", "api.example.", 8443, "api.example:8443"),
+        ("http://a_b.example", "a_b.example", 80, "a_b.example"),
         ("https://b\u00fccher.example", "xn--bcher-kva.example", 443, "xn--bcher-kva.example"),
     ],
 )
@@ -45,6 +48,11 @@ def test_scheme_host_and_port_are_taken_from_the_url(
         "https://[::1",
         "https://api%25.example",
         "https://[fe80::1%25]",
+        "https://.",
+        "https://.api.example",
+        "https://api..example",
+        "https://api.example..",
+        f"https://{'a' * 64}.example",
     ],
 )
 def test_an_invalid_base_url_is_refused_without_repeating_a_password(url: str) -> None:

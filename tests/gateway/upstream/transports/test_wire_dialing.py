@@ -34,6 +34,7 @@ def dialer(
     resolve: Resolve | None = None,
     doubt: Callable[[str], object] = str,
     hangs_s: float = 0.2,
+    name: str = "api.example",
 ) -> Dialer:
     """For a name whose addresses are these ports of loopback."""
 
@@ -41,7 +42,7 @@ def dialer(
         return [(socket.AF_INET, ("127.0.0.1", port)) for port in ports]
 
     scheme = "http" if context is None else "https"
-    origin = origin_of(f"{scheme}://api.example", upstream="up")
+    origin = origin_of(f"{scheme}://{name}", upstream="up")
     return Dialer(
         origin,
         context,
@@ -112,6 +113,18 @@ async def test_a_handshake_that_hangs_is_overtaken_by_a_second_connection() -> N
         assert dialled.usable
         assert len(silent.connections) == 2
         await silent.connections[0].gone()
+        dialled.abort()
+
+
+async def test_a_name_that_ends_with_a_dot_has_the_certificate_of_the_one_without() -> None:
+    """Such names keep resolvers from search domains, of which Kubernetes has four."""
+    tls, context = certified("api.example")
+    async with raw_server(Peer.stay, tls=tls) as server:
+        towards = dialer(server.port, context=context, name="api.example.")
+
+        dialled = await towards.dial(soon())
+
+        assert dialled.usable
         dialled.abort()
 
 
