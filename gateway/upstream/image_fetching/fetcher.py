@@ -113,7 +113,7 @@ class ImageFetcher:
                 "GET",
                 _pinned(parts, address),
                 headers={
-                    "host": parts.netloc.rpartition("@")[2],
+                    "host": parts.netloc,
                     "accept": "image/*",
                     "accept-encoding": "identity",
                 },
@@ -155,16 +155,21 @@ class ImageFetcher:
 
 
 def _checked(url: str, where: str) -> SplitResult:
+    """Return the parts of a URL, its host as servers and certificates have it: ASCII (IDNA), and
+    without a dot at its end."""
     try:
         parts = urlsplit(url)
         known = parts.port is None or parts.port > 0
+        host = parts.hostname or ""
+        host = (host if host.isascii() else host.encode("idna").decode()).removesuffix(".")
     except ValueError as exc:
         raise _refused(where, f"is not a valid URL: {exc}") from exc
     if parts.scheme.lower() != "https":
         raise _refused(where, "must be https, or a data: URI, for this model")
-    if not parts.hostname or not known or parts.username is not None:
+    if not host or not known or parts.username is not None:
         raise _refused(where, "must name a host, without a user name or password")
-    return parts
+    port = "" if parts.port is None else f":{parts.port}"
+    return parts._replace(netloc=f"[{host}]{port}" if ":" in host else f"{host}{port}")
 
 
 def _pinned(parts: SplitResult, address: str) -> httpx.URL:

@@ -29,13 +29,14 @@ class Site:
         self.ca_file = str(folder / "ca.pem")
         authority.cert_pem.write_to_path(self.ca_file)
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        authority.issue_cert("images.test").configure_cert(self.context)  # pyright: ignore[reportUnknownMemberType] - pyOpenSSL is not here
+        authority.issue_cert("images.test", "xn--bcher-kva.test").configure_cert(self.context)  # pyright: ignore[reportUnknownMemberType] - pyOpenSSL is not here
         self.asked: list[str] = []
 
     async def resolve(self, host: str, port: int) -> list[str]:
         self.asked.append(host)
         here = ["127.0.0.1"]
         known = {"images.test": here, "other.test": here, "inside.test": ["10.0.0.9"]}
+        known["xn--bcher-kva.test"] = here
         if host not in known:
             raise OSError("no such host")
         return known[host]
@@ -84,6 +85,24 @@ async def test_an_image_comes_with_its_type(site: Site) -> None:
     assert request.path == "/cat.png?size=1&q=%20"
     assert request.headers["host"] == f"images.test:{server.port}"
     assert "authorization" not in request.headers
+
+
+@pytest.mark.parametrize(
+    ("name", "host"),
+    [
+        ("images.test.", "images.test"),
+        ("IMAGES.test", "images.test"),
+        ("b\u00fccher.test", "xn--bcher-kva.test"),
+    ],
+)
+async def test_names_are_written_as_servers_and_certificates_have_them(
+    name: str, host: str, site: Site
+) -> None:
+    async with site.serving(answering(image())) as (server, fetcher):
+        await fetcher.image(f"https://{name}:{server.port}/cat.png", WHERE, ByteMeter(1000))
+
+    (request,) = server.requests
+    assert request.headers["host"] == f"{host}:{server.port}"
 
 
 @pytest.mark.parametrize(
