@@ -80,7 +80,7 @@ def gives_up(agent: Agent, job: Job, status: int) -> bool:
 def _unmet(job: Job, trouble: Trouble) -> list[str]:
     """Say so where the vendor's trouble did not come about."""
     if job.thinks_s and not trouble.thought:
-        return ["the model did not think"]
+        return ["the model did not think, or the request was given up meanwhile"]
     if job.outage_s and len(trouble.begun) < len(trouble.statuses):
         return [f"the vendor failed in {len(trouble.begun)} steps only"]
     return []

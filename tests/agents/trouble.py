@@ -25,7 +25,7 @@ _SAYS: Final = {429: "Too many requests.", 529: "Overloaded"}
 class Trouble(Struct, kw_only=True):
     """Of one run with one vendor; both in seconds. statuses: of one step's outage each.
 
-    begun: when each step's outage did.
+    begun: when each step's outage did. thought: the model was left to think until it was done.
     """
 
     thinks_s: float = 0
@@ -51,16 +51,19 @@ class Trouble(Struct, kw_only=True):
         return 0
 
     async def think(self, vendor: Vendor, answer: Answer, *, streamed: bool) -> None:
-        """Think, once. Anthropic pings in a stream that has begun; others send nothing."""
-        seconds, self.thinks_s = self.thinks_s, 0
-        self.thought = self.thought or seconds > 0
-        if not streamed or vendor.name != "anthropic":
-            await asyncio.sleep(seconds)
-            return
-        while seconds > 0:
-            await asyncio.sleep(min(seconds, PING_S))
-            seconds -= PING_S
-            await answer.chunk(PING)
+        """Think, once. Anthropic pings in a stream that has begun; others send nothing.
+
+        A caller that hangs up meanwhile ends it: a request that is repeated is answered without.
+        """
+        left, self.thinks_s = self.thinks_s, 0
+        pause_s = PING_S if streamed and vendor.name == "anthropic" else left
+        thinks = left > 0
+        while left > 0:
+            await asyncio.sleep(min(left, pause_s))
+            left -= pause_s
+            if streamed and vendor.name == "anthropic":
+                await answer.chunk(PING)
+        self.thought = self.thought or thinks
 
 
 def refusal(vendor: Vendor, status: int) -> Json:
