@@ -30,6 +30,9 @@ PIECE: Final = 256 * 1024
 _VALUE_BYTES: Final = 40
 """Estimated bytes of a decoded value, including its place in a list or an object."""
 
+_LIKELY: Final = b'"logprob'
+"""Begins `logprob` and Gemini's `logProbability`, in lower case."""
+
 _BLANK: Final = " \t\r\n"
 _decode: Final = msgspec.json.Decoder().decode
 _raw: Final = msgspec.json.Decoder(Raw).decode
@@ -40,20 +43,29 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     fields: of all objects together. containers: objects and lists. strings: with the names of
     fields. values: of lists and objects, which bounds lists of numbers.
+    likely: log probabilities of tokens do not count, because they are decoded token by token.
     """
 
     fields: int
     containers: int
     strings: int
     values: int
+    likely: bool = False
 
 
 BODY: Final = Limits(fields=50_000, containers=50_000, strings=200_000, values=1_000_000)
 """Of a request, and of JSON within strings: some 20 ms of decoding."""
 
-ANSWER: Final = Limits(fields=250_000, containers=250_000, strings=1_000_000, values=10_000_000)
-"""Of a whole answer of a backend, in which log probabilities repeat each token many times, and
-vectors have a number per dimension: some 100 ms of decoding."""
+ANSWER: Final = Limits(
+    fields=250_000, containers=250_000, strings=1_000_000, values=10_000_000, likely=True
+)
+"""Of a whole answer of a backend, in which vectors have a number per dimension: some 100 ms of
+decoding."""
+
+EVENT: Final = Limits(
+    fields=50_000, containers=50_000, strings=200_000, values=1_000_000, likely=True
+)
+"""Of one event of a stream. The last one of the Responses API repeats the whole answer."""
 
 
 class TooComplex(Exception):
@@ -70,17 +82,25 @@ class NotJson(ValueError):
 
 
 class Complexity(Struct, kw_only=True):
-    """What JSON contains. values: counted by commas; containers: objects and lists."""
+    """What JSON contains. values: counted by commas; containers: objects and lists.
+
+    likely: log probabilities, by the names of their fields.
+    """
 
     values: int = 1
     fields: int = 0
     containers: int = 0
     strings: int = 0
+    likely: int = 0
 
     @property
     def size(self) -> int:
         """Return the estimated bytes of the decoded values, in addition to the JSON itself."""
         return _VALUE_BYTES * (self.values + self.strings + 2 * self.containers)
+
+
+_OF_LIKELY: Final = Complexity(values=16, fields=4, containers=3, strings=6)
+"""Of one log probability: its own fields, the token's bytes, and its part of lists."""
 
 
 class Meter:
@@ -226,6 +246,7 @@ def _count(piece: bytes, weight: Complexity, *, inside: bool) -> bool:
     quotes = piece.count(b'"')
     if quotes:
         structure = b"".join(piece.split(b'"')[inside::2])
+        weight.likely += piece.count(_LIKELY)
         weight.strings += (quotes + (not inside)) // 2
     elif inside:
         return True
@@ -248,11 +269,12 @@ def _whole(body: "str | bytes", at: int, stop: int) -> int:
 
 def _check(weight: Complexity, limits: Limits) -> None:
     found = (
-        (weight.fields, limits.fields, "fields"),
-        (weight.containers, limits.containers, "objects and lists"),
-        (weight.strings, limits.strings, "strings"),
-        (weight.values, limits.values, "values"),
+        (weight.fields, limits.fields, _OF_LIKELY.fields, "fields"),
+        (weight.containers, limits.containers, _OF_LIKELY.containers, "objects and lists"),
+        (weight.strings, limits.strings, _OF_LIKELY.strings, "strings"),
+        (weight.values, limits.values, _OF_LIKELY.values, "values"),
     )
-    for count, most, what in found:
-        if count > most:
+    likely = weight.likely if limits.likely else 0
+    for count, most, each, what in found:
+        if count > most + likely * each:
             raise TooComplex(f"more than {most} {what}", "")

@@ -16,8 +16,8 @@ from adapters.base import Endpoint
 from adapters.decoder_limits import NOTES, check_room
 from adapters.errors import error_inside
 from adapters.gemini.generated_images import IMAGES, Image, image_of
-from adapters.openai.logprobs import token_logprobs
-from adapters.openai.wire import NULL, UNREADABLE, Logprobs, WireTokenLogprob
+from adapters.openai.logprobs import chat_logprobs
+from adapters.openai.wire import NULL, UNREADABLE
 from schemas.errors import UpstreamBroken, UpstreamFailed
 from schemas.events import (
     Event,
@@ -86,7 +86,7 @@ class _Part(_Message, frozen=True, kw_only=True):
     response: str | None = None
     image: str | None = None
     message: _Message | None = None
-    logprobs: tuple[WireTokenLogprob, ...] | None = None
+    logprobs: tuple[Raw, ...] | None = None
     done: bool = False
     done_reason: str | None = None
     remote_model: str | None = None
@@ -112,10 +112,12 @@ class OllamaDecoder:
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
         try:
-            part = _read(data)
+            return self._events(_read(data), data)
         except UNREADABLE as exc:
             head = data[:80].decode(errors="replace")
             raise self._broken(f"cannot read the answer: {head}") from exc
+
+    def _events(self, part: _Part, data: bytes) -> Sequence[Event]:
         if part.error != NULL:
             raise error_inside(self._endpoint, data)
         if self.ended:
@@ -143,7 +145,7 @@ class OllamaDecoder:
         if message.thinking:
             events.append(ReasoningDelta(text=message.thinking))
         text = part.response if message.content is None else message.content
-        logprobs = token_logprobs(Logprobs(content=part.logprobs)) if part.logprobs else ()
+        logprobs = chat_logprobs(part.logprobs) if part.logprobs else ()
         if text or logprobs:
             self._shown = True
             events.append(TextDelta(text=text or "", logprobs=logprobs))

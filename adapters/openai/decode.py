@@ -207,6 +207,8 @@ class OpenAIDecoder:
         try:
             for choice in chunk.choices:
                 self._choice(choice, events)
+        except UNREADABLE as exc:
+            raise self._broken(data) from exc
         except UpstreamFailed as exc:
             exc.usage = self.usage(chunk)
             raise

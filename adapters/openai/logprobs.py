@@ -4,16 +4,20 @@ Chat: a list of objects. Completions: parallel lists; the surface computes a `te
 server did not send.
 """
 
-from adapters.openai.wire import Logprobs, TopLogprob, WireTokenLogprob
+from collections.abc import Iterable
+
+from msgspec import Raw
+
+from adapters.openai.wire import Logprobs, TopLogprob, WireTokenLogprob, read_token
 from schemas.events import TokenLogprob
 
 
 def token_logprobs(wire: Logprobs | None) -> tuple[TokenLogprob, ...]:
-    """Return one entry per token; () if there are none."""
+    """Return one entry per token; () if there are none. Raises one of `UNREADABLE`."""
     if wire is None:
         return ()
     if wire.content is not None:
-        return tuple(_chat(one) for one in wire.content)
+        return chat_logprobs(wire.content)
     tokens = wire.tokens or ()
     values = wire.token_logprobs or ()
     tops = wire.top_logprobs or ()
@@ -30,10 +34,18 @@ def token_logprobs(wire: Logprobs | None) -> tuple[TokenLogprob, ...]:
 
 
 def refusal_logprobs(wire: Logprobs | None) -> tuple[TokenLogprob, ...]:
-    """Return one entry per token of a refusal; () if there are none."""
+    """Return one entry per token of a refusal; () if there are none.
+
+    Raises one of `UNREADABLE`.
+    """
     if wire is None or wire.refusal is None:
         return ()
-    return tuple(_chat(one) for one in wire.refusal)
+    return chat_logprobs(wire.refusal)
+
+
+def chat_logprobs(tokens: Iterable[Raw]) -> tuple[TokenLogprob, ...]:
+    """Return one entry per token of a chat. Raises one of `UNREADABLE`."""
+    return tuple([_chat(read_token(one)) for one in tokens])
 
 
 def _chat(one: WireTokenLogprob) -> TokenLogprob:

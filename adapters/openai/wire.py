@@ -16,13 +16,13 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Raised by msgspec for bytes that are not the expected JSON."""
 
 
-class TopLogprob(Struct, frozen=True, kw_only=True):
+class TopLogprob(Struct, frozen=True, kw_only=True, gc=False):
     token: str
     logprob: float | None = None
     bytes: tuple[int, ...] | None = None
 
 
-class WireTokenLogprob(Struct, frozen=True, kw_only=True):
+class WireTokenLogprob(Struct, frozen=True, kw_only=True, gc=False):
     token: str
     logprob: float | None = None
     bytes: tuple[int, ...] | None = None
@@ -32,11 +32,12 @@ class WireTokenLogprob(Struct, frozen=True, kw_only=True):
 class Logprobs(Struct, frozen=True, kw_only=True):
     """`content` and `refusal` in chat; the rest in completions, where `top_logprobs` are maps.
 
+    content, refusal: decoded token by token, so that a long answer does not hold the interpreter.
     text_offset: from the beginning of the prompt, in characters; SGLang sends -1 for unknown.
     """
 
-    content: tuple[WireTokenLogprob, ...] | None = None
-    refusal: tuple[WireTokenLogprob, ...] | None = None
+    content: tuple[Raw, ...] | None = None
+    refusal: tuple[Raw, ...] | None = None
     tokens: tuple[str, ...] | None = None
     token_logprobs: tuple[float | None, ...] | None = None
     top_logprobs: tuple[dict[str, float] | None, ...] | None = None
@@ -279,4 +280,5 @@ read_loose_choice = msgspec.json.Decoder(LooseChoice).decode
 read_object = msgspec.json.Decoder(dict[str, Raw]).decode
 read_list = msgspec.json.Decoder(list[Raw]).decode
 read_usage = msgspec.json.Decoder(UsageCounts).decode
+read_token = msgspec.json.Decoder(WireTokenLogprob).decode
 read_logprobs = msgspec.json.Decoder(Logprobs | None).decode

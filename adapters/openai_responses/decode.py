@@ -124,7 +124,10 @@ class ResponsesDecoder:
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
         if self.ended:
             return ()
-        return self._event(event, data) if self._stream else self._whole(data)
+        try:
+            return self._event(event, data) if self._stream else self._whole(data)
+        except UNREADABLE as exc:  # of log probabilities
+            raise self._unreadable(data) from exc
 
     def close(self) -> Sequence[Event]:
         if not self.ended:

@@ -9,8 +9,8 @@ https://platform.openai.com/docs/api-reference/responses-streaming
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.openai.logprobs import token_logprobs
-from adapters.openai.wire import NULL, UNREADABLE, Logprobs, WireTokenLogprob
+from adapters.openai.logprobs import chat_logprobs
+from adapters.openai.wire import NULL, UNREADABLE
 from schemas.events import TokenLogprob, Usage
 
 
@@ -25,7 +25,7 @@ class StreamEvent(Struct, frozen=True, kw_only=True, gc=False):
     summary_index: int = 0
     content_index: int = 0
     delta: str = ""
-    logprobs: tuple[WireTokenLogprob, ...] | None = None
+    logprobs: tuple[Raw, ...] | None = None
     annotation: Raw = NULL
     item: Raw = NULL
     response: Raw = NULL
@@ -44,7 +44,7 @@ class ItemPart(Struct, frozen=True, kw_only=True):
     text: str | None = None
     refusal: str | None = None
     annotations: tuple[Raw, ...] | None = None
-    logprobs: tuple[WireTokenLogprob, ...] | None = None
+    logprobs: tuple[Raw, ...] | None = None
 
 
 class OutputItem(Struct, frozen=True, kw_only=True):
@@ -130,5 +130,6 @@ def usage_of(raw: Raw) -> Usage:
     )
 
 
-def logprobs_of(found: tuple[WireTokenLogprob, ...] | None) -> tuple[TokenLogprob, ...]:
-    return token_logprobs(Logprobs(content=found)) if found else ()
+def logprobs_of(found: tuple[Raw, ...] | None) -> tuple[TokenLogprob, ...]:
+    """Raises one of `UNREADABLE`."""
+    return chat_logprobs(found) if found else ()

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from gateway.upstream.base import Call
 from gateway.upstream.transport import Reply
 from schemas.errors import UpstreamBroken
-from schemas.measured_json import ANSWER, BODY, TooComplex, measure
+from schemas.measured_json import ANSWER, EVENT, TooComplex, measure
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ async def decoded_apart(
 def check_frame(data: bytes, upstream: str) -> None:
     """Measure a large event of a stream. Raises TooManyValues for one with too many values."""
     try:
-        measure(data, len(data), BODY)
+        measure(data, len(data), EVENT)
     except TooComplex as exc:
         problem = f"an event of the answer is too complex: {exc.problem}"
         raise TooManyValues(problem, upstream=upstream) from None

@@ -5,13 +5,14 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import httpx
 import pytest
 
-from schemas.measured_json import ANSWER, BODY
+from schemas.measured_json import ANSWER, EVENT
 from tests.gateway.serving import Serving, serving
-from tests.stand_ins.provider import Answer, Received, chat_body, provider
+from tests.stand_ins.provider import Answer, Json, Received, chat_body, delta_body, provider
 
 pytestmark = pytest.mark.anyio
 
@@ -145,7 +146,7 @@ async def test_a_large_answer_arrives_on_every_surface(tmp_path: Path, surface: 
 async def test_an_answer_with_too_many_values_is_refused_before_it_is_decoded(
     tmp_path: Path, *, stream: bool
 ) -> None:
-    most = BODY if stream else ANSWER
+    most = EVENT if stream else ANSWER
     async with gateway(tmp_path) as (running, backend):
         backend.body = {**chat_body("hello"), "citations": [[]] * most.containers}
         answer = await ask(running, stream=stream)
@@ -156,6 +157,44 @@ async def test_an_answer_with_too_many_values_is_refused_before_it_is_decoded(
             assert answer.status_code == 502
         assert f"more than {most.containers} objects and lists" in answer.text
         assert running.state.shares.buffered == 0
+
+
+LIKELY = {"token": "the", "logprob": -0.5, "bytes": [116, 104, 101]}
+TOKENS: list[Json] = [{**LIKELY, "top_logprobs": [LIKELY] * 20}] * (ANSWER.fields // 60)
+
+
+def likely(body: Json, tokens: list[Json]) -> Json:
+    """The body, with log probabilities."""
+    (choice,) = cast("list[Json]", body["choices"])
+    return {**body, "choices": [{**choice, "logprobs": {"content": tokens, "refusal": None}}]}
+
+
+async def test_log_probabilities_of_a_long_answer_are_not_too_many_values(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as (running, backend):
+        backend.body = likely(chat_body("the" * len(TOKENS)), TOKENS)
+        answer = await ask(running, logprobs=True, top_logprobs=20)
+
+        assert answer.status_code == 200
+        assert answer.json()["choices"][0]["logprobs"]["content"] == TOKENS
+        assert running.state.shares.buffered == 0
+
+
+async def test_log_probabilities_of_one_event_are_not_too_many_values(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as (running, backend):
+        backend.body = likely(delta_body({"content": "the" * len(TOKENS)}, "stop"), TOKENS)
+        answer = await ask(running, stream=True, logprobs=True, top_logprobs=20)
+
+        assert answer.text.count('"top_logprobs"') == len(TOKENS)
+        assert answer.text.endswith("data: [DONE]\n\n")
+
+
+async def test_log_probabilities_that_cannot_be_read_end_the_answer(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as (running, backend):
+        backend.body = likely(chat_body("the"), [{"token": 7}])
+        answer = await ask(running, logprobs=True)
+
+        assert answer.status_code == 502
+        assert "cannot read the answer" in answer.text
 
 
 async def test_the_memory_of_answers_is_claimed(tmp_path: Path) -> None:
