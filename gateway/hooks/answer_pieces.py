@@ -66,8 +66,13 @@ def _native_place(event: NativeDelta) -> TextPlace | None:
         if isinstance(text, str):
             where = tuple(found.get(one) for one in _PLACE)
             key = (event.index, "native", name, *where)
-            return TextPlace(key=key, channel="other", text=text)
+            channel = "tool_arguments" if _is_json(name, str(found["type"])) else "other"
+            return TextPlace(key=key, channel=channel, text=text)
     return None
+
+
+def _is_json(name: str, kind: str) -> bool:
+    return name == "partial_json" or kind == "response.function_call_arguments.delta"
 
 
 def with_text(event: Piece, text: str) -> Piece:

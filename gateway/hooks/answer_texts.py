@@ -16,6 +16,7 @@ from gateway.hooks.guards import ANSWER, Rail, RequestGuards
 from gateway.hooks.hook_call import HookFailed, result_at_once
 from gateway.hooks.hook_result import checked
 from gateway.hooks.log_probabilities import without_logprobs
+from gateway.hooks.plain_escapes import with_plain_escapes
 from gateway.hooks.request_text import arguments_of, json_texts, json_with_texts
 from gateway.hooks.text_hook import masked
 from schemas.events import Finished
@@ -101,7 +102,9 @@ class Examination:
     def arguments(self, call: ToolCall, choice: int, meter: Meter) -> str:
         """Return arguments with the findings in their texts masked, or in them as one text."""
         if arguments_of(call.arguments, meter) is None:
-            return self.text(call.arguments, "tool_arguments", choice)
+            plain = with_plain_escapes(call.arguments)
+            found = self.text(plain, "tool_arguments", choice)
+            return call.arguments if found == plain else found
         return bytes(self.json(Raw(call.arguments.encode()), free=True)).decode()
 
 

@@ -19,6 +19,7 @@ from gateway.hooks.answer_words import guarded_started, guarded_usage
 from gateway.hooks.contract import PASS, Block, Channel, Mask
 from gateway.hooks.guards import ANSWER, DIRECT, Rail, RequestGuards
 from gateway.hooks.held_text import HeldText, decided
+from gateway.hooks.plain_escapes import PlainEscapes
 from schemas.events import (
     Event,
     Finished,
@@ -44,13 +45,14 @@ class StreamGuard:
     Its coroutines wait only for a hook that waits.
     """
 
-    __slots__ = ("_held", "_open", "_text", "guards", "rail")
+    __slots__ = ("_escapes", "_held", "_open", "_text", "guards", "rail")
 
     def __init__(self, guards: RequestGuards, rail: Rail) -> None:
         self.rail = rail
         self.guards = guards
         self._held: dict[Key, tuple[HeldText, Piece]] = {}
         self._open: dict[tuple[int, bool], Key] = {}
+        self._escapes: dict[Key, PlainEscapes] = {}
         self._text = _NO_TEXT
 
     @property
@@ -156,6 +158,11 @@ class StreamGuard:
         self._held[key] = (held, event)
         if type(event) is TextDelta:
             self._text = held
+        elif channel == "tool_arguments":
+            escapes = self._escapes.get(key)
+            if escapes is None:
+                escapes = self._escapes[key] = PlainEscapes()
+            text = escapes.add(text)
         held.add(text)
         if held.room <= 0:
             await self._release(key, out)
@@ -163,6 +170,7 @@ class StreamGuard:
     async def _pause(self, choice: int, out: list[Event], *, native: bool = False) -> None:
         key = self._open.pop((choice, native), None)
         if key is not None:
+            self._end_escapes(key)
             await self._release(key, out, everything=True)
         if not native:
             self._text = _NO_TEXT
@@ -195,10 +203,18 @@ class StreamGuard:
         """Whether our own events follow with the same content, as for the Responses API."""
         return event.delta is not None and b'"response.' in bytes(event.delta)
 
+    def _end_escapes(self, key: Key) -> None:
+        """Add the beginning of an escape that waits for its end."""
+        escapes = self._escapes.pop(key, None)
+        if escapes is not None:
+            self._held[key][0].add(escapes.end())
+
     async def _release(
         self, key: Key, out: list[Event], *, final: bool = False, everything: bool = False
     ) -> None:
         held, piece = self._held[key]
+        if final:
+            self._end_escapes(key)
         if not (held.held or final):
             return
         window = held.window(final=final)

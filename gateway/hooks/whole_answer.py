@@ -15,6 +15,7 @@ from gateway.hooks.answer_texts import (
 from gateway.hooks.answer_words import guarded_started, guarded_usage
 from gateway.hooks.contract import Block
 from gateway.hooks.guards import ANSWER, DIRECT, Rail, RequestGuards
+from gateway.hooks.plain_escapes import with_plain_escapes
 from gateway.hooks.request_text import arguments_of
 from schemas.answers import Answer, Choice
 from schemas.measured_json import Meter, TooComplex
@@ -142,7 +143,9 @@ async def _waited_call(guards: RequestGuards, rail: Rail, call: ToolCall, choice
     text = call.arguments
     is_object = await guards.run(lambda: arguments_of(text, Meter()) is not None, len(text))
     if not is_object:
-        return _with_arguments(call, await mask_text(guards, rail, text, "tool_arguments", choice))
+        plain = with_plain_escapes(text)
+        found = await mask_text(guards, rail, plain, "tool_arguments", choice)
+        return call if found == plain else _with_arguments(call, found)
     raw = await mask_json(guards, rail, Raw(text.encode()), free=True)
     return _with_arguments(call, bytes(raw).decode())
 
