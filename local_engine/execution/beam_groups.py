@@ -56,6 +56,7 @@ class BeamGroups:
             search = self._of.get(kept.chunk.sequence.id)
             if search is not None and kept.chunk.rows:
                 search.offer(kept.chunk.sequence.id, rows.logits[kept.draw])
+                kept.chunk.sequence.offered = True
                 touched[id(search)] = search
         return [search for search in touched.values() if search.ready]
 
@@ -91,6 +92,7 @@ class BeamGroups:
         for candidate, beam in zip(candidates, beams, strict=True):
             if beam.sequence is candidate.parent.sequence:
                 beam.sequence.tokens.append(candidate.token)
+                self._scheduler.resume(beam.sequence)
             self._of[beam.sequence.id] = search
         search.live = beams
 

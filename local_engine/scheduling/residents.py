@@ -23,6 +23,7 @@ class Residents:
         self.shares = KeyShares(limits.max_sequences, blocks.total)
         self.running: list[Sequence] = []
         self.waiting = WaitingLines(limits.max_first_token_wait_s)
+        self.parked: dict[int, Sequence] = {}
         self.preemptions = 0
         self.reused = 0
 
@@ -34,6 +35,7 @@ class Residents:
         """Yield all sequences: those that run, then those that wait."""
         yield from self.running
         yield from self.waiting
+        yield from self.parked.values()
 
     def of(self, holder: Holder) -> Iterator[Sequence]:
         """Yield the running sequences of a key."""
@@ -71,6 +73,8 @@ class Residents:
             return
         if sequence.state is State.RUNNING:
             self._stop(sequence)
+        elif sequence.state is State.PARKED:
+            del self.parked[sequence.id]
         else:
             self.waiting.remove(sequence)
         sequence.state = State.FINISHED
@@ -79,18 +83,31 @@ class Residents:
     def preempt(self, sequence: Sequence, chunks: dict[int, Chunk]) -> int:
         """Requeue a sequence without its pages; they stay cached, so that little is recomputed.
 
-        Return the tokens that were scheduled for it.
+        One whose logits are known is parked: searches of several keys would otherwise compute the
+        same beams again and again, and never the others. Return the tokens that were scheduled
+        for it.
         """
         self._stop(sequence)
         sequence.blocks = []
-        sequence.state = State.WAITING
         sequence.computed = 0
         sequence.drafts.clear()
         sequence.preempted += 1
-        self.waiting.add(sequence)
         self.preemptions += 1
+        if sequence.offered:
+            sequence.state = State.PARKED
+            self.parked[sequence.id] = sequence
+        else:
+            sequence.state = State.WAITING
+            self.waiting.add(sequence)
         scheduled = chunks.pop(sequence.id, None)
         return scheduled.count if scheduled is not None else 0
+
+    def resume(self, sequence: Sequence) -> None:
+        """Queue the sequence if it is parked: it has its next token, which is to be computed."""
+        sequence.offered = False
+        if self.parked.pop(sequence.id, None) is not None:
+            sequence.state = State.WAITING
+            self.waiting.add(sequence)
 
     def reserve(self, sequence: Sequence, count: int) -> bool:
         """Allocate pages for the next `count` tokens, or return False and allocate none."""

@@ -40,7 +40,7 @@ class Scheduler:
 
     @property
     def waiting(self) -> int:
-        return len(self._residents.waiting)
+        return len(self._residents.waiting) + len(self._residents.parked)
 
     @property
     def running(self) -> int:
@@ -174,6 +174,10 @@ class Scheduler:
         child.computed = computed
         residents.run(child)
         return (parent.blocks[full], child.blocks[full]) if partial else None
+
+    def resume(self, sequence: Sequence) -> None:
+        """Compute a beam's next token, which was appended after its logits were known."""
+        self._residents.resume(sequence)
 
     def finish(self, sequence: Sequence) -> None:
         """Remove the sequence and free its pages. May be called twice."""

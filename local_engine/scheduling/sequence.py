@@ -16,6 +16,8 @@ Finish = Literal["eos_token", "stop_sequence", "length"]
 class State(Enum):
     WAITING = "waiting"
     RUNNING = "running"
+    PARKED = "parked"
+    """It has given its place and pages up, and needs neither until other beams are computed."""
     FINISHED = "finished"
 
 
@@ -38,6 +40,7 @@ class Sequence(Struct, kw_only=True, eq=False):
     cached:    prompt tokens served by the prefix cache at the first start.
     preempted: how often it was preempted.
     drafts:    draft tokens after `tokens`, computed and verified in the same step.
+    offered:   a beam whose logits its search has. It waits for those of the other beams.
     fresh:     do not use the prefix cache, because the logits of every prompt token are needed.
     adapter:   its LoRA adapter, `None` for the plain model; also part of `salt`.
     table:     [P, hidden] embeddings of the ids past the vocabulary; also part of `salt`.
@@ -60,6 +63,7 @@ class Sequence(Struct, kw_only=True, eq=False):
     cached: int = -1
     preempted: int = 0
     drafts: list[int]
+    offered: bool = False
     fresh: bool = False
     adapter: Adapter | None = None
     table: Tensor | None = None
@@ -131,5 +135,6 @@ def twin(parent: Sequence, id: int) -> Sequence:
         blocks=[],
         hashes=list(parent.hashes),
         drafts=[],
+        offered=False,
         preempted=0,
     )

@@ -16,13 +16,15 @@ from local_engine.sampling.token_history import new_history
 from local_engine.scheduling.sequence import new_sequence
 from local_engine.server.model_host import ServedModel, host
 from local_engine.server.request_adapters import RequestAdapters
-from schemas.holdings import Holder
+from schemas.holdings import ANONYMOUS, Holder
 from schemas.requests import TokenRequest
 from schemas.sampling import Sampling
 from tests.local_engine.services import MODEL, config
 from tests.local_engine.tiny import VOCABULARY
 
 PLAIN = RequestAdapters()
+MOST_STEPS = 20_000
+"""Of one run, far more than any test needs."""
 
 
 def hosted(folder: Path, **changes: object) -> ServedModel:
@@ -73,6 +75,7 @@ class Runs:
         conditions: RequestAdapters = PLAIN,
         drafts: Sequence[int] = (),
         proposal: torch.Tensor | None = None,
+        holder: Holder = ANONYMOUS,
     ) -> int:
         """Greedy sampling ignores the end token, so that answers have a known length."""
         id = len(self.drawn) + 1
@@ -88,6 +91,7 @@ class Runs:
             arrival=float(id),
             salt=conditions.salt(salt),
             deadline=deadline,
+            holder=holder,
             adapter=conditions.adapter,
             table=conditions.table,
             drafts=list(drafts),
@@ -120,8 +124,11 @@ class Runs:
 
     def finish(self) -> list[list[int]]:
         """Step until all have ended; return their tokens in the order of their ids."""
+        steps = 0
         while self.lane.busy:
             self.step()
+            steps += 1
+            assert steps < MOST_STEPS, "an answer never ends"
         return [self.tokens(id) for id in sorted(self.drawn)]
 
     def tokens(self, id: int) -> list[int]:

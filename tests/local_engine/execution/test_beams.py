@@ -17,6 +17,7 @@ from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 from local_engine.execution.jobs import Beams
 from local_engine.server.service import Service
 from schemas.errors import InvalidRequest
+from schemas.holdings import Holder
 from schemas.requests import TokenRequest
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
@@ -133,12 +134,38 @@ def test_searches_share_a_cache_that_is_too_small_for_all_of_them(
     assert preemptions > 0
 
 
+@pytest.mark.parametrize(("places", "prefix_cache"), [(3, True), (5, False)])
+def test_searches_of_several_keys_all_end_with_fewer_places_than_beams(
+    folder: Folder, places: int, *, prefix_cache: bool
+) -> None:
+    """No key's beams are computed again and again while others' wait for their place."""
+    alone = [run_search(folder("llama"), [prompt], 1 << 20)[0][0] for prompt in PROMPTS]
+
+    together, preemptions = run_search(
+        folder("llama"),
+        PROMPTS * 2,
+        1 << 20,
+        keys=("a", "a", "b", "c", "b", "d"),
+        max_sequences=places,
+        prefix_cache=prefix_cache,
+    )
+
+    assert together == alone * 2
+    assert preemptions > 0
+
+
 def run_search(
-    folder: Path, prompts: Sequence[tuple[int, ...]], kv_cache: int
+    folder: Path,
+    prompts: Sequence[tuple[int, ...]],
+    kv_cache: int,
+    keys: Sequence[str] = (),
+    **settings: object,
 ) -> tuple[list[list[int]], int]:
-    runs = Runs(hosted(folder, kv_cache=kv_cache, max_step_tokens=32).lane)
-    for prompt in prompts:
-        runs.add(prompt, Sampling(temperature=0.0, max_tokens=40), beams=Beams(width=3))
+    runs = Runs(hosted(folder, kv_cache=kv_cache, max_step_tokens=32, **settings).lane)
+    sampling = Sampling(temperature=0.0, max_tokens=40)
+    for number, prompt in enumerate(prompts):
+        key = keys[number] if keys else ""
+        runs.add(prompt, sampling, beams=Beams(width=3), salt=key.encode(), holder=Holder(key))
     return runs.finish(), runs.lane.stats().preemptions
 
 
