@@ -131,7 +131,7 @@ class HttpUpstream:
         if outbound.stream:
             begin_s = patience.begin_s
         else:
-            begin_s = self._first_byte[call.reasons].within_s(request.sampling.max_tokens)
+            begin_s = self._first_byte[call.reasons].within_s(request)
         head_by = min(started + begin_s, over)
         reply = await self._exchange(outbound, started, head_by, call)
         reader = None
@@ -190,7 +190,7 @@ class HttpUpstream:
         over = (started if call.begun is None else call.begun) + self._whole_s
         if over > call.deadline:
             over = call.deadline
-        begin_s = self._first_byte[call.reasons].within_s(request.sampling.max_tokens)
+        begin_s = self._first_byte[call.reasons].within_s(request)
         reply = await self._exchange(outbound, started, min(started + begin_s, over), call)
         try:
             await self._check(reply, over)

@@ -8,9 +8,10 @@ for minutes, while its vendor sends pings, or nothing at all.
 
 from typing import Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from gateway.config.schema.connection import STREAM_S, WHOLE_S, Timeouts
+from schemas.requests import CompletionRequest, GenerateRequest
 
 
 class Patience(Struct, frozen=True, kw_only=True, gc=False):
@@ -44,11 +45,20 @@ class FirstByte(Struct, frozen=True, gc=False):
     base_s: float
     most_s: float
 
-    def within_s(self, most_tokens: object) -> float:
-        """Return the seconds for an answer of at most so many tokens, if that is a number."""
-        if type(most_tokens) is not int:
+    def within_s(self, request: GenerateRequest) -> float:
+        """Return the seconds for the tokens that the request allows, if it limits them.
+
+        Many servers compute several answers one after the other.
+        """
+        sampling = request.sampling
+        tokens = sampling.max_tokens
+        if type(tokens) is not int:
             return self.most_s
-        return min(self.most_s, self.base_s + TOKEN_S * most_tokens)
+        if sampling.n is not UNSET or sampling.best_of is not UNSET:
+            tokens *= max(sampling.n or 1, sampling.best_of or 1)
+        if type(request) is CompletionRequest:
+            tokens *= len(request.prompts)
+        return min(self.most_s, self.base_s + TOKEN_S * tokens)
 
 
 TOKEN_S: Final = 0.5
