@@ -11,7 +11,6 @@ SQLite file is its path from the spool, so that both can be moved together.
 import logging
 import os
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -39,6 +38,8 @@ class ForeignSpool(OSError):
 
 def store_id(url: Secret, folder: Path) -> str:
     """Return the identity of a store for the spool in a folder: 16 hexadecimal digits."""
+    from hashlib import sha256  # late: the importing process loads this file, and no OpenSSL
+
     return sha256(os.fsencode(_place(url, folder))).hexdigest()[:16]
 
 

@@ -40,7 +40,7 @@ class QueuePlaces:
         holdings.several = self._several.at(now)
         mine = holdings.by_key(holder)
         # A single large request is not refused while nothing else of its key waits.
-        if mine and not holdings.within_bound(holder, count):
+        if holdings.several and mine and not holdings.within_bound(holder, count):
             raise Throttled(
                 f"{mine} {self._what} of this key are already queued; wait for their answers",
                 retry_after=RETRY_AFTER_S,

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 LISTENS = re.compile(r"\bstart_server\(|\bcreate_server\(|\bHTTPServer\(")
 NO_VENDOR = {
     "tests/deploy/balancer.py": "a balancer in front of gateways",
+    "tests/gateway/names/outage.py": "a namespace of its own, whose requests are counted",
     "tests/stand_ins/redis_relay.py": "Redis",
     "tests/stand_ins/webhook_receiver.py": "a receiver of webhooks",
     "tests/stand_ins/ports/reserved.py": "reserves ports",
