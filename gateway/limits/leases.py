@@ -192,7 +192,7 @@ def _lacking(accounts: Accounts, tokens: int, *, alone: bool = False) -> tuple[L
     found: list[LimitAmounts] = []
     for one in accounts.all:
         amounts = [
-            0 if part is None else max(0, need - (min(part.room, 0) if alone else part.room))
+            max(0, need - (min(part.room, 0) if alone else part.room)) if part and need else 0
             for part, need in ((one.requests, 1), (one.tokens, tokens), (one.seats, 1))
         ]
         if any(amounts):

@@ -54,7 +54,7 @@ class Account(Struct, eq=False):
             if window is None:
                 continue
             window.expire(at)
-            if window.room < amount:
+            if amount and window.room < amount:
                 reserved = amount <= min(window.limit, window.room + window.running)
                 wait = window.wait(amount, at)
                 if reserved and wait is not None and wait > RESERVED_NS:
@@ -210,7 +210,9 @@ class Accounts:
     def _lacking(self, tokens: int) -> list[Window]:
         """Windows that lack room."""
         short = [window for window in self.requests if window.room < 1]
-        return short or [window for window in self.tokens if window.room < tokens]
+        if short or not tokens:  # one without tokens passes, also after an answer that took more
+            return short
+        return [window for window in self.tokens if window.room < tokens]
 
     def _open(self, at: int) -> None:
         """Begin the entries of uses that begin now.

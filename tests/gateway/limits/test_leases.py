@@ -246,3 +246,19 @@ async def test_a_reload_changes_the_limit_of_all_workers() -> None:
 
     assert sum(isinstance(one, Hold) for one in first) == 10
     assert sum(isinstance(one, Hold) for one in more) == 5
+
+
+async def test_a_request_without_tokens_passes_after_an_answer_that_took_more_than_was_left() -> (
+    None
+):
+    office = Office(2, 1, limit(tokens=100, requests=1000))
+    (first, second) = office.workers
+    long = await first.request(100)
+    assert isinstance(long, Hold)
+    long.settle(150, monotonic_ns())
+    await asyncio.sleep(2 * REPORT_S)
+    found = [await one.request(tokens) for one in (first, second) for tokens in (1, 0)]
+    await office.close()
+
+    kinds = [LimitRefusal, Hold] * 2
+    assert [type(one) for one in found] == kinds

@@ -223,6 +223,21 @@ async def test_requests_to_stored_responses_count_under_the_limits_of_their_key(
     assert other.status == "completed"
 
 
+async def test_a_limit_of_tokens_that_is_used_up_lets_stored_responses_be_read(
+    tmp_path: Path,
+) -> None:
+    limits = "limits: [{name: rate, who: {key: ann}, tokens: 15}]"
+    async with archived(tmp_path, f"{ON}\n{limits}") as up, client(up) as http:
+        stored = await ask(up.ann, max_output_tokens=1)
+        await ask(up.ann, max_output_tokens=1)  # 20 tokens now, of 15
+        with pytest.raises(openai.RateLimitError):
+            await ask(up.ann, max_output_tokens=1)
+        read = await http.get(f"/v1/responses/{stored.id}")
+        gone = await http.delete(f"/v1/responses/{stored.id}")
+
+    assert [one.status_code for one in (read, gone)] == [200, 200]
+
+
 async def test_requests_to_stored_responses_have_an_access_line_and_a_metric(
     tmp_path: Path,
 ) -> None:
