@@ -30,6 +30,9 @@ PIECE: Final = 256 * 1024
 _VALUE_BYTES: Final = 40
 """Estimated bytes of a decoded value, including its place in a list or an object."""
 
+MOST_LIKELY: Final = 700_000
+"""Log probabilities that do not count: of 32,768 tokens, each with 20 alternatives."""
+
 _LIKELY: Final = b'"logprob'
 """Begins `logprob` and Gemini's `logProbability`, in lower case."""
 
@@ -274,7 +277,7 @@ def _check(weight: Complexity, limits: Limits) -> None:
         (weight.strings, limits.strings, _OF_LIKELY.strings, "strings"),
         (weight.values, limits.values, _OF_LIKELY.values, "values"),
     )
-    likely = weight.likely if limits.likely else 0
+    likely = min(weight.likely, MOST_LIKELY) if limits.likely else 0
     for count, most, each, what in found:
         if count > most + likely * each:
             raise TooComplex(f"more than {most} {what}", "")

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.measured_json import (
+    ANSWER,
     BODY,
     DIRECT,
     MOST_EXAMINED,
@@ -161,3 +162,13 @@ def test_a_name_that_is_repeated_late_is_found_in_little_time() -> None:
     names = [f'"n{number}": 0' for number in range(49_000)]
 
     assert repeated_name(("{" + ",".join([*names, names[-1]]) + "}").encode()) == "n48999"
+
+
+def test_log_probabilities_do_not_count_in_an_answer() -> None:
+    tokens = '{"token":"a","logprob":-1,"bytes":[97]},' * 100_000
+    measure(tokens, len(tokens), ANSWER)
+
+    with pytest.raises(TooComplex):
+        measure(tokens, len(tokens), BODY)
+    with pytest.raises(TooComplex):
+        measure(tokens.replace("logprob", "chance"), len(tokens), ANSWER)
