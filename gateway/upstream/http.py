@@ -364,11 +364,13 @@ class HttpUpstream:
             raise UpstreamBroken(
                 f"a redirect (status {reply.status}); check base_url", upstream=self.name
             )
-        body = await error_body(reply, by)
+        raise self._refusal(reply, await error_body(reply, by))
+
+    def _refusal(self, reply: Reply, body: bytes) -> GatewayError:
         error = self.adapter.error(reply.status, with_date(reply.headers), body)
         if isinstance(error, UpstreamFailed):
             error.unread = True  # vendors charge for no answer of status 5xx
-        raise error
+        return error
 
     def _end_marked(self, decoder: Decoder) -> EndMarked | None:
         """Return the decoder if its dialect has an end mark.
