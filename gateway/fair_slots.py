@@ -36,9 +36,8 @@ class FairSlots:
         return self._shares.bounded(holder, amount)
 
     def at_bound(self, holder: Holder) -> bool:
-        """Return whether the key holds all that it may hold, while others may hold more."""
-        holdings = self._shares.holdings
-        return holdings.free > 0 and not holdings.within_bound(holder, 1)
+        """Return whether the key holds all that one key may hold, and others may hold more."""
+        return self._shares.holdings.at_bound(holder)
 
     def take(self, holder: Holder, amount: int = 1) -> bool:
         """Hold slots now, or return false. amount: at most `bounded(holder, amount)`."""

@@ -77,6 +77,11 @@ class Holdings:
         """Return whether the key may hold `amount` more, free or not."""
         return self._keys.get(holder.key, 0) + amount <= self.most(holder)
 
+    def at_bound(self, holder: Holder) -> bool:
+        """Return whether the key holds all that one key may hold, and others may hold more."""
+        most = self.most(holder)
+        return most < self.total and self._keys.get(holder.key, 0) >= most
+
     def hold(self, holder: Holder, amount: int = 1) -> None:
         """Count places as held; the caller has examined whether they are free."""
         self._used += amount

@@ -56,9 +56,8 @@ class PoolSlots(Generic[C, T]):
         return len(self._shares.queue)
 
     def at_bound(self, holder: Holder) -> bool:
-        """Return whether the key holds all that it may hold, while others may hold more."""
-        holdings = self._shares.holdings
-        return holdings.free > 0 and not holdings.within_bound(holder, 1)
+        """Return whether the key holds all that one key may hold, and others may hold more."""
+        return self._shares.holdings.at_bound(holder)
 
     def take(self, holder: Holder) -> bool:
         """Take a slot if the key may have it now. The caller names its connection, or dials."""
