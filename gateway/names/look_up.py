@@ -5,6 +5,7 @@ The system's resolver, not one of our own: it alone knows /etc/hosts, nsswitch.c
 docs/adr/0075.
 """
 
+import errno
 import socket
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -18,6 +19,8 @@ Found = Sequence[tuple[int, SocketAddress]]
 LookUp = Callable[[str], Found]
 """Returns the addresses of a name, with any port. Blocks. Raises OSError."""
 
+_SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
 ABSENT: Final = frozenset(
     code for name in ("EAI_NONAME", "EAI_NODATA") if (code := getattr(socket, name, None))
 )
@@ -25,12 +28,29 @@ ABSENT: Final = frozenset(
 
 
 def look_up(host: str) -> Found:
-    """Return the addresses of a name, from the system's resolver. Raises OSError."""
+    """Return the addresses of a name, from the system's resolver.
+
+    Raises OSError: socket.gaierror, or what keeps this machine from opening a socket. Then the
+    resolver could not read /etc/hosts nor ask a server, which it calls an unknown name.
+    """
     try:
         found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+    except socket.gaierror:
+        shortage = _shortage()
+        if shortage is not None:
+            raise shortage from None
+        raise
     except UnicodeError as exc:  # a label of over 63 characters, or none between two dots
         raise socket.gaierror(socket.EAI_NONAME, f"not a host name: {exc}") from exc
     return tuple((family, address) for family, _, _, _, address in found)
+
+
+def _shortage() -> OSError | None:
+    try:
+        socket.socket().close()
+    except OSError as exc:
+        return exc if exc.errno in _SHORTAGES else None
+    return None
 
 
 def number(host: str) -> Found | None:

@@ -176,7 +176,8 @@ class Names:
                 name.found, name.found_at = found, now
                 back, name.stale = name.stale, False
             else:
-                name.failed_at, back = now, False
+                # What this machine lacks, it may have again: nothing is known of the name.
+                name.failed_at, back = now if isinstance(error, socket.gaierror) else _NEVER, False
         if back:
             _log.info("DNS: %s is resolved again", key)
         running.set_result(None)

@@ -91,19 +91,23 @@ def no_more_files() -> Generator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def configured(base_url: str, *, proxied: bool) -> str:
+def configured(base_url: str, how: str) -> str:
     """Return a configuration whose provider is its own proxy, if any: it ignores hosts."""
     own = f"base_url: {base_url}"
-    return one_model(base_url).replace(own, f"{own}\n    proxy: {base_url}" if proxied else own)
+    if how == "by name":  # the resolver opens files, too
+        named = own.replace("127.0.0.1", "localhost")
+        return one_model(base_url).replace(own, named)
+    proxied = f"{own}\n    proxy: {base_url}" if how == "proxied" else own
+    return one_model(base_url).replace(own, proxied)
 
 
-@pytest.mark.parametrize("proxied", [False, True])
+@pytest.mark.parametrize("how", ["directly", "by name", "proxied"])
 async def test_a_request_without_a_descriptor_says_nothing_about_its_backend(
-    tmp_path: Path, *, proxied: bool
+    how: str, tmp_path: Path
 ) -> None:
     async with (
         provider() as remote,
-        serving(configured(remote.base_url, proxied=proxied), tmp_path) as running,
+        serving(configured(remote.base_url, how), tmp_path) as running,
         httpx.AsyncClient(base_url=running.url) as client,
     ):
         assert (await client.get("/healthz")).is_success  # it has its connection
