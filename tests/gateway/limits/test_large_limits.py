@@ -101,7 +101,7 @@ class Shared:
         own: list[Use] = []
         for window, uses, need in needs:
             counted = sum(use.counted(at, window.period) for use in uses)
-            assert counted + need <= window.limit, "admitted without room"
+            assert not need or counted + need <= window.limit, "admitted without room"
             uses.append(Use(at, need))
             if window in (self.all_tokens, self.own_tokens):
                 own.append(uses[-1])

@@ -37,7 +37,9 @@ auth:
   keys: [{{name: web, key: key-of-the-web, team: search}}, {{name: poor, key: key-of-the-poor}}]
 teams: [{{name: search}}]
 providers:
-  - {{name: here, adapter: local, engine: {{threads: 1, models: [{{name: tiny, path: "bundled:tiny-chat"}}]}}}}
+  - name: here
+    adapter: local
+    engine: {{threads: 1, models: [{{name: tiny, path: "bundled:tiny-chat"}}]}}
   - {{name: p, adapter: openai, base_url: {url}, api_key: k}}
 models:
   - {{name: chat, backends: [{{provider: here, model: tiny}}]}}
