@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.base import STRAY
-from adapters.framing import FRAMING, Frame, LinesParser, SSEParser
+from adapters.framing import FRAMING, MAX_FRAME, Frame, LinesParser, SSEParser
 from schemas.errors import UpstreamBroken
 
 EVERYTHING = (
@@ -155,7 +155,7 @@ def test_json_lines_are_cut_only_at_line_ends() -> None:
 
 
 def test_a_parser_of_the_table_starts_its_errors_with_the_provider() -> None:
-    parser = FRAMING["sse"]("acme")
+    parser = FRAMING["sse"]("acme", MAX_FRAME)
 
     with pytest.raises(UpstreamBroken, match=r"^acme: "):
         parser.feed(b"x " * (9 * 1024 * 1024))
