@@ -13,9 +13,10 @@ from typing import Final
 
 from gateway.config.schema.guardrails import GuardrailConfig
 from gateway.guardrails.patterns import pattern_hook
+from gateway.hooks.answer_texts import mask_text
 from gateway.hooks.counts import GuardCounts
 from gateway.hooks.guards import Rail, RequestGuards
-from gateway.hooks.stream_guard import StreamGuard, mask_text
+from gateway.hooks.stream_guard import StreamGuard
 from gateway.hooks.stream_sink import now
 from schemas.events import Event, Finished, TextDelta
 

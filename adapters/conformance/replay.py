@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from adapters.base import Adapter, Framing
-from adapters.framing import FRAMING, Frame
+from adapters.framing import FRAMING, MAX_FRAME, Frame
 from schemas.errors import GatewayError
 from schemas.events import Event
 from schemas.requests import GenerateRequest
@@ -15,7 +15,7 @@ def frames(adapter: Adapter, pieces: Iterable[bytes]) -> list[Frame]:
 
 def framed(framing: Framing, pieces: Iterable[bytes]) -> list[Frame]:
     """Return the frames of a stream in these pieces."""
-    parser = FRAMING[framing]("contract")
+    parser = FRAMING[framing]("contract", MAX_FRAME)
     found = [frame for piece in pieces for frame in parser.feed(piece)]
     return found + parser.close()
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.eventstream import EventStreamParser
-from adapters.framing import FRAMING, Frame
+from adapters.framing import FRAMING, MAX_FRAME, Frame
 from schemas.errors import UpstreamBroken
 from tests.adapters.traffic import RECORDINGS
 from tests.stand_ins.bedrock_server import ANSWER_STREAM, error, event, exception, message, text
@@ -157,4 +157,4 @@ def test_a_body_that_ends_inside_a_message_is_an_error() -> None:
 
 
 def test_framing_knows_it_by_name() -> None:
-    assert FRAMING["eventstream"]("acme").feed(BODY) == oracle(BODY)
+    assert FRAMING["eventstream"]("acme", MAX_FRAME).feed(BODY) == oracle(BODY)
