@@ -13,6 +13,7 @@ from adapters.base import Outbound
 from gateway.cli.address import Address
 from gateway.cli.config_loading import Faults
 from gateway.upstream.wire import WireTransport
+from gateway.upstream.wire.faults import CLOSED_EARLY
 from schemas.errors import (
     GatewayError,
     InvalidConfig,
@@ -24,6 +25,8 @@ from schemas.errors import (
 
 CONNECT_S, RESPONSE_S = 5.0, 30.0
 LARGEST_BODY = 64 * 1024 * 1024
+# With TLS 1.3 a client learns only after its handshake that its certificate is missing.
+CLIENT_CERT_HINT = "; if it requires client certificates, give --client-cert"
 Headers = Sequence[tuple[str, str]]
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
@@ -119,6 +122,8 @@ def upstream_faults(url: str) -> Generator[None, None, None]:
     try:
         yield
     except UpstreamUnreachable as exc:
+        if url.startswith("https:") and CLOSED_EARLY in exc.message:
+            raise Faults((f"{url}: {exc.message}{CLIENT_CERT_HINT}",)) from exc
         if "certificate" in exc.logged:
             why = exc.logged.removeprefix("gateway: ")
             raise Faults((f"{url}: {why}; give --ca-file, or --client-cert",)) from exc
@@ -128,9 +133,7 @@ def upstream_faults(url: str) -> Generator[None, None, None]:
     except UpstreamTimeout as exc:
         raise Faults((f"{url} did not answer in time",)) from exc
     except UpstreamBroken as exc:
-        # With TLS 1.3 the client learns only afterwards that its certificate is missing.
-        https = url.startswith("https:")
-        hint = "; if it requires client certificates, give --client-cert" if https else ""
+        hint = CLIENT_CERT_HINT if url.startswith("https:") else ""
         raise Faults((f"{url}: {exc.message}{hint}",)) from exc
     except UpstreamError as exc:
         raise Faults((f"{url}: {exc.message}",)) from exc

@@ -117,7 +117,9 @@ class HttpConnection(PacedReads):
         now = self.clock()
         if head_by <= now or not self._reusable or self._lost:
             self.release()
-            raise faults.unsent(self.upstream, late=head_by <= now)
+            if head_by <= now:
+                raise faults.too_late(self.upstream)
+            raise self._error or faults.closed_early(self.upstream, None)
         self.state = ON_SEND[self.state]
         self._head_only, self._sent_at = head_only, now
         self._turn.write(self._transport, request)
@@ -280,6 +282,8 @@ class HttpConnection(PacedReads):
         del self._parser  # it references our methods: a cycle, once per connection
         if self.idle:
             self.drop()
+        elif self.state is READY:
+            self._error = faults.closed_early(self.upstream, exc)
         elif self.state is not SENT and self.state is not BODY:
             return
         elif (

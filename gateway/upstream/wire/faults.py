@@ -1,5 +1,7 @@
 """What ends an exchange early, as errors that name the provider."""
 
+from typing import Final
+
 from schemas.errors import (
     UpstreamBroken,
     UpstreamError,
@@ -28,13 +30,24 @@ def late(upstream: str, *, begun: bool) -> UpstreamError:
     return UpstreamSilent(problem, upstream=upstream)
 
 
-def unsent(upstream: str, *, late: bool) -> UpstreamError:
-    """Nothing was sent. late: the deadline had passed, else the connection was closed."""
-    if late:
-        error = UpstreamTimeout("no time is left for an answer", upstream=upstream)
-        error.unread = True
-        return error
-    return UpstreamUnreachable("closed the connection before the request", upstream=upstream)
+CLOSED_EARLY: Final = "closed the connection before the request"
+
+
+def too_late(upstream: str) -> UpstreamError:
+    """Nothing was sent: the deadline had passed."""
+    error = UpstreamTimeout("no time is left for an answer", upstream=upstream)
+    error.unread = True
+    return error
+
+
+def closed_early(upstream: str, cause: Exception | None) -> UpstreamError:
+    """Nothing was sent: the connection was closed before.
+
+    With TLS 1.3, `cause` is where a server says that it requires a client certificate: the
+    client's handshake is over by then (https://www.rfc-editor.org/rfc/rfc8446#section-4.4.2.4).
+    """
+    reason = f": {cause}" if cause is not None else ""
+    return UpstreamUnreachable(CLOSED_EARLY, upstream=upstream, detail=CLOSED_EARLY + reason)
 
 
 def lost(upstream: str, cause: Exception | None, *, begun: bool) -> UpstreamError:
