@@ -193,14 +193,17 @@ class HttpUpstream:
         begin_s = self._first_byte[call.reasons].within_s(request)
         reply = await self._exchange(outbound, started, min(started + begin_s, over), call)
         try:
-            await self._check(reply, over)
+            if not 200 <= reply.status < 300:
+                await self._check(reply, over)
             body = await reply.body(over, self._most_bytes, call.room)
             if len(body) > LARGE:
+                await self._check(reply, over)
                 whole = partial(self._plain_or_events, request, reply, body)
                 return await decoded_apart(whole, body, reply, call, self.name)
             plain = None if self._read_plain is None else self._read_plain(body)
             if plain is not None:
-                return plain
+                return plain  # its content-type is not needed
+            await self._check(reply, over)
             decoder = self._decoder(request, reply)
             return [*decoder.feed("", body), *decoder.close()]
         except GatewayError as exc:
