@@ -1,0 +1,1 @@
+"""Slow backends: first tokens against their own normal and their siblings', and the order."""
