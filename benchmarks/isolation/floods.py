@@ -21,7 +21,7 @@ def _answers(count: int, **fields: object) -> list[Pieces]:
 
 
 def _pages() -> list[Pieces]:
-    long = "word " * 1500
+    long = "word " * 300
     return [attack(chat(long, "chat", **_LONG))] * 12
 
 

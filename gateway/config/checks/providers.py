@@ -54,7 +54,7 @@ REMOTE_ONLY: Mapping[str, object] = {
     "azure": None,
     "headers": {},
     "max_connections": None,
-    "max_answer_bytes": 64 * MIB,
+    "max_answer_bytes": 32 * MIB,
     "num_ctx": {},
     "tokenizer": None,
     "tls": Tls(),

@@ -239,7 +239,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     headers: Mapping[str, Secret] = {}
     timeouts: Timeouts = Timeouts()
     max_connections: Count | None = None
-    max_answer_bytes: Size = 64 * MIB
+    max_answer_bytes: Size = 32 * MIB
     tokenizer: Path | None = None
     tls: Tls = Tls()
     proxy: Secret | None = None
