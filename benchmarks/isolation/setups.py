@@ -12,20 +12,21 @@ KEY: Final = "victim-key"
 class Setup(Struct, frozen=True, kw_only=True):
     """A configuration. extra: top-level settings besides those of every gateway. keys: how many
     clients have one; the attacker and the victim are two of them. engine: whether it has the
-    bundled model. descriptors: its limit of open files, 0: unchanged.
+    bundled model. cache: of its engine, whose memory grows as it fills, up to this size.
+    descriptors: its limit of open files, 0: unchanged.
     """
 
     extra: str = ""
     server: str = ""
     keys: int = 2
     engine: bool = True
-    local: str = ""
+    cache: str = "64MiB"
     descriptors: int = 0
 
     def config(self, *, port: int, provider: int, hostile: int, tokenizer: str) -> str:
         """Return the config.yaml. provider, hostile: ports."""
         more = "".join(f"  - {{name: k{n}, key: key-{n}}}\n" for n in range(self.keys - 2))
-        local = _LOCAL.format(local=self.local) if self.engine else ""
+        local = _LOCAL.format(cache=self.cache) if self.engine else ""
         chat = "{provider: here, model: tiny-chat}, " if self.engine else ""
         return _CONFIG.format(
             port=port,
@@ -43,8 +44,8 @@ class Setup(Struct, frozen=True, kw_only=True):
 _LOCAL: Final = """
   - name: here
     adapter: local
-    engine: {{device: cpu, threads: 1, models: [
-      {{name: tiny-chat, path: "bundled:tiny-chat"{local}}}]}}"""
+    engine: {{device: cpu, threads: 1, kv_cache: {cache}, models: [
+      {{name: tiny-chat, path: "bundled:tiny-chat"}}]}}"""
 _CONFIG: Final = """
 server: {{port: {port}{server}}}
 auth:
@@ -87,7 +88,7 @@ SETUPS: Final[Mapping[str, Setup]] = {
     "engine": Setup(server=", max_in_flight: 50"),
     "crowded engine": Setup(),
     "crowded engine, 200 keys": Setup(keys=200),
-    "small cache": Setup(local=", kv_cache: 16MiB"),
+    "small cache": Setup(cache="16MiB"),
     "remote": Setup(engine=False),
     "remote, 200 keys": Setup(engine=False, keys=200),
     "guarded": Setup(engine=False, extra=_GUARDED),

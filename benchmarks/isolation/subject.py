@@ -48,7 +48,7 @@ def running_subject(folder: Path, code: Path, row: Row) -> Generator[Subject]:
             limited = f'ulimit -n {setup.descriptors} && exec "$@"'
             serve = ["sh", "-c", limited, "sh", *serve]
         process = _start(stack, serve, code, errors.fileno())
-        _await_answer(port, row)
+        _await_answer(port, row, process)
         yield Subject(port=port, pid=process.pid)
 
 
@@ -70,10 +70,12 @@ def _start(
     return process
 
 
-def _await_answer(port: int, row: Row) -> None:
+def _await_answer(port: int, row: Row, gateway: subprocess.Popen[bytes]) -> None:
     """Raises RuntimeError unless the row's backend answers within 180 s."""
     end = time.monotonic() + 180
     while time.monotonic() < end:
+        if gateway.poll() is not None:
+            raise RuntimeError(f"the gateway exits with status {gateway.returncode}")
         with suppress(OSError, asyncio.IncompleteReadError):
             answer = asyncio.run(send(port, "victim-key", row.victim))
             backend = answer.headers.get("x-gateway-backend", "")
