@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from local_engine.text.text_length import Reach
 from schemas.errors import InvalidRequest
-from schemas.messages import FunctionTool, Message, TextPart
+from schemas.messages import FunctionTool, Message, TextPart, ToolCall
 from schemas.requests import (
     ChatRequest,
     CompletionRequest,
@@ -157,9 +157,14 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 def length(message: Message) -> int:
-    """Return the size of a message in characters."""
+    """Return the size of a message in characters; templates read each level of arguments."""
     names = len(message.name or "") + len(message.tool_call_id or "")
-    return TURN * (1 + len(message.tool_calls)) + names + _total(_texts(message))
+    levels = sum(map(_levels, message.tool_calls))
+    return TURN * (1 + len(message.tool_calls) + levels) + names + _total(_texts(message))
+
+
+def _levels(call: ToolCall) -> int:
+    return call.arguments.count("{") + call.arguments.count("[")
 
 
 def _size(tool: object) -> int:

@@ -236,19 +236,21 @@ def with_beginning(apply: Callable[[object], str]) -> Callable[[object], str]:
 
 
 def _strings(value: object) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case dict():
-            for key, inner in cast(JSON, value).items():
-                yield key
-                if key not in FIXED or not isinstance(inner, str):
-                    yield from _strings(inner)
-        case list():
-            for inner in cast(list[object], value):
-                yield from _strings(inner)
-        case _:
-            return
+    """Yield all strings, in any order. Without recursion, whose every level costs each string."""
+    left = [value]
+    while left:
+        match one := left.pop():
+            case str():
+                yield one
+            case dict():
+                for key, inner in cast(JSON, one).items():
+                    yield key
+                    if key not in FIXED or not isinstance(inner, str):
+                        left.append(inner)
+            case list():
+                left += cast(list[object], one)
+            case _:
+                pass
 
 
 def _changed(value: object, change: Callable[[str], str]) -> object:

@@ -7,6 +7,8 @@ from contextlib import aclosing
 import msgspec
 import pytest
 
+from local_engine.child_process.text_encoder import INLINE
+from local_engine.requests.request_limits import characters
 from local_engine.server.service import Service
 from schemas.errors import (
     DeadlineExceeded,
@@ -16,7 +18,7 @@ from schemas.errors import (
     UpstreamBusy,
     UpstreamLost,
 )
-from schemas.messages import FunctionTool, ImagePart, Message, ResponseFormat, TextPart
+from schemas.messages import FunctionTool, ImagePart, Message, ResponseFormat, TextPart, ToolCall
 from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, TokenRequest
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
@@ -216,3 +218,14 @@ async def test_stopping_fails_unfinished_requests_and_rejects_later_ones(
 
     assert not service.alive
     assert outcomes
+
+
+def test_arguments_nested_deep_are_work_for_a_thread_in_turn_by_key() -> None:
+    call = ToolCall(id="c", name="f", arguments='{"a":' * 500 + "1" + "}" * 500)
+    flat = ToolCall(id="c", name="f", arguments='{"a":"' + "x" * 2994 + '"}')
+    sizes = [
+        characters(chatting(messages=(Message(role="assistant", tool_calls=(one,)),)))
+        for one in (call, flat)
+    ]
+
+    assert sizes[1] < INLINE < sizes[0]
