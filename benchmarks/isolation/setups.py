@@ -23,14 +23,15 @@ class Setup(Struct, frozen=True, kw_only=True):
     cache: str = "64MiB"
     descriptors: int = 0
 
-    def config(self, *, port: int, provider: int, hostile: int, tokenizer: str) -> str:
-        """Return the config.yaml. provider, hostile: ports."""
+    def config(self, *, port: int, provider: int, first: int, hostile: int, tokenizer: str) -> str:
+        """Return the config.yaml. provider, first, hostile: ports of providers."""
         more = "".join(f"  - {{name: k{n}, key: key-{n}}}\n" for n in range(self.keys - 2))
         local = _LOCAL.format(cache=self.cache) if self.engine else ""
         chat = "{provider: here, model: tiny-chat}, " if self.engine else ""
         return _CONFIG.format(
             port=port,
             provider=provider,
+            first=first,
             hostile=hostile,
             tokenizer=tokenizer,
             server=self.server,
@@ -59,7 +60,7 @@ providers:
   - {{name: away, adapter: openai, base_url: "http://127.0.0.1:{provider}/v1", api_key: k}}
   - {{name: bridged, adapter: triton-tokens, base_url: "http://127.0.0.1:{provider}",
      tokenizer: {tokenizer}}}
-  - {{name: first, adapter: openai, base_url: "http://127.0.0.1:{hostile}/v1", api_key: k}}
+  - {{name: first, adapter: openai, base_url: "http://127.0.0.1:{first}/v1", api_key: k}}
   - {{name: second, adapter: openai, base_url: "http://127.0.0.1:{provider}/v1", api_key: k}}
   - {{name: bad, adapter: openai, base_url: "http://127.0.0.1:{hostile}/v1", api_key: k}}{local}
 models:

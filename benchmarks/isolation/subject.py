@@ -33,14 +33,17 @@ class Subject(Struct, frozen=True, kw_only=True):
 def running_subject(folder: Path, code: Path, row: Row) -> Generator[Subject]:
     """Run the row's gateway with its providers; its standard error goes to `folder`/stderr."""
     setup = SETUPS[row.setup]
-    port, provider, hostile = free_port(), free_port(), free_port()
+    port, provider, first, hostile = [free_port() for _ in range(4)]
     config = folder / "isolation.yaml"
     tokenizer = code / "local_engine" / "bundled" / "tiny-chat"
-    text = setup.config(port=port, provider=provider, hostile=hostile, tokenizer=str(tokenizer))
+    text = setup.config(
+        port=port, provider=provider, first=first, hostile=hostile, tokenizer=str(tokenizer)
+    )
     config.write_text(text.replace("FOLDER", str(folder)))
     with ExitStack() as stack:
         errors = stack.enter_context((folder / "stderr").open("wb"))
-        for mock, at in (("soak", provider), ("isolation", hostile)):
+        # The hostile one in a process of its own: the victim would wait while it builds an answer.
+        for mock, at in (("soak", provider), ("isolation", first), ("isolation", hostile)):
             command = [sys.executable, "-m", f"benchmarks.{mock}.provider", str(at)]
             _start(stack, command, ROOT, errors.fileno())
         serve = [sys.executable, "-m", "gateway.cli", "serve", "--config", str(config)]
