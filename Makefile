@@ -14,7 +14,7 @@ AGENTS ?=
 
 # Sizes of the parts of `make nightly`, for example `make nightly-fuzz FUZZ=5000`: requests, examples per property,
 # simulated experiments per cell, seconds, requests, damaged checkpoints, requests, requests, killed Redis masters, starts on an empty
-# database, killed exports, requests to six replicas, seconds in a terminal. Each part takes at most 40 minutes.
+# database, killed exports, requests to six replicas, seconds in a terminal, hand-overs. Each part takes at most 40 minutes.
 FUZZ    ?= 100000
 EXAMPLES ?= 500
 TRIALS  ?= 1000
@@ -28,6 +28,7 @@ STARTS  ?= 100
 EXPORT_KILLS ?= 100
 BALANCED ?= 9000
 TERMINAL_S ?= 600
+RESTARTS ?= 20
 
 # Families of `make nightly-families` (docs/engine-families.md), for example FAMILIES="llama gemma3"; empty: all.
 FAMILIES ?=
@@ -44,7 +45,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 # A test run starts dozens of processes; without cached bytecode each would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast test-device coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-families nightly-properties nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-terminal nightly-ray nightly-image nightly-npu nightly-wheel check fmt docs reference cli-reference config-schema demo bench soak chaos matrix agents families parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-dev clean
+.PHONY: help run test test-fast test-device coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-families nightly-properties nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-restarts nightly-terminal nightly-ray nightly-image nightly-npu nightly-wheel check fmt docs reference cli-reference config-schema demo bench soak chaos matrix agents families parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-dev clean
 
 help:  ## List the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,14 +72,15 @@ test-device: setup-dev  ## Run the engine's tests on DEVICE=cuda
 coverage: setup-dev servers  ## Run the tests with coverage of lines and branches: a summary and coverage.xml
 	$(BIN)/python -m pytest $(FAST) -n 3 --dist loadfile --no-loadscope-reorder -q --cov --cov-report=term --cov-report=xml
 
-nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fuzz, -families, -properties, -statistics, -isolation, -chaos, -soak, -burst, -rolling, -terminal, -ray, -image, -npu, -wheel also run alone
-	$(MAKE) -k nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-families nightly-properties nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-terminal nightly-ray nightly-image nightly-npu nightly-wheel
+nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fuzz, -families, -properties, -statistics, -isolation, -chaos, -soak, -burst, -rolling, -restarts, -terminal, -ray, -image, -npu, -wheel also run alone
+	$(MAKE) -k nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-families nightly-properties nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-restarts nightly-terminal nightly-ray nightly-image nightly-npu nightly-wheel
 
 nightly-tests: setup-dev servers
 	STROWGER_FAILOVERS=$(FAILOVERS) STROWGER_STARTS=$(STARTS) STROWGER_EXPORT_KILLS=$(EXPORT_KILLS) STROWGER_BALANCED=$(BALANCED) $(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/http/test_fuzz.py --ignore tests/local_engine/ops/test_npu_wheel.py \
 		--ignore tests/local_engine/loading/test_odd_values.py \
 		--ignore tests/gateway/experiments --ignore tests/clients --ignore tests/agents --ignore tests/gateway/burst --ignore tests/deploy \
-		--ignore tests/local_engine/families --ignore tests/releases --ignore tests/gateway/placement --ignore tests/gateway/terminals
+		--ignore tests/local_engine/families --ignore tests/releases --ignore tests/gateway/placement --ignore tests/gateway/terminals \
+		--ignore tests/gateway/processes/test_restarts.py
 
 nightly-clients: setup-dev
 	$(BIN)/python -m tests.clients.install $(CLIENTS)
@@ -118,6 +120,10 @@ nightly-burst: setup-dev servers
 
 nightly-rolling: setup-dev
 	STROWGER_ROLLING=$(ROLLING) $(BIN)/python -m pytest -s -m nightly tests/deploy --ignore tests/deploy/image
+
+# Gateways that take each other's place under load, RESTARTS times.
+nightly-restarts: setup-dev
+	STROWGER_RESTARTS=$(RESTARTS) $(BIN)/python -m pytest -s -m nightly tests/gateway/processes/test_restarts.py
 
 # A gateway in a terminal, with budgets, stopped, started and killed for TERMINAL_S seconds.
 nightly-terminal: setup-dev

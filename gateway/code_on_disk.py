@@ -31,6 +31,13 @@ class CodeOnDisk:
         self._root = root
         self._files = {path: file for path in _sources(root) if (file := _read(path)) is not None}
 
+    def check(self) -> None:
+        """Raises CodeChanged: a process with other code may wait for messages that never come."""
+        if file := self.changed():
+            raise CodeChanged(
+                f"restart the gateway, because {file} changed on disk since it started"
+            )
+
     def changed(self) -> str:
         """Name the first file that has other content or is missing; "" if all are the same."""
         for path, file in self._files.items():

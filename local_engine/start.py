@@ -39,12 +39,16 @@ class StopSignals:
     """
 
     def __init__(self, *, alone: bool = False) -> None:
-        """alone: no parent handles a terminal's signals for it. `nohup` has SIGHUP ignored."""
+        """alone: no parent handles a terminal's signals for it. `nohup` has SIGHUP ignored.
+
+        SIGUSR2 is for the gateway; systemd may send it to all processes of the service.
+        """
         self._stop: Callable[[], object] = lambda: os._exit(0)
         signal.signal(signal.SIGINT, self._on_signal if alone else signal.SIG_IGN)
         signal.signal(signal.SIGTERM, self._on_signal)
         if not alone:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            signal.signal(signal.SIGUSR2, signal.SIG_IGN)
         elif signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
             signal.signal(signal.SIGHUP, self._on_signal)
 

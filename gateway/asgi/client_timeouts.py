@@ -51,19 +51,30 @@ class SlowClientReaper:
 
 if sys.platform == "linux":
     from fcntl import ioctl
-    from termios import TIOCOUTQ
+    from termios import FIONREAD, TIOCOUTQ
 
     def _in_kernel(transport: asyncio.Transport) -> int:
         """https://man7.org/linux/man-pages/man7/tcp.7.html, under SIOCOUTQ"""
+        return _queued(transport, TIOCOUTQ)
+
+    def arrived_bytes(transport: asyncio.Transport) -> int:
+        """Return the bytes that have arrived from the client and are not read; 0 if unknown."""
+        return _queued(transport, FIONREAD)
+
+    def _queued(transport: asyncio.Transport, request: int) -> int:
         try:
             number = cast(int, transport.get_extra_info("socket").fileno())
-            return int.from_bytes(ioctl(number, TIOCOUTQ, bytes(4)), sys.byteorder)
+            return int.from_bytes(ioctl(number, request, bytes(4)), sys.byteorder)
         except OSError:  # the socket is closing
             return 0
 
 else:
 
     def _in_kernel(transport: asyncio.Transport) -> int:
+        return 0
+
+    def arrived_bytes(transport: asyncio.Transport) -> int:
+        """Return the bytes that have arrived from the client and are not read; 0 if unknown."""
         return 0
 
 

@@ -62,7 +62,7 @@ def build(config: Config) -> tuple[str, ...]:
     # Late: an invalid configuration does not get here.
     from gateway.cli.newer_schema import refuse_newer
     from gateway.coordination.setup import transport_of
-    from gateway.processes.listening_socket import listen
+    from gateway.listening.listening_socket import listen
     from gateway.runtime import Runtime
     from gateway.store.open import open_store
 

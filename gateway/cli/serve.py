@@ -9,6 +9,8 @@ import click
 from gateway.cli.config_loading import config_option, faults_shown, with_listen_overrides
 from gateway.config.load import load_config, recheck
 from gateway.config.schema.config import Config
+from gateway.listening.predecessor import Predecessor
+from gateway.listening.systemd import SYSTEMD, activated, widest_address
 from gateway.price_catalogue.lookup import with_catalogue
 
 
@@ -22,18 +24,26 @@ from gateway.price_catalogue.lookup import with_catalogue
 def serve(path: Path, host: str | None, port: int | None, workers: int | None) -> None:
     """Run the gateway until SIGTERM or Ctrl-C, or until its terminal is closed.
 
-    SIGHUP reloads the configuration.
+    SIGHUP reloads the configuration. SIGUSR2 starts a new gateway, which takes over the listening
+    socket; this one then ends with its last request.
     """
+    predecessor, given = Predecessor.of(), None
 
     def read(warn: Callable[[str], None]) -> Config:
         """Raises InvalidConfig."""
-        config = with_listen_overrides(load_config(path, os.environ, warn), host, port, workers)
+        listen = (host, port) if given is None else (widest_address(given) or (host, port))
+        config = with_listen_overrides(load_config(path, os.environ, warn), *listen, workers)
         recheck(config, source=str(path))
         return with_catalogue(config, source=str(path))
 
     with faults_shown():
+        given = activated()
+        if predecessor is not None and predecessor.listener.kept:
+            given = predecessor.take(SYSTEMD)
         warnings: list[str] = []
         config = read(warnings.append)
+        if given is not None and (host is not None or port is not None):
+            warnings.append("--host and --port have no effect: systemd has bound the sockets")
         from gateway.processes.main import serve as run
 
-        run(config, path, read, warnings)
+        run(config, path, read, warnings, given, predecessor)

@@ -15,6 +15,9 @@ from types import TracebackType
 PROBES = "probes.lock"
 """The name of the lock file in the gateway's run folder."""
 
+ACCESS_LOG_LOCK = "access-log.lock"
+"""The same for LogFileLock."""
+
 LINGER_S = 0.25
 """Time that a lock is held after its probe, so that the result reaches the others first."""
 

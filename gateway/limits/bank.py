@@ -135,6 +135,11 @@ class LimitBank:
         self._refresh()
         return self._accounts.accounts()
 
+    def account(self, limit: str, subject: str) -> Account | None:
+        """The account of a limit's subject; `None` if the limit does not exist."""
+        self._refresh()
+        return self._accounts.account(limit, subject)
+
     async def standings(self, places: Sequence[LimitPlace]) -> tuple[LimitStanding, ...]:
         """What is used of the limits in force at these places, by all workers."""
         self._refresh()

@@ -55,6 +55,12 @@ class EnginePool:
         self._leaving: list[EngineProcess] = []
         self._started: set[EngineProcess] = set()
         self._starting: set[asyncio.Task[None]] = set()
+        self._warmed, self._failed = asyncio.Event(), False
+
+    async def warm(self) -> bool:
+        """Return when the first engines are ready, or false when one of them has failed."""
+        await self._warmed.wait()
+        return not self._failed
 
     def start(self) -> None:
         """Start loading and return; remote providers are served while engines load."""
@@ -139,6 +145,8 @@ class EnginePool:
             if not await engine.wait_ready():
                 _log.error("the engine of provider %s is %s", engine.name, engine.status)
                 failed = True
+        self._failed = failed
+        self._warmed.set()
         if failed:
             return
         await self._until()

@@ -1,6 +1,6 @@
 """Create the leader's background jobs for experiments from the configuration."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from gateway.audit.log import AuditLog
 from gateway.background import OnCrash
@@ -10,11 +10,15 @@ from gateway.store.base import Store
 
 
 def experiment_jobs_for(
-    store: Store, config: Callable[[], Config], audit: AuditLog, crashed: OnCrash
+    store: Store,
+    config: Callable[[], Config],
+    audit: AuditLog,
+    crashed: OnCrash,
+    freed: Callable[[], Awaitable[None]] | None = None,
 ) -> ExperimentJobs:
     """Create the jobs. A history is only kept if /admin exists, so that it can be shown.
 
-    config: returns the current configuration.
+    config: returns the current configuration. freed: see ExperimentJobs.
     """
     return ExperimentJobs(
         store,
@@ -22,4 +26,5 @@ def experiment_jobs_for(
         shown=lambda: config().auth.admin,
         audit=audit,
         crashed=crashed,
+        freed=freed,
     )

@@ -1,7 +1,6 @@
 """The leader of several workers: it serves no requests and owns what exists once."""
 
 import asyncio
-import socket
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,23 +9,28 @@ from typing import TYPE_CHECKING
 from gateway.background import OnCrash, count_unhandled, keep_running
 from gateway.budgets.setup import BudgetJobs, stored_budgets
 from gateway.config.schema.config import Config
-from gateway.coordination.probe_locks import PROBES, FileLeases
+from gateway.coordination.probe_locks import ACCESS_LOG_LOCK, PROBES, FileLeases
 from gateway.coordination.setup import replica_sync_running, shared_limits, transport_of
 from gateway.engine_process.process import EngineProcess
 from gateway.issued_keys.metrics import IssuedKeyCollector
 from gateway.issued_keys.rules_in_force import RulesInForce
 from gateway.issued_keys.sync import KeySync, latest_keys
 from gateway.limits.bank import LimitBank
+from gateway.limits.ledger import Account
 from gateway.limits.metrics import LimitUseCollector
 from gateway.listener_tls.watch import TlsWatch
-from gateway.processes.closing import close_all
+from gateway.listening.listening_socket import Listener
+from gateway.listening.predecessor import Predecessor
+from gateway.listening.successor import HandOver
+from gateway.listening.systemd import notify
+from gateway.processes.closing import close_all, release, uses_of
 from gateway.processes.engine_addresses import found_engines
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.experiment_jobs import experiment_jobs_for
 from gateway.processes.file_watching import watching
 from gateway.processes.reload import Reload
 from gateway.processes.replica_watch import ReplicaWatch
-from gateway.processes.signals import on_hangup, on_stop
+from gateway.processes.signals import on_hand_over, on_hangup, on_stop
 from gateway.processes.worker_pool import WorkerPool
 from gateway.recording.setup import Records
 from gateway.telemetry.experiment_metrics import GuardrailCollector
@@ -41,16 +45,18 @@ async def run_leader(
     *,
     source: Path,
     read: Callable[[], Config],
-    listener: socket.socket,
+    listener: Listener,
     run_dir: Path,
     records: Records,
     tls: TlsWatch,
+    predecessor: Predecessor | None = None,
 ) -> None:
     """Run until SIGTERM or SIGINT; return when all have exited. Raises CodeChanged."""
     config, addresses = await found_engines(config)
     transport, metrics = transport_of(config), ProcessMetrics()
     count_unhandled(crashed := metrics.internal_errors.count)
-    jobs = experiment_jobs_for(records.store, lambda: reload.config, records.audit, crashed)
+    freed = None if predecessor is None else predecessor.freed
+    jobs = experiment_jobs_for(records.store, lambda: reload.config, records.audit, crashed, freed)
     keys = KeySync(records.store.issued_keys, lambda: reload.config)
     guards, issued = GuardrailCollector(jobs.monitor), IssuedKeyCollector(keys)
     replicas = await ReplicaWatch.of(config, metrics)
@@ -74,14 +80,24 @@ async def run_leader(
         replicas=replicas,
     )
     budgets = _spending(pool, rules, lambda: reload.config, records, metrics)
-    on_stop(pool.drain, pool.stop_now)
-    on_hangup(reload.reload, pool.drain)
+    hand_over = HandOver(
+        listener,
+        run_dir / ACCESS_LOG_LOCK,
+        uses=partial(uses_of, pool.limits),
+        drain=pool.drain,
+        release=partial(release, jobs, records),
+    )
+    on_stop(hand_over.stop, pool.stop_now)
+    on_hangup(reload.reload, hand_over.stop)
+    on_hand_over(hand_over.begin)
     await asyncio.gather(keys.start(crashed), budgets.start(crashed))
     pool.start(
         config.server.workers,
         lambda: (reload.config, tuple(engines.processes.values()), reload.rejected),
+        waits=predecessor is not None,
     )
-    beside = [records.importing(pool.serving, pool.on_import_problem)]
+    beside = [records.importing(pool.serving, pool.on_import_problem, freed)]
+    beside += _opening(pool, engines, predecessor)
     beside += _sharing(pool.limits, metrics, crashed)
     beside += watching(reload, tls, addresses, replicas, crashed)
     engines.start()
@@ -93,8 +109,9 @@ async def run_leader(
         ):
             await pool.ended()
     finally:
+        old = () if predecessor is None else (predecessor,)
         groups = (jobs,), (reload,), (pool,), (keys, budgets, replicas), (engines,)
-        await close_all(beside, *groups)
+        await close_all(beside, (hand_over, *old), *groups)
 
 
 def _limiting(
@@ -116,6 +133,32 @@ def _spending(
     """Give the workers budgets; return what follows the store."""
     pool.budgets, jobs = stored_budgets(rules.budgets, config, records, metrics.registry)
     return jobs
+
+
+def _opening(
+    pool: WorkerPool, engines: EnginePool, predecessor: Predecessor | None
+) -> list[asyncio.Task[None]]:
+    """Report when the workers serve; before that, take over from another gateway, if there is one.
+
+    The workers wait for that, and it for them.
+    """
+
+    async def opened() -> None:
+        begin = (warm, account, pool.open, pool.stop_now)
+        if predecessor is not None and not await predecessor.take_over(*begin):
+            return
+        await pool.serving()
+        notify("READY=1")
+
+    async def warm() -> bool:
+        await pool.serving()
+        return await engines.warm()
+
+    def account(limit: str, subject: str) -> Account | None:
+        bank = pool.limits
+        return bank.account(limit, subject) if isinstance(bank, LimitBank) else None
+
+    return [asyncio.create_task(opened())]
 
 
 def _follow(pool: WorkerPool, engine: EngineProcess) -> None:

@@ -2,22 +2,23 @@
 
 import asyncio
 import logging
-import socket
 import sys
 import tempfile
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from gateway.code_on_disk import CodeChanged
 from gateway.config.schema.config import Config
+from gateway.coordination.probe_locks import ACCESS_LOG_LOCK, LogFileLock
 from gateway.listener_tls.watch import TlsWatch
+from gateway.listening.listening_socket import Listener, bind, place_of, url_of
+from gateway.listening.predecessor import Predecessor
 from gateway.open_files import file_warnings, raise_limit
 from gateway.processes.audit_events import recorded_run
-from gateway.processes.listening_socket import listen
 from gateway.recording.setup import import_running
 from gateway.telemetry.access_log import AccessLog
-from gateway.telemetry.logs import configure_logging, has_colours, line_style
+from gateway.telemetry.logs import append_output, configure_logging, has_colours, line_style
 
 _log = logging.getLogger("strowger")
 
@@ -27,17 +28,21 @@ def serve(
     source: Path,
     read: Callable[[Callable[[str], None]], Config],
     warnings: Sequence[str] = (),
+    given: Listener | None = None,
+    predecessor: Predecessor | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; return when everything is closed.
 
     source: the configuration file. read: reads it again for a reload and reports settings without
-    effect through its argument. warnings: those reported by the first read.
+    effect through its argument. warnings: those reported by the first read. given: the sockets of
+    systemd. predecessor: the gateway that this one takes over from.
     Raises InvalidConfig when the address cannot be bound and as _check_workers, SystemExit as _run.
     """
+    append_output()
     configure_logging(config.logging)
     _check_workers(config)
-    listener = listen(config.server.host, config.server.port)
-    _log.info("serving %s on %s", source, _url(config, listener))
+    listener = given or _listener(config, predecessor)
+    _log.info("serving %s on %s", source, ", ".join(_urls(config, listener)))
     for warning in (*warnings, *file_warnings(config, raise_limit())):
         _warn(warning)
     with (
@@ -46,6 +51,8 @@ def serve(
         recorded_run(records.audit, config, source),
     ):
         run_dir = Path(folder)
+        if predecessor is not None:
+            predecessor.share_lock(run_dir / ACCESS_LOG_LOCK)
         tls = TlsWatch(config.server.tls)
         if config.server.workers > 1:
             # Imported late: the leader needs nothing of what serves requests.
@@ -60,12 +67,13 @@ def serve(
                     run_dir=run_dir,
                     records=records,
                     tls=tls,
+                    predecessor=predecessor,
                 )
             )
         else:
             from gateway.processes.single_process import run_single_process
 
-            access_log = _access_log(config)
+            access_log = _access_log(config, run_dir)
             try:
                 _run(
                     run_single_process(
@@ -77,6 +85,7 @@ def serve(
                         access_log=access_log,
                         records=records,
                         tls=tls,
+                        predecessor=predecessor,
                     )
                 )
             finally:
@@ -84,9 +93,21 @@ def serve(
     _log.info("stopped")
 
 
-def _access_log(config: Config) -> AccessLog:
+def _access_log(config: Config, run_dir: Path) -> AccessLog:
     style = line_style(config.logging, sys.stdout)
-    return AccessLog(sys.stdout.buffer, style, colours=has_colours(sys.stdout))
+    return AccessLog(
+        sys.stdout.buffer,
+        style,
+        colours=has_colours(sys.stdout),
+        turn=LogFileLock(run_dir / ACCESS_LOG_LOCK),
+    )
+
+
+def _listener(config: Config, predecessor: Predecessor | None) -> Listener:
+    """Return the sockets of another gateway, or new ones. Raises InvalidConfig."""
+    host, port = config.server.host, config.server.port
+    taken = None if predecessor is None else predecessor.take(place_of(host, port))
+    return taken or bind(host, port)
 
 
 def _check_workers(config: Config) -> None:
@@ -98,10 +119,10 @@ def _check_workers(config: Config) -> None:
         check_sendable(config)
 
 
-def _url(config: Config, listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
+def _urls(config: Config, listener: Listener) -> Iterator[str]:
     scheme = "http" if config.server.tls is None else "https"
-    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    for one in listener.sockets:
+        yield url_of(one, scheme)
 
 
 def _warn(warning: str) -> None:

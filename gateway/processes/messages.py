@@ -19,6 +19,7 @@ from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
 from gateway.limits import messages as limits
 from gateway.limits.standing import LimitPlace
 from gateway.listener_tls.files import TlsFiles
+from gateway.listening.accept_queue import Mode
 from gateway.replica_gauges.readings import ReplicaReadings
 from gateway.store.key_rows import KeyList
 from gateway.telemetry.time_series import Window
@@ -77,7 +78,7 @@ class WorkerInit(Struct, frozen=True, kw_only=True, tag=True):
     worker: its number, from 0. run_dir: the folder of the lock files; bytes, as all paths in
     messages, because the names of files need not be Unicode.
     keys: the last known issued keys, if any. tls: `None` serves cleartext.
-    discovered: the addresses of replicas.
+    discovered: the addresses of replicas. waits: accept no connections before Open.
     """
 
     worker: int
@@ -87,6 +88,7 @@ class WorkerInit(Struct, frozen=True, kw_only=True, tag=True):
     keys: KeyList | None = None
     tls: TlsFiles | None = None
     discovered: Discovered = NOTHING_DISCOVERED
+    waits: bool = False
 
 
 class Prepare(Struct, frozen=True, kw_only=True, tag=True):
@@ -129,8 +131,18 @@ class EngineUpdate(Struct, frozen=True, kw_only=True, tag=True):
     engine: EngineState
 
 
+class Open(Struct, frozen=True, kw_only=True, tag=True):
+    """Accept connections, if WorkerInit said to wait."""
+
+
 class Drain(Struct, frozen=True, kw_only=True, tag=True):
-    """Drain the worker, as on SIGTERM."""
+    """Drain the worker. mode: who answers new connections; not `lost`."""
+
+    mode: Mode = "refuse"
+
+
+class Close(Struct, frozen=True, kw_only=True, tag=True):
+    """Every worker has reported Drained, and no connection waits any more: exit."""
 
 
 class StopNow(Struct, frozen=True, kw_only=True, tag=True):
@@ -152,7 +164,11 @@ class PeerAnswers(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class WorkerReady(Struct, frozen=True, kw_only=True, tag=True):
-    """The worker accepts connections."""
+    """The worker can serve: it accepts connections, unless it waits for Open."""
+
+
+class Drained(Struct, frozen=True, kw_only=True, tag=True):
+    """Every request has ended; the worker refuses new ones until Close."""
 
 
 class Heartbeat(Struct, frozen=True, kw_only=True, tag=True):
@@ -202,7 +218,9 @@ ToWorker = (
     | ConfigRejected
     | ImportProblem
     | EngineUpdate
+    | Open
     | Drain
+    | Close
     | StopNow
     | Ask
     | PeerAnswers
@@ -218,6 +236,7 @@ ToWorker = (
 )
 ToLeader = (
     WorkerReady
+    | Drained
     | Heartbeat
     | Preparing
     | Prepared

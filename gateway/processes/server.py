@@ -6,6 +6,7 @@ import logging
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from gateway.access.issued_keys import TICK_S
@@ -24,6 +25,8 @@ from gateway.issued_keys.desk import KeyDesk
 from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
 from gateway.listener_tls.files import TlsFiles
 from gateway.listener_tls.handshakes import ListenerContext
+from gateway.listening.accept_queue import Mode
+from gateway.processes.draining import Draining
 from gateway.processes.reload_target import Proposal
 from gateway.processes.runtime_generations import Generations
 from gateway.recording.audit_recorder import AuditRecorder
@@ -70,7 +73,7 @@ class Server:
         tls: TlsFiles | None = None,
         discovered: Discovered = NOTHING_DISCOVERED,
     ) -> None:
-        """announces: log changes of experiments; true in one process only.
+        """announces: log changes of experiments, and check backends; true in one process only.
 
         tls: `None` serves cleartext. discovered: the addresses of replicas. Raises InvalidConfig.
         """
@@ -106,14 +109,13 @@ class Server:
         self._discovered = discovered
         self._generations = Generations(first)
         self._prepared: tuple[int, Runtime] | None = None
-        self._leader_lost = False
         self.on_new_runtime: Callable[[Runtime], None] = _ignore
         self.on_keys: Callable[[KeysApplied | KeysChanged | KeysUsed], None] = _ignore
-        self._stop = asyncio.Event()
         self._tls = None if tls is None else ListenerContext(tls, registry)
         limits = limits_in_force(self._settings, self.gateway.shares)
         self._server = HttpServer(build_app(self.gateway), tls=self._tls, limits=limits)
         registry.register(TurnCollector(self._server.turn))
+        self.draining = Draining(self.gateway, self._server, self._settings)
         connections = self._server.connections
         registry.register(FilesCollector(connections))
         self._patience = SlowClientReaper(connections, lambda: self._settings().client_timeout_s)
@@ -130,11 +132,15 @@ class Server:
     def _responses(self) -> ResponsesConfig:
         return self.gateway.runtime.config.responses
 
-    async def run(self, listener: socket.socket) -> None:
-        """Serve until `drain` or `stop_now` completes; everything is closed on return."""
+    async def run(self, *listening: socket.socket, gate: asyncio.Event | None = None) -> None:
+        """Serve until `drain` or `stop_now` completes; everything is closed on return.
+
+        gate: connections are accepted when it is set.
+        """
         crashed = self.gateway.log.metrics.internal_errors.count
+        drain = partial(self.draining.run, listening)
         beside = [
-            asyncio.create_task(keep_running("drain", self._drain, crashed)),
+            asyncio.create_task(keep_running("drain", drain, crashed)),
             asyncio.create_task(keep_running("slow client reaper", self._patience.watch, crashed)),
             asyncio.create_task(keep_running("response sweeper", self._archive.sweep, crashed)),
             asyncio.create_task(keep_running("issued keys", self._follow_keys, crashed)),
@@ -146,7 +152,7 @@ class Server:
         # its end. The gateway's readers close theirs, and the list costs 1 % of a request.
         sys.set_asyncgen_hooks(firstiter=None)
         try:
-            await self._server.serve(listener)
+            await self._server.serve(*listening, gate=gate)
         finally:
             for one in beside:
                 one.cancel()
@@ -169,19 +175,24 @@ class Server:
             self._archive.close()
             self._store.close()
 
-    def drain(self) -> None:
-        """Report not ready while serving, then refuse requests, then close with the last stream."""
-        self._stop.set()
+    async def accepting(self) -> None:
+        """Return when connections are accepted."""
+        await self._server.listening.wait()
+
+    def drain(self, mode: Mode = "refuse") -> None:
+        """Report not ready while serving, then refuse requests, then close with the last stream.
+
+        mode: of a hand-over, serve what is open until it ends; see Mode.
+        """
+        self.draining.begin(mode)
 
     def on_leader_lost(self) -> None:
         """The leader is gone: release the address immediately and exit after the last stream."""
-        self._leader_lost = True
-        self._server.stop_listening()
-        self._stop.set()
+        self.draining.begin("lost")
 
     def stop_now(self) -> None:
         """Stop without waiting for requests in flight."""
-        self._stop.set()
+        self.draining.begin("refuse")
         self._server.stop(at_once=True)
 
     async def prepare(self, proposal: Proposal) -> tuple[str, ...]:
@@ -277,23 +288,6 @@ class Server:
         while self._audit is not None:
             await asyncio.sleep(REPEATS_S)
             self._audit.tick()
-
-    async def _drain(self) -> None:
-        await self._stop.wait()
-        settings = self.gateway.runtime.config.server
-        self.gateway.admission.draining = self._server.draining = True
-        if not self._leader_lost:
-            _log.info("draining: not ready; refusing requests in %g s", settings.drain_delay_s)
-            await asyncio.sleep(settings.drain_delay_s)
-        self.gateway.admission.refuse()
-        self._server.close_idle()
-        try:
-            async with asyncio.timeout(settings.drain_timeout_s):
-                await self.gateway.finished()
-        except TimeoutError:
-            in_flight = self.gateway.admission.in_flight
-            _log.warning("cutting %d requests that outlasted drain_timeout_s", in_flight)
-        self._server.stop()
 
 
 def _recorded_audit(config: Config, gateway: Gateway) -> AuditRecorder | None:

@@ -1,4 +1,4 @@
-"""Signal handling of the leader: SIGTERM, SIGINT and SIGHUP."""
+"""Signal handling of the leader: SIGTERM, SIGINT, SIGHUP and SIGUSR2."""
 
 import asyncio
 import logging
@@ -49,6 +49,12 @@ def on_hangup(reload: Callable[[str], Awaitable[object]], drain: Callable[[], No
         task.add_done_callback(running.discard)
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, handle)
+
+
+def on_hand_over(begin: Callable[[], None]) -> None:
+    """Start a new gateway on SIGUSR2, to hand over to it."""
+    if sys.platform != "win32":
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, begin)
 
 
 def _has_terminal() -> bool:

@@ -1,7 +1,6 @@
 """The whole gateway in one process, which is leader and worker at once."""
 
 import asyncio
-import socket
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -13,7 +12,7 @@ from gateway.budgets.bank import BudgetBank
 from gateway.budgets.leases import BudgetLeases
 from gateway.budgets.setup import stored_budgets
 from gateway.config.schema.config import Config
-from gateway.coordination.probe_locks import LocalLeases
+from gateway.coordination.probe_locks import ACCESS_LOG_LOCK, LocalLeases
 from gateway.coordination.replica_transport import ReplicaTransport
 from gateway.coordination.setup import replica_sync_running, shared_limits, transport_of
 from gateway.coordination.state_hub import StateHub
@@ -22,11 +21,16 @@ from gateway.issued_keys.metrics import IssuedKeyCollector
 from gateway.issued_keys.rules_in_force import RulesInForce
 from gateway.issued_keys.sync import KeySync, latest_keys
 from gateway.limits.leases import LimitLeases
+from gateway.limits.ledger import Account
 from gateway.limits.metrics import LimitUseCollector
 from gateway.limits.standing import LimitPlace, LimitStanding
 from gateway.listener_tls.watch import TlsWatch
+from gateway.listening.listening_socket import Listener
+from gateway.listening.predecessor import Predecessor
+from gateway.listening.successor import HandOver
+from gateway.listening.systemd import notify
 from gateway.peers import NoPeers
-from gateway.processes.closing import close_all
+from gateway.processes.closing import close_all, release, uses_of
 from gateway.processes.engine_addresses import found_engines
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.experiment_jobs import experiment_jobs_for
@@ -34,7 +38,7 @@ from gateway.processes.file_watching import watching
 from gateway.processes.reload import Reload
 from gateway.processes.replica_watch import ReplicaWatch
 from gateway.processes.server import Server
-from gateway.processes.signals import on_hangup, on_stop
+from gateway.processes.signals import on_hand_over, on_hangup, on_stop
 from gateway.recording.setup import Records
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.experiment_metrics import GuardrailCollector
@@ -43,9 +47,6 @@ from gateway.telemetry.process_metrics import ProcessMetrics
 
 if TYPE_CHECKING:
     from gateway.coordination.shared_limits import SharedLimits
-
-STARTED_S = 0.5
-"""After this time in the event loop, the server has usually started."""
 
 
 class LeaderCounters(NoPeers):
@@ -72,11 +73,12 @@ async def run_single_process(
     *,
     source: Path,
     read: Callable[[], Config],
-    listener: socket.socket,
+    listener: Listener,
     run_dir: Path,
     access_log: AccessLog,
     records: Records,
     tls: TlsWatch,
+    predecessor: Predecessor | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; return when everything is closed."""
     config, addresses = await found_engines(config)
@@ -93,8 +95,9 @@ async def run_single_process(
         tls=tls.files,
         discovered=replicas.latest,
     )
+    freed = None if predecessor is None else predecessor.freed
     jobs = serving.gateway.experiment_jobs = experiment_jobs_for(
-        records.store, lambda: reload.config, records.audit, crashed
+        records.store, lambda: reload.config, records.audit, crashed, freed
     )
     keys = KeySync(records.store.issued_keys, lambda: reload.config)
     _connect(serving, tls, replicas, keys)
@@ -114,19 +117,54 @@ async def run_single_process(
     rules = RulesInForce(lambda: reload.config, partial(latest_keys, keys))
     limits = shared_limits(config, rules.limits)
     bank, budgets = stored_budgets(rules.budgets, lambda: reload.config, records, metrics.registry)
-    on_stop(serving.drain, serving.stop_now)
-    on_hangup(reload.reload, serving.drain)
+    hand_over = HandOver(
+        listener,
+        run_dir / ACCESS_LOG_LOCK,
+        uses=partial(uses_of, serving.gateway.limits if limits is None else limits),
+        drain=serving.drain,
+        release=partial(release, jobs, records),
+    )
+    on_stop(hand_over.stop, serving.stop_now)
+    on_hangup(reload.reload, hand_over.stop)
+    on_hand_over(hand_over.begin)
     await asyncio.gather(keys.start(crashed), budgets.start(crashed))
-    beside = [records.importing(partial(asyncio.sleep, STARTED_S), serving.on_import_problem)]
+    gate, old = _opening(serving, engines, predecessor, shared=limits is not None)
+    beside = [records.importing(serving.accepting, serving.on_import_problem, freed), old]
     beside += _spending(bank, serving, crashed)
     beside += _limiting(limits, serving, metrics, crashed)
     beside += watching(reload, tls, addresses, replicas, crashed)
     engines.start()
     try:
         async with _synchronised(transport, serving, reload, metrics, keys):
-            await serving.run(listener)
+            await serving.run(*listener.sockets, gate=gate)
     finally:
-        await close_all(beside, (reload,), (keys, budgets, replicas), (engines,))
+        ends = (hand_over,) if predecessor is None else (hand_over, predecessor)
+        await close_all(beside, ends, (reload,), (keys, budgets, replicas), (engines,))
+
+
+def _opening(
+    serving: Server, engines: EnginePool, predecessor: Predecessor | None, *, shared: bool
+) -> tuple[asyncio.Event, asyncio.Task[None]]:
+    """Return what opens the listening sockets, and the task that reports when they are open.
+
+    Before that, the task takes over from another gateway, if there is one. shared: Redis counts
+    what is used of limits.
+    """
+    gate, limits = asyncio.Event(), serving.gateway.limits
+
+    async def opened() -> None:
+        begin = (engines.warm, account, gate.set, serving.stop_now)
+        if predecessor is not None and not await predecessor.take_over(*begin):
+            return
+        await serving.accepting()
+        notify("READY=1")
+
+    def account(limit: str, subject: str) -> Account | None:
+        return None if shared else limits.account(limit, subject)
+
+    if predecessor is None:
+        gate.set()
+    return gate, asyncio.create_task(opened())
 
 
 def _connect(serving: Server, tls: TlsWatch, replicas: ReplicaWatch, keys: KeySync) -> None:

@@ -1,8 +1,8 @@
 """A worker process, which serves requests: `python -m gateway.processes.worker`.
 
-It gets the listening socket and one end of a socket pair as file descriptor numbers, and everything
-else as messages, the configuration first. When the leader exits, the worker finishes its requests
-in flight and exits too.
+It gets the listening sockets and one end of a socket pair as file descriptor numbers, and
+everything else as messages, the configuration first. When the leader exits, the worker finishes its
+requests in flight and exits too.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from gateway.background import count_unhandled
 from gateway.budgets.leases import BudgetLeases
 from gateway.budgets.messages import BudgetDenial, BudgetGrant, BudgetOutage, BudgetRecall
 from gateway.config.schema.config import Config
-from gateway.coordination.probe_locks import PROBES, FileLeases, LogFileLock
+from gateway.coordination.probe_locks import ACCESS_LOG_LOCK, PROBES, FileLeases, LogFileLock
 from gateway.coordination.state_sharing import StateSharing
 from gateway.discovery.discovered import Discovered
 from gateway.experiments.service.history import ExperimentHistory
@@ -36,11 +36,13 @@ from gateway.processes.messages import (
     Ask,
     AskPeers,
     BreakerUpdate,
+    Close,
     Commit,
     Committed,
     ConfigRejected,
     Discard,
     Drain,
+    Drained,
     EngineUpdate,
     Heartbeat,
     HistoryRequest,
@@ -49,6 +51,7 @@ from gateway.processes.messages import (
     LimitsRequest,
     LoadUpdate,
     MetricsRequest,
+    Open,
     OutcomeWatch,
     PeerAnswers,
     Prepare,
@@ -181,8 +184,12 @@ class Worker:
         if begin.keys is not None:
             self.serving.use_keys(begin.keys)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._gate, self._close = asyncio.Event(), asyncio.Event()
+        if not begin.waits:
+            self._gate.set()
+        self.serving.draining.before_close = self._drained
 
-    async def run(self, listener: socket.socket) -> None:
+    async def run(self, *listening: socket.socket) -> None:
         count_unhandled(self.serving.gateway.log.metrics.internal_errors.count)
         works = (
             self._follow(),
@@ -197,7 +204,7 @@ class Worker:
             task.add_done_callback(self._fail)
         self._channel.send(WorkerReady())
         try:
-            await self.serving.run(listener)
+            await self.serving.run(*listening, gate=self._gate)
             self._send_counts()
             self._budgets.report_now()
         finally:
@@ -212,13 +219,22 @@ class Worker:
             self.serving.gateway.log.metrics.internal_errors.count("worker")
             message = "internal error in this worker; exiting after in-flight requests finish"
             _log.error(message, exc_info=exc)
-            self.serving.on_leader_lost()
+            self._on_leader_lost()
 
     async def _follow(self) -> None:
         async for message in self._channel.messages():
             await self._on_message(message)
         _log.warning("lost the leader process; exiting after in-flight requests finish")
+        self._on_leader_lost()
+
+    def _on_leader_lost(self) -> None:
         self.serving.on_leader_lost()
+        self._close.set()
+
+    async def _drained(self) -> None:
+        """Return when no worker has requests, and no connection waits for one of them."""
+        self._channel.send(Drained())
+        await self._close.wait()
 
     async def _on_message(self, message: ToWorker) -> None:
         match message:
@@ -263,8 +279,12 @@ class Worker:
                 self.serving.notify_config_rejected(rejected=message.rejected)
             case ImportProblem():
                 self.serving.on_import_problem(message.problem)
+            case Open():
+                self._gate.set()
             case Drain():
-                self.serving.drain()
+                self.serving.drain(message.mode)
+            case Close():
+                self._close.set()
             case StopNow():
                 self.serving.stop_now()
             case WorkerInit():
@@ -301,7 +321,7 @@ class Worker:
         return True
 
 
-async def run_worker(control: socket.socket, listener: socket.socket) -> None:
+async def run_worker(control: socket.socket, *listening: socket.socket) -> None:
     """Serve until the leader stops this worker or exits."""
     channel: Channel[ToWorker] = Channel(to_worker)
     await channel.connect(control)
@@ -310,7 +330,7 @@ async def run_worker(control: socket.socket, listener: socket.socket) -> None:
         return
     access_log = _configure_logs(begin.config, Path(os.fsdecode(begin.run_dir)))
     try:
-        await Worker(begin, channel, access_log).run(listener)
+        await Worker(begin, channel, access_log).run(*listening)
     finally:
         channel.close()
         access_log.close()
@@ -323,21 +343,21 @@ def _configure_logs(config: Config, run_dir: Path) -> AccessLog:
         sys.stdout.buffer,
         style,
         colours=has_colours(sys.stdout),
-        turn=LogFileLock(run_dir / "access-log.lock"),
+        turn=LogFileLock(run_dir / ACCESS_LOG_LOCK),
     )
 
 
 def main(arguments: list[str]) -> None:
     """Run a worker. Signals are ignored: the leader handles them and sends messages.
 
-    arguments: file descriptors of the control socket and of the listener. `argparse` would stay in
-    the memory of each worker for these two numbers.
+    arguments: file descriptors of the control socket and of the listening sockets. `argparse` would
+    stay in the memory of each worker for these numbers.
     """
-    control, listener = (socket.socket(fileno=int(number)) for number in arguments)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    control, *listening = [socket.socket(fileno=int(number)) for number in arguments]
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(run_worker(control, listener))
+        runner.run(run_worker(control, *listening))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """The leader's side of one worker process: what it was asked, and what waits for its answers."""
 
 import asyncio
+import logging
+from contextlib import suppress
 from itertools import count
 from typing import TypeVar
 
@@ -27,14 +29,22 @@ from gateway.processes.reload_target import ProcessEnded, Proposal
 ANSWER_S = 0.5
 """Timeout of a worker's answer. A late worker is skipped; its last reported counts are used."""
 
+HEARTBEATS = 10
+"""Checks for a message until a silent worker counts as hung. Counting checks instead of reading a
+clock means that a pause of the whole machine or container does not make a worker look hung."""
+
+PREPARE_EXTENSIONS = 2
+"""Extra multiples of HEARTBEATS that a worker may be silent while it prepares a configuration."""
+
 _T = TypeVar("_T")
+_log = logging.getLogger("strowger")
 
 
 class WorkerHandle:
     """The leader's handle of one worker process, from start to exit: a Target of reloads.
 
     counted: the last reported counters.
-    missed_heartbeats: consecutive checks without a message.
+    missed_heartbeats: consecutive checks without a message. drained: it has reported Drained.
     """
 
     def __init__(self, number: int, process: asyncio.subprocess.Process) -> None:
@@ -45,12 +55,25 @@ class WorkerHandle:
         self.serving = asyncio.Event()
         self.counted: bytes | None = None
         self.missed_heartbeats = 0
-        self._lost = False
+        self.drained = self._lost = False
         self._ids = count(1)
         self._answers: dict[int, asyncio.Future[bytes | None]] = {}
         self._waiting_idle: dict[int, asyncio.Future[None]] = {}
         self._preparing: dict[int, asyncio.Future[tuple[str, ...]]] = {}
         self._committing: dict[int, asyncio.Future[None]] = {}
+
+    def check(self, hang_s: float) -> None:
+        """Kill the process at the last of HEARTBEATS checks, which take `hang_s` together."""
+        self.missed_heartbeats += self.serving.is_set()
+        if self.missed_heartbeats == HEARTBEATS:
+            message = "%s (process %d) hangs: no message for %g s; killing it"
+            _log.error(message, self.name, self.process.pid, hang_s)
+            with suppress(ProcessLookupError):
+                self.process.kill()
+
+    def extend(self) -> None:
+        """Give the worker more time to prepare a configuration."""
+        self.missed_heartbeats = -PREPARE_EXTENSIONS * HEARTBEATS
 
     def send(self, message: ToWorker) -> None:
         self.channel.send(message)

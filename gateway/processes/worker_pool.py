@@ -28,12 +28,16 @@ from gateway.limits.bank import LimitBank
 from gateway.limits.messages import LimitAsk, LimitReport
 from gateway.limits.standing import LimitPlace
 from gateway.listener_tls.watch import TlsWatch
+from gateway.listening.accept_queue import Mode, empty
+from gateway.listening.listening_socket import Listener
 from gateway.processes.messages import (
     Answer,
     AskPeers,
     BreakerUpdate,
+    Close,
     Committed,
     Drain,
+    Drained,
     EngineUpdate,
     Heartbeat,
     HistoryRequest,
@@ -42,6 +46,7 @@ from gateway.processes.messages import (
     LimitsRequest,
     LoadUpdate,
     MetricsRequest,
+    Open,
     OutcomeUpdate,
     PeerAnswers,
     Prepared,
@@ -55,7 +60,7 @@ from gateway.processes.messages import (
     state_of,
 )
 from gateway.processes.replica_watch import ReplicaWatch
-from gateway.processes.worker_handle import WorkerHandle
+from gateway.processes.worker_handle import HEARTBEATS, WorkerHandle
 from gateway.processes.worker_start import spawn
 from gateway.telemetry.metric_snapshot import MetricFamilies, merge, snapshot, without_gauges
 from gateway.telemetry.process_metrics import ProcessMetrics
@@ -75,13 +80,6 @@ END_S = 5.0
 HANG_S = 10.0
 """Silence after which a serving worker counts as hung: it sends a message every second."""
 
-HEARTBEATS = 10
-"""Checks for a message within HANG_S. Counting checks instead of reading a clock means that a pause
-of the whole machine or container does not make a worker look hung."""
-
-PREPARE_EXTENSIONS = 2
-"""Extra multiples of HANG_S that a worker may be silent while it prepares a configuration."""
-
 _families: msgspec.msgpack.Decoder[MetricFamilies] = msgspec.msgpack.Decoder(MetricFamilies)
 
 
@@ -95,7 +93,7 @@ class WorkerPool:
 
     def __init__(
         self,
-        listener: socket.socket,
+        listener: Listener,
         run_dir: Path,
         metrics: ProcessMetrics,
         *,
@@ -128,6 +126,7 @@ class WorkerPool:
         self.budgets = BudgetBank(rules.budgets)
         self._ended_counts: MetricFamilies = ()
         self._stopping = asyncio.Event()
+        self._waits = self._closing = False
         self._keeping: list[asyncio.Task[None]] = []
         self._asking: set[asyncio.Task[None]] = set()
         self._hang_s = hang_s
@@ -137,14 +136,18 @@ class WorkerPool:
         self._current: Callable[[], tuple[Config, Sequence[EngineView], bool]]
 
     def start(
-        self, workers: int, current: Callable[[], tuple[Config, Sequence[EngineView], bool]]
+        self,
+        workers: int,
+        current: Callable[[], tuple[Config, Sequence[EngineView], bool]],
+        *,
+        waits: bool = False,
     ) -> None:
-        """Start the workers.
+        """Start the workers. waits: they accept no connections before `open`.
 
         current: what a worker starts with: the configuration, its engines, and whether a newer
         version of the file was rejected.
         """
-        self._current = current
+        self._current, self._waits = current, waits
         self._keeping = [asyncio.create_task(self._keep(number)) for number in range(workers)]
         watch = keep_running(
             "worker watchdog", self._kill_hung_workers, self._metrics.internal_errors.count
@@ -152,16 +155,17 @@ class WorkerPool:
         self._watching = asyncio.create_task(watch)
 
     async def ended(self) -> None:
-        """Return when every worker has exited after `drain` or `stop_now`.
+        """Return when every worker has exited after `drain` or `stop_now`, with the sockets closed.
 
         Raises CodeChanged when no worker is left, and none can be started for that reason.
         """
         await asyncio.wait(self._keeping)
+        self._listener.close()
         if self._outdated is not None:
             raise self._outdated
 
     async def serving(self) -> None:
-        """Return when each worker has started to serve once."""
+        """Return when each worker has been able to serve once."""
         for number in range(len(self._keeping)):
             while number not in self.workers:  # noqa: ASYNC110  once, at the start
                 await asyncio.sleep(0.02)
@@ -176,9 +180,15 @@ class WorkerPool:
         async with self._start_lock:
             yield
 
-    def drain(self) -> None:
+    def open(self) -> None:
+        """Let the workers accept connections."""
+        self._waits = False
+        self._broadcast(Open())
+
+    def drain(self, mode: Mode = "refuse") -> None:
+        """End all workers when they have answered their requests."""
         self._stopping.set()
-        self._broadcast(Drain())
+        self._broadcast(Drain(mode=mode))
 
     def stop_now(self) -> None:
         self._stopping.set()
@@ -232,12 +242,7 @@ class WorkerPool:
         while True:
             await asyncio.sleep(self._hang_s / HEARTBEATS)
             for worker in self.workers.values():
-                worker.missed_heartbeats += worker.serving.is_set()
-                if worker.missed_heartbeats == HEARTBEATS:
-                    message = "%s (process %d) hangs: no message for %g s; killing it"
-                    _log.error(message, worker.name, worker.process.pid, self._hang_s)
-                    with contextlib.suppress(ProcessLookupError):
-                        worker.process.kill()
+                worker.check(self._hang_s)
 
     async def _once(self, number: int) -> str:
         """Run one process until it exits; return how it exited and what is next, to log it."""
@@ -260,7 +265,7 @@ class WorkerPool:
 
     async def _run(self, number: int) -> int:
         """Run one process until it exits; return its exit status. Raises CodeChanged."""
-        await self._check_code()
+        await asyncio.to_thread(self._code.check)
         ours, theirs = socket.socketpair()
         async with self._start_lock:
             with theirs:
@@ -282,6 +287,7 @@ class WorkerPool:
                     keys=None if self._keys is None else self._keys.latest,
                     tls=None if self._tls is None else self._tls.files,
                     discovered=Discovered() if self._replicas is None else self._replicas.latest,
+                    waits=self._waits,
                 )
             )
             worker.notify_config_rejected(rejected=rejected)
@@ -307,18 +313,12 @@ class WorkerPool:
                 self._keys.leave(number)
             del self.workers[number]
             worker.on_exit()
+            self._close_if_drained()
         if worker.counted is not None:
             last = without_gauges(_families.decode(worker.counted))
             self._ended_counts = merge((self._ended_counts, last))
         self._count_serving()
         return await process.wait()
-
-    async def _check_code(self) -> None:
-        """Raises CodeChanged: a worker with other code may wait for messages that never come."""
-        if file := await asyncio.to_thread(self._code.changed):
-            raise CodeChanged(
-                f"restart the gateway, because {file} changed on disk since it started"
-            )
 
     def _on_message(self, worker: WorkerHandle, message: ToLeader) -> None:
         worker.missed_heartbeats = 0
@@ -326,7 +326,7 @@ class WorkerPool:
             case Heartbeat():
                 pass
             case Preparing():
-                worker.missed_heartbeats = -PREPARE_EXTENSIONS * HEARTBEATS
+                worker.extend()
             case Prepared() | Committed() | Idle() | Answer():
                 worker.on_message(message)
             case BreakerUpdate() | LoadUpdate() | OutcomeUpdate():
@@ -348,6 +348,16 @@ class WorkerPool:
             case WorkerReady():
                 worker.serving.set()
                 self._count_serving()
+            case Drained():
+                worker.drained = True
+                self._close_if_drained()
+
+    def _close_if_drained(self) -> None:
+        """When the last worker has answered its last request, empty the queues, and end all."""
+        drained = [one.drained for one in self.workers.values()]
+        if drained and all(drained) and not self._closing:
+            self._closing = True
+            self._begin(empty(self._listener.sockets, partial(self._broadcast, Close())))
 
     def _count_serving(self) -> None:
         self._metrics.workers.set(sum(one.serving.is_set() for one in self.workers.values()))

@@ -127,7 +127,7 @@ class ImporterProcess:
         self._failure = ""
         self._heard_at = time.monotonic()
         self._process: subprocess.Popen[bytes] | None = None
-        self._started = False
+        self._started = self._released = False
         self._stopping = threading.Event()
         self._killed = False
         self._lock = threading.Lock()
@@ -150,9 +150,14 @@ class ImporterProcess:
 
     def start(self) -> None:
         """Start the process without waiting for it; nothing happens the second time."""
-        if not self._started:
+        if not self._started and not self._released:
             self._started = True
             self._thread.start()
+
+    def release(self) -> None:
+        """Stop as `stop` does, and never start again."""
+        self._released = True
+        self.stop()
 
     def stop(self) -> None:
         """Let it import the rest, and wait until it has exited; kill it if it takes too long.

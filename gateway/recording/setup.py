@@ -65,17 +65,30 @@ class Records(Struct, frozen=True, kw_only=True, eq=False):
     importer: ImporterProcess
 
     def importing(
-        self, serving: Callable[[], Awaitable[None]], on_problem: Callable[[str], None]
+        self,
+        serving: Callable[[], Awaitable[None]],
+        on_problem: Callable[[str], None],
+        freed: Callable[[], Awaitable[None]] | None = None,
     ) -> "asyncio.Task[None]":
         """Start the import when `serving` returns, but after SERVING_S at the latest.
 
         Then report each change of `ImporterProcess.trouble`, until the task is cancelled.
+        freed: waited for before that; it returns when no other gateway imports this spool.
         """
-        return asyncio.create_task(self._import_after(serving, on_problem))
+        return asyncio.create_task(self._import_after(serving, on_problem, freed))
+
+    async def release(self) -> None:
+        """Stop the import for good: another gateway imports what is left and what is to come."""
+        await asyncio.to_thread(self.importer.release)
 
     async def _import_after(
-        self, serving: Callable[[], Awaitable[None]], on_problem: Callable[[str], None]
+        self,
+        serving: Callable[[], Awaitable[None]],
+        on_problem: Callable[[str], None],
+        freed: Callable[[], Awaitable[None]] | None,
     ) -> None:
+        if freed is not None:
+            await freed()
         with suppress(TimeoutError):
             async with asyncio.timeout(SERVING_S):
                 await serving()

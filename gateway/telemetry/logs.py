@@ -2,7 +2,9 @@
 
 import logging
 import os
+import stat
 import sys
+from contextlib import suppress
 from typing import Literal, TextIO
 
 import msgspec
@@ -43,6 +45,23 @@ def has_colours(stream: TextIO) -> bool:
 def painted(text: str, colour: int, *, colours: bool) -> str:
     """Return the text in a colour, a code of ECMA-48's SGR, if there are colours."""
     return f"\x1b[{colour}m{text}\x1b[0m" if colours else text
+
+
+def append_output() -> None:
+    """Let stdout and stderr write at the end of their files, wherever that is.
+
+    After `> FILE` in a shell they write where they last wrote, so a file that `logrotate` has
+    copied and truncated would begin with a gap.
+    """
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    for number in (1, 2):
+        with suppress(OSError):
+            if stat.S_ISREG(os.fstat(number).st_mode):
+                flags = fcntl.fcntl(number, fcntl.F_GETFL)
+                fcntl.fcntl(number, fcntl.F_SETFL, flags | os.O_APPEND)
 
 
 def configure_logging(settings: Logging) -> None:

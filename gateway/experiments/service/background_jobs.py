@@ -1,7 +1,7 @@
 """Background jobs for experiments, run once per gateway by its leader process."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import monotonic
@@ -29,6 +29,7 @@ class ExperimentJobs:
         polling: PollingInterval | None = None,
         audit: AuditLog | None = None,
         crashed: OnCrash = ignore_crash,
+        freed: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """experiments: returns those of the current configuration.
 
@@ -36,6 +37,7 @@ class ExperimentJobs:
         check_interval_s: minimum interval between guardrail checks.
         audit:            records pauses because of a guardrail.
         polling:          the PollingInterval of the checks; `None` creates one.
+        freed:            waited for before anything; returns when no other process does the same.
         """
         self.monitor = GuardrailMonitor(store, every_s=check_interval_s, audit=audit)
         self._threads = ThreadPoolExecutor(2, "experiment-jobs")
@@ -44,13 +46,14 @@ class ExperimentJobs:
         self._check_interval_s = check_interval_s
         self._polling = polling or PollingInterval(check_interval_s)
         self._crashed = crashed
+        self._freed = freed
         self._tasks: tuple[asyncio.Task[None], ...] = ()
 
     def start(self) -> None:
         self._tasks = (
             asyncio.create_task(keep_running("guardrails", self._check_guardrails, self._crashed)),
             asyncio.create_task(
-                keep_running("experiment history", self.history.run, self._crashed)
+                keep_running("experiment history", self._record_history, self._crashed)
             ),
         )
 
@@ -61,8 +64,15 @@ class ExperimentJobs:
         self._tasks = ()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
+    async def _record_history(self) -> None:
+        if self._freed is not None:
+            await self._freed()
+        await self.history.run()
+
     async def _check_guardrails(self) -> None:
         """Check until cancelled. An unreachable store is only logged by the experiment poller."""
+        if self._freed is not None:
+            await self._freed()
         wait_s = self._check_interval_s
         while True:
             await asyncio.sleep(wait_s)

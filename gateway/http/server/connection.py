@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from litestar.types import HTTPScope
 
-from gateway.asgi.client_timeouts import set_receive_deadline
+from gateway.asgi.client_timeouts import arrived_bytes, set_receive_deadline
 from gateway.eventloop.inline_task import InlineTask, Waiter, waiter_of
 from gateway.http.server.asgi_run import run_asgi
 from gateway.http.server.client_progress import ClientProgress, Wait
@@ -272,7 +272,7 @@ class ClientConnection(asyncio.Protocol):
 
     def close_idle(self) -> None:
         """See OpenConnection."""
-        begun = self._held or self._parser.head_started
+        begun = self._held or self._parser.head_started or arrived_bytes(self._transport)
         if (self._last is None or self._last.complete) and not begun:
             self.close()
 

@@ -4,14 +4,20 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 
+from gateway.clock import now
 from gateway.eventloop.turn import current_turn
 from gateway.http.server.application import Application, HotHandler
 from gateway.http.server.connection import ClientConnection
 from gateway.http.server.handshake_turns import HandshakeTurns
 from gateway.http.server.lifespan import Lifespan
-from gateway.http.server.open_connections import ConnectionLimits, OpenConnections
+from gateway.http.server.open_connections import (
+    ConnectionLimits,
+    OpenConnection,
+    OpenConnections,
+)
 from gateway.http.server.response_head import ResponseHeads
 from gateway.http.server.tls_connection import TlsConnection, TlsSource
 
@@ -19,6 +25,9 @@ _log = logging.getLogger("strowger")
 
 GRACE_S = 1.0
 """Seconds after `stop` for answers that are being sent."""
+
+FRESH_S = 0.5
+"""Seconds for which a connection without a request is taken for one whose request is on its way."""
 
 _BACKLOG = 2048
 
@@ -59,25 +68,44 @@ class HttpServer:
         self.draining = False
         self._stop = asyncio.Event()
         self._at_once = False
-        self._listening: asyncio.Server | None = None
+        self._listeners: tuple[socket.socket, ...] = ()
+        self._listening: list[asyncio.Server] = []
 
-    async def serve(self, listener: socket.socket) -> None:
+    async def serve(self, *listeners: socket.socket, gate: asyncio.Event | None = None) -> None:
         """Start the application, serve, and return when all connections are closed.
 
+        gate: connections are accepted when it is set; `None`: when the application has started.
         Raises RuntimeError if the application cannot start or stop.
         """
         if self._lifespan is not None:
             await self._lifespan.start()
-        self._listening = await self.turn.loop.create_server(
-            self._connection, sock=listener, backlog=_BACKLOG
-        )
-        self.listening.set()
         try:
+            if gate is not None:
+                await self._opened(gate)
+            if not self._stop.is_set():
+                await self._listen(listeners)
             await self._stop.wait()
         finally:
             await self._close()
+            for one in listeners:
+                one.close()  # unless it was never opened, it is closed already
         if self._lifespan is not None and not self._at_once:
             await self._lifespan.stop()
+
+    async def _opened(self, gate: asyncio.Event) -> None:
+        """Return when the gate is open, or the server stops."""
+        waits = [asyncio.ensure_future(one.wait()) for one in (gate, self._stop)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for one in waits:
+            one.cancel()
+
+    async def _listen(self, listeners: tuple[socket.socket, ...]) -> None:
+        self._listeners = listeners
+        for one in listeners:
+            self._listening.append(
+                await self.turn.loop.create_server(self._connection, sock=one, backlog=_BACKLOG)
+            )
+        self.listening.set()
 
     def _connection(self) -> asyncio.Protocol:
         if self._tls is None:
@@ -87,13 +115,20 @@ class HttpServer:
 
     def stop_listening(self) -> None:
         """Release the address now; connections go on."""
-        if self._listening is not None:
-            self._listening.close()
+        self._listeners = ()
+        for one in self._listening:
+            one.close()
 
     def close_idle(self) -> None:
-        """Close the connections whose clients have sent nothing since their last answer."""
+        """Close the connections whose clients have sent nothing since their last answer.
+
+        Those that have just been opened or answered stay: their next request may be on its way.
+        """
+        at = now()
         for connection in tuple(self.connections):
-            connection.close_idle()
+            standing = connection.standing(at)
+            if standing is None or at - standing.since >= FRESH_S:
+                connection.close_idle()
 
     def stop(self, *, at_once: bool = False) -> None:
         """End `serve`: answers that are being sent have GRACE_S, or none if `at_once`."""
@@ -101,13 +136,17 @@ class HttpServer:
         self._stop.set()
 
     async def _close(self) -> None:
+        await self._accept_rest()
         self.stop_listening()
-        for connection in tuple(self.connections):
-            connection.shutdown()
         end = self.turn.loop.time() + (0.0 if self._at_once else GRACE_S)
-        while self.connections and self.turn.loop.time() < end and not self._at_once:  # noqa: ASYNC110
+        done = set[OpenConnection]()
+        self._shut_down(done, waits=self.draining and not self._at_once)
+        while self.connections and self.turn.loop.time() < end:
             # The last bytes of answers leave, and clients close.
             await asyncio.sleep(0.02)
+            self._shut_down(done, waits=self.draining)
+        self._shut_down(done, waits=False)
+        await asyncio.sleep(0)
         if self.connections and not self._at_once:
             _log.warning("cutting %d connections that are still open", len(self.connections))
         for connection in tuple(self.connections):
@@ -121,3 +160,25 @@ class HttpServer:
             connection.abort()
         self.connections.abort_refused()
         await asyncio.sleep(0)  # aborted sockets are closed in the loop's next iteration
+
+    async def _accept_rest(self) -> None:
+        """Accept what waits in the queues: closing them would reset it."""
+        for one in self._listeners if self.draining and not self._at_once else ():
+            with suppress(OSError):  # it is empty
+                while True:
+                    connection, _ = one.accept()
+                    connection.setblocking(False)
+                    await self.turn.loop.connect_accepted_socket(self._connection, connection)
+
+    def _shut_down(self, done: set[OpenConnection], *, waits: bool) -> None:
+        """Close each connection when its request is answered, and add it to `done`.
+
+        waits: leave connections whose first request may be on its way.
+        """
+        at = now()
+        for connection in tuple(self.connections):
+            standing = connection.standing(at) if waits else None
+            fresh = standing and not standing.rank and at - standing.since < FRESH_S
+            if not fresh and connection not in done:
+                done.add(connection)
+                connection.shutdown()

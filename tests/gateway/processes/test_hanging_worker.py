@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from gateway.config.schema.config import Config
 from gateway.experiments.service.history import ExperimentHistory
+from gateway.listening.listening_socket import Listener
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.reload import Reload
 from gateway.processes.reload_target import Proposal, Target
@@ -81,7 +82,9 @@ async def led(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Led, N
     first, metrics = config(folder, "early"), ProcessMetrics()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
-        pool = WorkerPool(listener, folder, metrics, history=ExperimentHistory, hang_s=HANG_S)
+        pool = WorkerPool(
+            Listener(sockets=(listener,)), folder, metrics, history=ExperimentHistory, hang_s=HANG_S
+        )
         reload = Reload(
             first,
             source=folder / "config.yaml",

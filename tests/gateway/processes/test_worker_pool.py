@@ -10,6 +10,7 @@ import pytest
 from gateway.config.schema.config import Config
 from gateway.engine_process.process import EngineProcess
 from gateway.experiments.service.history import ExperimentHistory
+from gateway.listening.listening_socket import Listener
 from gateway.processes.worker_pool import MAX_BACKOFF_S, WorkerPool
 from gateway.telemetry.process_metrics import ProcessMetrics
 from local_engine.config import EngineConfig
@@ -34,7 +35,11 @@ async def starting(
     config: Config = read(GOOD)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         pool = WorkerPool(
-            listener, folder, ProcessMetrics(), history=ExperimentHistory, backoff_s=backoff_s
+            Listener(sockets=(listener,)),
+            folder,
+            ProcessMetrics(),
+            history=ExperimentHistory,
+            backoff_s=backoff_s,
         )
         pool.start(1, lambda: (config, (), False))
         async with asyncio.timeout(SOON_S):

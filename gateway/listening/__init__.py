@@ -1,0 +1,1 @@
+"""The sockets that clients connect to, and how they pass from one gateway to the next."""

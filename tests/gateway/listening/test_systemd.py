@@ -1,0 +1,181 @@
+"""systemd binds the sockets, so a restart refuses and resets nothing; it knows the service's state.
+
+systemd is not run here. A stand-in passes sockets and variables as sd_listen_fds(3) says.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from gateway.listening.systemd import activated, widest_address
+from schemas.errors import InvalidConfig
+from tests.gateway.commanded import SOON_S, Commanded, Running, Started, commanded
+from tests.gateway.processes.restarts import Load, line_of, speaks
+from tests.stand_ins.provider import provider
+
+pytestmark = pytest.mark.anyio
+
+CONFIG = """
+server: {{port: 1, drain_delay_s: 0.3}}
+store: {{url: "sqlite:///{folder}/strowger.db"}}
+auth: {{mode: none}}
+providers: [{{name: one, adapter: openai, base_url: "{url}", api_key: k}}]
+models: [{{name: chat, backends: [{{provider: one, model: m}}]}}]
+"""
+AS_SYSTEMD = """
+import os, sys
+numbers = [int(one) for one in sys.argv[1].split(",")]
+high = [os.dup2(number, 100 + at) for at, number in enumerate(numbers)]
+for at, number in enumerate(high):
+    os.dup2(number, 3 + at)
+    os.close(number)
+os.environ["LISTEN_PID"] = str(os.getpid())
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+class Systemd:
+    """Two sockets, TCP and Unix, bound for a service; and what the service has reported."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tcp = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self.unix = socket.socket(socket.AF_UNIX)
+        self.path = str(folder / "gateway.sock")
+        self.unix.bind(self.path)
+        self.unix.listen(1024)
+        self._reports = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._reports.bind(str(folder / "notify"))
+        self._reports.setblocking(False)
+        self._folder = folder
+
+    def close(self) -> None:
+        for one in (self.tcp, self.unix, self._reports):
+            one.close()
+
+    def reported(self) -> list[str]:
+        """The states since the last call."""
+        found: list[str] = []
+        while True:
+            try:
+                found.append(self._reports.recv(4096).decode())
+            except BlockingIOError:
+                return found
+
+    async def _start(self, words: tuple[str, ...], environment: dict[str, str]) -> Started:
+        numbers = (self.tcp.fileno(), self.unix.fileno())
+
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-S", "-c", AS_SYSTEMD, ",".join(map(str, numbers))),
+            *(sys.executable, "-m", "gateway.cli", *words),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={
+                **environment,
+                "LISTEN_FDS": str(len(numbers)),
+                "LISTEN_FDNAMES": "http:local",
+                "NOTIFY_SOCKET": str(self._folder / "notify"),
+            },
+            pass_fds=numbers,
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        return cast(Running, process), process.stdout, process.stderr
+
+    @asynccontextmanager
+    async def service(self, url: str) -> AsyncGenerator[Commanded, None]:
+        text = CONFIG.format(url=url, folder=self._folder)
+        config = self._folder / "config.yaml"
+        async with commanded(config, text, start=self._start) as up:
+            yield up
+
+
+@contextmanager
+def systemd(folder: Path) -> Generator[Systemd, None, None]:
+    manager = Systemd(folder)
+    try:
+        yield manager
+    finally:
+        manager.close()
+
+
+async def test_a_restart_of_a_service_with_a_socket_refuses_and_resets_nothing(
+    tmp_path: Path,
+) -> None:
+    """What arrives while no gateway runs waits for the next one, over TCP and the Unix socket."""
+    with systemd(tmp_path) as manager:
+        async with AsyncExitStack() as stack:
+            remote = await stack.enter_async_context(provider(speaks))
+            address: tuple[str, int] = manager.tcp.getsockname()
+            loads = [Load(address, 20, 25), Load(manager.path, 20, 25)]
+            async with manager.service(remote.base_url) as up:
+                first = up.lines
+                for load in loads:
+                    await load.start()
+                    await load.sent(10)
+                up.process.terminate()
+                await asyncio.wait_for(up.process.wait(), SOON_S)
+            stopped = manager.reported()
+            async with manager.service(remote.base_url) as up, line_of(up) as line:
+                for load in loads:
+                    await load.sent(10)
+                begun = manager.reported()
+                await line.hand_over(until_gone=True)
+                for load in loads:
+                    await load.sent(10)
+                    await load.stop()
+            handed = manager.reported()
+
+    assert [set(load.outcomes) for load in loads] == [{"answered"}] * 2
+    where = f"on http://127.0.0.1:{address[1]}, unix:{manager.path}"
+    assert any(where in line for line in first)
+    assert (stopped, begun) == (["READY=1", "STOPPING=1"], ["READY=1"])
+    assert handed[0] == f"MAINPID={line.pid}"
+
+
+def test_sockets_for_another_process_are_not_taken() -> None:
+    environment = {"LISTEN_PID": "1", "LISTEN_FDS": "1", "LISTEN_FDNAMES": "http"}
+
+    assert activated(environment) is None
+    assert environment == {}
+
+
+def test_a_file_that_is_not_a_listening_socket_is_named(tmp_path: Path) -> None:
+    """In a child, whose descriptors can be placed."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 3)
+        try:
+            activated({"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1", "LISTEN_FDNAMES": "http"})
+        except InvalidConfig as exc:
+            os.write(writer, str(exc.problems[0]).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    told = os.read(reader, 1000).decode()
+    os.close(reader)
+
+    assert told.startswith("LISTEN_FDS: file descriptor 3 (http) is not a socket")
+    assert told.endswith("use ListenStream=")
+
+
+def test_the_address_that_most_clients_reach_decides_whether_keys_are_required() -> None:
+    from gateway.listening.listening_socket import Listener
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as local,
+        socket.create_server(("0.0.0.0", 0)) as open_one,
+    ):
+        found = widest_address(Listener(sockets=(local, open_one)))
+        port = open_one.getsockname()[1]
+
+    assert found == ("0.0.0.0", port)

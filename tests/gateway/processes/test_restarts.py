@@ -1,0 +1,145 @@
+"""A gateway is restarted and upgraded under load, and no request that it accepted is lost.
+
+STROWGER_RESTARTS is the number of hand-overs of the large run (`make nightly-restarts`).
+"""
+
+import asyncio
+import os
+import signal
+import sqlite3
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.commanded import SOON_S, commanded
+from tests.gateway.processes.restarts import CHAT, Client, Load, gone, line_of, speaks
+from tests.stand_ins.provider import provider
+
+pytestmark = pytest.mark.anyio
+
+RESTARTS = int(os.environ.get("STROWGER_RESTARTS", "20"))
+CONNECTIONS, RATE = 200, 25.0
+CONFIG = """
+server: {{drain_delay_s: {delay_s}, drain_timeout_s: 20}}
+store: {{url: "sqlite:///{folder}/strowger.db"}}
+auth: {{mode: keys, keys: [{{name: ci, key: k}}]}}
+limits: [{{name: few, who: {{key: ci}}, requests: {limit}, per: hour}}]
+providers: [{{name: one, adapter: openai, base_url: "{url}", api_key: k}}]
+models: [{{name: chat, policy: in_order, backends: [{{provider: one, model: m}}]}}]
+"""
+PORT_OF = slice(len("http://127.0.0.1:"), None)
+
+
+def config(url: str, folder: Path, *, limit: int = 1_000_000, delay_s: float = 0.3) -> str:
+    return CONFIG.format(url=url, folder=folder, limit=limit, delay_s=delay_s)
+
+
+def recorded(folder: Path) -> int:
+    """The number of requests in the store."""
+    with sqlite3.connect(folder / "strowger.db") as store:
+        (count,) = store.execute("SELECT count(*) FROM requests").fetchone()
+    return int(count)
+
+
+async def ask(port: int) -> str:
+    """Send a request on a connection of its own."""
+    loop = asyncio.get_running_loop()
+    try:
+        _, client = await loop.create_connection(Client, "127.0.0.1", port)
+    except ConnectionRefusedError:
+        return "refused"
+    outcome = await client.exchange(CHAT)
+    client.close()
+    return outcome
+
+
+async def every_20_ms(port: int, process: int) -> Counter[str]:
+    """Open a connection for each request, until the gateway refuses them."""
+    asking = set[asyncio.Task[str]]()
+    ending = asyncio.create_task(gone(process))
+    while not ending.done():
+        asking.add(asyncio.create_task(ask(port)))
+        await asyncio.sleep(0.02)
+    return Counter(await asyncio.gather(*asking))
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_a_new_gateway_takes_over_without_a_lost_request(
+    workers: str, tmp_path: Path
+) -> None:
+    """The old one finishes its streams. At the end, SIGTERM resets no connection either."""
+    async with (
+        provider(speaks) as remote,
+        commanded(
+            tmp_path / "config.yaml", config(remote.base_url, tmp_path), "--workers", workers
+        ) as up,
+        line_of(up) as line,
+    ):
+        port = int(up.url[PORT_OF])
+        load = Load(("127.0.0.1", port), CONNECTIONS, RATE)
+        await load.start()
+        await load.sent(16)
+        await line.hand_over(until_gone=True)
+        await load.sent(16)
+        await load.stop()
+        os.kill(line.pid, signal.SIGTERM)
+        ended = await asyncio.wait_for(every_20_ms(port, line.pid), SOON_S)
+
+    assert set(load.outcomes) == {"answered"}, load.outcomes
+    assert up.process.returncode == 0
+    assert set(ended) <= {"answered", "status 503", "refused"}, ended
+    assert ended["answered"] > 0
+    assert recorded(tmp_path) == load.outcomes["answered"] + ended["answered"] + ended["status 503"]
+
+
+async def test_a_gateway_goes_on_until_a_new_one_can_serve_and_passes_its_limits_on(
+    tmp_path: Path,
+) -> None:
+    async with provider(speaks) as remote:
+        good = config(remote.base_url, tmp_path, limit=5)
+        manual = good.replace("server: {", "server: {reload: signal, ")
+        bad = manual.replace("in_order", "in_no_order")
+        async with commanded(tmp_path / "config.yaml", manual) as up, line_of(up) as line:
+            port = int(up.url[PORT_OF])
+            before = [await ask(port) for _ in range(2)]
+            up.edit(bad)
+            os.kill(line.pid, signal.SIGUSR2)
+            told = await up.said("before it was ready")
+            between = await ask(port)
+            up.edit(manual)
+            await line.hand_over(until_gone=True)
+            after = [await ask(port) for _ in range(3)]
+            why = [one for one in up.lines if "in_no_order" in one]
+
+    assert [*before, between] == ["answered"] * 3
+    assert "exited with status 1" in told
+    assert why
+    assert after == ["answered", "answered", "status 429"]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("workers", ["1", "4"])
+async def test_many_hand_overs_lose_no_request(workers: str, tmp_path: Path) -> None:
+    async with (
+        provider(speaks) as remote,
+        commanded(
+            tmp_path / "config.yaml",
+            config(remote.base_url, tmp_path, delay_s=5),
+            "--workers",
+            workers,
+        ) as up,
+        line_of(up) as line,
+    ):
+        load = Load(("127.0.0.1", int(up.url[PORT_OF])), CONNECTIONS, RATE)
+        await load.start()
+        for _ in range(RESTARTS):
+            await load.sent(50)
+            await line.hand_over(until_gone=True)
+        await load.sent(50)
+        await load.stop()
+
+    slow = f"{load.slowest_s:.2f} s for the slowest of those that are not streamed"
+    print(f"{RESTARTS} hand-overs of {workers} workers: {dict(load.outcomes)}, {slow}")
+    assert set(load.outcomes) == {"answered"}, load.outcomes
+    assert recorded(tmp_path) == load.outcomes["answered"]
