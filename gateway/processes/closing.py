@@ -1,18 +1,8 @@
-"""End what ran in a process, in order; and what a gateway gives up when it is handed over."""
+"""End what ran in a process, in order."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from time import monotonic_ns
-from typing import TYPE_CHECKING, Protocol
-
-from gateway.experiments.service.background_jobs import ExperimentJobs
-from gateway.limits.bank import LimitBank
-from gateway.limits.carried import CarriedUse, carried
-from gateway.limits.limits import RequestLimits
-from gateway.recording.setup import Records
-
-if TYPE_CHECKING:
-    from gateway.coordination.shared_limits import SharedLimits
+from typing import Protocol
 
 
 class Closes(Protocol):
@@ -27,15 +17,3 @@ async def close_all(tasks: Iterable[asyncio.Task[None]], *groups: Sequence[Close
         task.cancel()
     for group in groups:
         await asyncio.gather(*(one.close() for one in group))
-
-
-async def release(jobs: ExperimentJobs, records: Records) -> None:
-    """End what one gateway may do at a time: the next one does it from now on."""
-    await asyncio.gather(jobs.close(), records.release())
-
-
-def uses_of(limits: "RequestLimits | LimitBank | SharedLimits") -> tuple[CarriedUse, ...]:
-    """Return what counts towards limits in this gateway; nothing if Redis counts it."""
-    if isinstance(limits, RequestLimits | LimitBank):
-        return carried(limits.accounts(), monotonic_ns())
-    return ()

@@ -3,13 +3,12 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.background import OnCrash, count_unhandled, keep_running
 from gateway.budgets.setup import BudgetJobs, stored_budgets
 from gateway.config.schema.config import Config
-from gateway.coordination.probe_locks import ACCESS_LOG_LOCK, PROBES, FileLeases
+from gateway.coordination.probe_locks import PROBES, FileLeases
 from gateway.coordination.setup import replica_sync_running, shared_limits, transport_of
 from gateway.engine_process.process import EngineProcess
 from gateway.issued_keys.metrics import IssuedKeyCollector
@@ -18,19 +17,16 @@ from gateway.issued_keys.sync import KeySync, latest_keys
 from gateway.limits.bank import LimitBank
 from gateway.limits.ledger import Account
 from gateway.limits.metrics import LimitUseCollector
-from gateway.listener_tls.watch import TlsWatch
-from gateway.listening.listening_socket import Listener
 from gateway.listening.predecessor import Predecessor
-from gateway.listening.successor import HandOver
 from gateway.listening.systemd import notify
-from gateway.processes.closing import close_all, release, uses_of
+from gateway.processes.closing import close_all
 from gateway.processes.engine_addresses import found_engines
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.experiment_jobs import experiment_jobs_for
 from gateway.processes.file_watching import watching
+from gateway.processes.launch import Launch
 from gateway.processes.reload import Reload
 from gateway.processes.replica_watch import ReplicaWatch
-from gateway.processes.signals import on_hand_over, on_hangup, on_stop
 from gateway.processes.worker_pool import WorkerPool
 from gateway.recording.setup import Records
 from gateway.telemetry.experiment_metrics import GuardrailCollector
@@ -40,23 +36,15 @@ if TYPE_CHECKING:
     from gateway.coordination.shared_limits import SharedLimits
 
 
-async def run_leader(
-    config: Config,
-    *,
-    source: Path,
-    read: Callable[[], Config],
-    listener: Listener,
-    run_dir: Path,
-    records: Records,
-    tls: TlsWatch,
-    predecessor: Predecessor | None = None,
-) -> None:
+async def run_leader(config: Config, launch: Launch) -> None:
     """Run until SIGTERM or SIGINT; return when all have exited. Raises CodeChanged."""
+    run_dir, records, tls = launch.run_dir, launch.records, launch.tls
     config, addresses = await found_engines(config)
     transport, metrics = transport_of(config), ProcessMetrics()
     count_unhandled(crashed := metrics.internal_errors.count)
-    freed = None if predecessor is None else predecessor.freed
-    jobs = experiment_jobs_for(records.store, lambda: reload.config, records.audit, crashed, freed)
+    jobs = experiment_jobs_for(
+        records.store, lambda: reload.config, records.audit, crashed, launch.freed
+    )
     keys = KeySync(records.store.issued_keys, lambda: reload.config)
     guards, issued = GuardrailCollector(jobs.monitor), IssuedKeyCollector(keys)
     replicas = await ReplicaWatch.of(config, metrics)
@@ -64,14 +52,14 @@ async def run_leader(
         metrics.registry.register(collector)
     history = partial(getattr, jobs.history, "latest")
     pool = WorkerPool(
-        listener, run_dir, metrics, history=history, keys=keys, tls=tls, replicas=replicas
+        launch.listener, run_dir, metrics, history=history, keys=keys, tls=tls, replicas=replicas
     )
     rules = _limiting(pool, config, keys, lambda: reload.config)
     engines = EnginePool(config, run_dir, made=partial(_follow, pool), until=pool.serving)
     reload = Reload(
         config,
-        source=source,
-        read=read,
+        source=launch.source,
+        read=launch.read,
         engines=engines,
         targets=pool.targets,
         metrics=metrics,
@@ -80,24 +68,17 @@ async def run_leader(
         replicas=replicas,
     )
     budgets = _spending(pool, rules, lambda: reload.config, records, metrics)
-    hand_over = HandOver(
-        listener,
-        run_dir / ACCESS_LOG_LOCK,
-        uses=partial(uses_of, pool.limits),
-        drain=pool.drain,
-        release=partial(release, jobs, records),
+    hand_over = launch.follow_signals(
+        reload, drain=pool.drain, stop_now=pool.stop_now, limits=pool.limits, jobs=jobs
     )
-    on_stop(hand_over.stop, pool.stop_now)
-    on_hangup(reload.reload, hand_over.stop)
-    on_hand_over(hand_over.begin)
     await asyncio.gather(keys.start(crashed), budgets.start(crashed))
     pool.start(
         config.server.workers,
         lambda: (reload.config, tuple(engines.processes.values()), reload.rejected),
-        waits=predecessor is not None,
+        waits=launch.predecessor is not None,
     )
-    beside = [records.importing(pool.serving, pool.on_import_problem, freed)]
-    beside += _opening(pool, engines, predecessor)
+    beside = [records.importing(pool.serving, pool.on_import_problem, launch.freed)]
+    beside += _opening(pool, engines, launch.predecessor)
     beside += _sharing(pool.limits, metrics, crashed)
     beside += watching(reload, tls, addresses, replicas, crashed)
     engines.start()
@@ -109,9 +90,8 @@ async def run_leader(
         ):
             await pool.ended()
     finally:
-        old = () if predecessor is None else (predecessor,)
         groups = (jobs,), (reload,), (pool,), (keys, budgets, replicas), (engines,)
-        await close_all(beside, (hand_over, *old), *groups)
+        await close_all(beside, launch.ends(hand_over), *groups)
 
 
 def _limiting(

@@ -50,44 +50,32 @@ def serve(
         import_running(config) as records,
         recorded_run(records.audit, config, source),
     ):
+        # Imported late: workers import this module, too, and launch nothing.
+        from gateway.processes.launch import Launch
+
         run_dir = Path(folder)
         if predecessor is not None:
             predecessor.share_lock(run_dir / ACCESS_LOG_LOCK)
-        tls = TlsWatch(config.server.tls)
+        launch = Launch(
+            source=source,
+            read=partial(read, _warn),
+            listener=listener,
+            run_dir=run_dir,
+            records=records,
+            tls=TlsWatch(config.server.tls),
+            predecessor=predecessor,
+        )
         if config.server.workers > 1:
             # Imported late: the leader needs nothing of what serves requests.
             from gateway.processes.leader import run_leader
 
-            _run(
-                run_leader(
-                    config,
-                    source=source,
-                    read=partial(read, _warn),
-                    listener=listener,
-                    run_dir=run_dir,
-                    records=records,
-                    tls=tls,
-                    predecessor=predecessor,
-                )
-            )
+            _run(run_leader(config, launch))
         else:
             from gateway.processes.single_process import run_single_process
 
             access_log = _access_log(config, run_dir)
             try:
-                _run(
-                    run_single_process(
-                        config,
-                        source=source,
-                        read=partial(read, _warn),
-                        listener=listener,
-                        run_dir=run_dir,
-                        access_log=access_log,
-                        records=records,
-                        tls=tls,
-                        predecessor=predecessor,
-                    )
-                )
+                _run(run_single_process(config, launch, access_log))
             finally:
                 access_log.close()
     _log.info("stopped")

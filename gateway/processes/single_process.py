@@ -1,10 +1,9 @@
 """The whole gateway in one process, which is leader and worker at once."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.background import OnCrash, count_unhandled, keep_running
@@ -12,7 +11,7 @@ from gateway.budgets.bank import BudgetBank
 from gateway.budgets.leases import BudgetLeases
 from gateway.budgets.setup import stored_budgets
 from gateway.config.schema.config import Config
-from gateway.coordination.probe_locks import ACCESS_LOG_LOCK, LocalLeases
+from gateway.coordination.probe_locks import LocalLeases
 from gateway.coordination.replica_transport import ReplicaTransport
 from gateway.coordination.setup import replica_sync_running, shared_limits, transport_of
 from gateway.coordination.state_hub import StateHub
@@ -25,21 +24,18 @@ from gateway.limits.ledger import Account
 from gateway.limits.metrics import LimitUseCollector
 from gateway.limits.standing import LimitPlace, LimitStanding
 from gateway.listener_tls.watch import TlsWatch
-from gateway.listening.listening_socket import Listener
 from gateway.listening.predecessor import Predecessor
-from gateway.listening.successor import HandOver
 from gateway.listening.systemd import notify
 from gateway.peers import NoPeers
-from gateway.processes.closing import close_all, release, uses_of
+from gateway.processes.closing import close_all
 from gateway.processes.engine_addresses import found_engines
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.experiment_jobs import experiment_jobs_for
 from gateway.processes.file_watching import watching
+from gateway.processes.launch import Launch
 from gateway.processes.reload import Reload
 from gateway.processes.replica_watch import ReplicaWatch
 from gateway.processes.server import Server
-from gateway.processes.signals import on_hand_over, on_hangup, on_stop
-from gateway.recording.setup import Records
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.experiment_metrics import GuardrailCollector
 from gateway.telemetry.metric_snapshot import MetricFamilies, snapshot
@@ -68,19 +64,9 @@ class LeaderCounters(NoPeers):
         return await asyncio.shield(asyncio.ensure_future(self._limits.standings(places)))
 
 
-async def run_single_process(
-    config: Config,
-    *,
-    source: Path,
-    read: Callable[[], Config],
-    listener: Listener,
-    run_dir: Path,
-    access_log: AccessLog,
-    records: Records,
-    tls: TlsWatch,
-    predecessor: Predecessor | None = None,
-) -> None:
+async def run_single_process(config: Config, launch: Launch, access_log: AccessLog) -> None:
     """Serve until SIGTERM or SIGINT; return when everything is closed."""
+    run_dir, records, tls = launch.run_dir, launch.records, launch.tls
     config, addresses = await found_engines(config)
     transport, engines = transport_of(config), EnginePool(config, run_dir)
     metrics = ProcessMetrics()
@@ -95,9 +81,8 @@ async def run_single_process(
         tls=tls.files,
         discovered=replicas.latest,
     )
-    freed = None if predecessor is None else predecessor.freed
     jobs = serving.gateway.experiment_jobs = experiment_jobs_for(
-        records.store, lambda: reload.config, records.audit, crashed, freed
+        records.store, lambda: reload.config, records.audit, crashed, launch.freed
     )
     keys = KeySync(records.store.issued_keys, lambda: reload.config)
     _connect(serving, tls, replicas, keys)
@@ -106,8 +91,8 @@ async def run_single_process(
         metrics.registry.register(collector)
     reload = Reload(
         config,
-        source=source,
-        read=read,
+        source=launch.source,
+        read=launch.read,
         engines=engines,
         targets=lambda: (serving,),
         metrics=metrics,
@@ -117,29 +102,27 @@ async def run_single_process(
     rules = RulesInForce(lambda: reload.config, partial(latest_keys, keys))
     limits = shared_limits(config, rules.limits)
     bank, budgets = stored_budgets(rules.budgets, lambda: reload.config, records, metrics.registry)
-    hand_over = HandOver(
-        listener,
-        run_dir / ACCESS_LOG_LOCK,
-        uses=partial(uses_of, serving.gateway.limits if limits is None else limits),
+    hand_over = launch.follow_signals(
+        reload,
         drain=serving.drain,
-        release=partial(release, jobs, records),
+        stop_now=serving.stop_now,
+        limits=serving.gateway.limits if limits is None else limits,
+        jobs=jobs,
     )
-    on_stop(hand_over.stop, serving.stop_now)
-    on_hangup(reload.reload, hand_over.stop)
-    on_hand_over(hand_over.begin)
     await asyncio.gather(keys.start(crashed), budgets.start(crashed))
-    gate, old = _opening(serving, engines, predecessor, shared=limits is not None)
-    beside = [records.importing(serving.accepting, serving.on_import_problem, freed), old]
+    gate, opening = _opening(serving, engines, launch.predecessor, shared=limits is not None)
+    beside = [records.importing(serving.accepting, serving.on_import_problem, launch.freed)]
+    beside += [opening]
     beside += _spending(bank, serving, crashed)
     beside += _limiting(limits, serving, metrics, crashed)
     beside += watching(reload, tls, addresses, replicas, crashed)
     engines.start()
     try:
         async with _synchronised(transport, serving, reload, metrics, keys):
-            await serving.run(*listener.sockets, gate=gate)
+            await serving.run(*launch.listener.sockets, gate=gate)
     finally:
-        ends = (hand_over,) if predecessor is None else (hand_over, predecessor)
-        await close_all(beside, ends, (reload,), (keys, budgets, replicas), (engines,))
+        groups = (reload,), (keys, budgets, replicas), (engines,)
+        await close_all(beside, launch.ends(hand_over), *groups)
 
 
 def _opening(

@@ -1,11 +1,15 @@
-"""The leader's side of one worker process: what it was asked, and what waits for its answers."""
+"""The leader's side of one worker process: its start, and what waits for its answers."""
 
 import asyncio
 import logging
+import socket
+import sys
 from contextlib import suppress
 from itertools import count
 from typing import TypeVar
 
+from gateway.child_environment import child_environment
+from gateway.listening.listening_socket import Listener
 from gateway.processes.channel import Channel
 from gateway.processes.messages import (
     Answer,
@@ -151,6 +155,18 @@ class WorkerHandle:
             _resolve(waiting, None)
         for answer in self._answers.values():
             _resolve(answer, None)
+
+
+async def spawn(control: socket.socket, listener: Listener) -> asyncio.subprocess.Process:
+    """Start a worker, which inherits the sockets and our output, nothing else. Raises OSError."""
+    numbers = (control.fileno(), *(one.fileno() for one in listener.sockets))
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gateway.processes.worker"),
+        *map(str, numbers),
+        stdin=asyncio.subprocess.DEVNULL,
+        pass_fds=numbers,
+        env=child_environment(),
+    )
 
 
 def _resolve(future: "asyncio.Future[_T] | None", value: _T) -> None:

@@ -60,8 +60,7 @@ from gateway.processes.messages import (
     state_of,
 )
 from gateway.processes.replica_watch import ReplicaWatch
-from gateway.processes.worker_handle import HEARTBEATS, WorkerHandle
-from gateway.processes.worker_start import spawn
+from gateway.processes.worker_handle import HEARTBEATS, WorkerHandle, spawn
 from gateway.telemetry.metric_snapshot import MetricFamilies, merge, snapshot, without_gauges
 from gateway.telemetry.process_metrics import ProcessMetrics
 

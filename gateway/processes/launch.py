@@ -1,0 +1,87 @@
+"""What `strowger serve` gives to the leader, or to the only process, and how signals end both."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from time import monotonic_ns
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from gateway.config.schema.config import Config
+from gateway.coordination.probe_locks import ACCESS_LOG_LOCK
+from gateway.experiments.service.background_jobs import ExperimentJobs
+from gateway.limits.bank import LimitBank
+from gateway.limits.carried import CarriedUse, carried
+from gateway.limits.limits import RequestLimits
+from gateway.listener_tls.watch import TlsWatch
+from gateway.listening.accept_queue import Mode
+from gateway.listening.listening_socket import Listener
+from gateway.listening.predecessor import Predecessor
+from gateway.listening.successor import HandOver
+from gateway.processes.closing import Closes
+from gateway.processes.reload import Reload
+from gateway.processes.signals import on_hand_over, on_hangup, on_stop
+from gateway.recording.setup import Records
+
+if TYPE_CHECKING:
+    from gateway.coordination.shared_limits import SharedLimits
+
+
+class Launch(Struct, frozen=True, kw_only=True, eq=False):
+    """source: the configuration file. read: reads it again; raises InvalidConfig.
+
+    run_dir: a folder for sockets and lock files. predecessor: the gateway to take over from.
+    """
+
+    source: Path
+    read: Callable[[], Config]
+    listener: Listener
+    run_dir: Path
+    records: Records
+    tls: TlsWatch
+    predecessor: Predecessor | None = None
+
+    @property
+    def freed(self) -> Callable[[], Awaitable[None]] | None:
+        """See Predecessor.freed."""
+        return None if self.predecessor is None else self.predecessor.freed
+
+    def follow_signals(
+        self,
+        reload: Reload,
+        *,
+        drain: Callable[[Mode], None],
+        stop_now: Callable[[], None],
+        limits: "RequestLimits | LimitBank | SharedLimits",
+        jobs: ExperimentJobs,
+    ) -> HandOver:
+        """Stop, reload and hand over by signals. jobs: may run in one gateway at a time."""
+        hand_over = HandOver(
+            self.listener,
+            self.run_dir / ACCESS_LOG_LOCK,
+            uses=partial(_uses_of, limits),
+            drain=drain,
+            release=partial(_release, jobs, self.records),
+        )
+        on_stop(hand_over.stop, stop_now)
+        on_hangup(reload.reload, hand_over.stop)
+        on_hand_over(hand_over.begin)
+        return hand_over
+
+    def ends(self, hand_over: HandOver) -> tuple[Closes, ...]:
+        """Both sides of hand-overs, to be closed."""
+        return (hand_over,) if self.predecessor is None else (hand_over, self.predecessor)
+
+
+async def _release(jobs: ExperimentJobs, records: Records) -> None:
+    """End what one gateway may do at a time: the next one does it from now on."""
+    await asyncio.gather(jobs.close(), records.release())
+
+
+def _uses_of(limits: "RequestLimits | LimitBank | SharedLimits") -> tuple[CarriedUse, ...]:
+    """Return what counts towards limits in this gateway; nothing if Redis counts it."""
+    if isinstance(limits, RequestLimits | LimitBank):
+        return carried(limits.accounts(), monotonic_ns())
+    return ()
