@@ -19,7 +19,7 @@ from schemas.events import Event
 from schemas.fields import Task
 from schemas.messages import ThoughtKind
 from schemas.plain_answer import PlainAnswer
-from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
+from schemas.requests import ChatRequest, Continuing, EmbeddingsRequest, GenerateRequest, Request
 from schemas.secret import Secret
 
 Framing = Literal["sse", "sse-unmarked", "ndjson", "eventstream"]
@@ -37,6 +37,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     headers:  sent with every request, after the adapter's own.
     contexts: the tokens of context with which a server loads a model, by the model's name; `*`: of
               all others. For Ollama, which takes it in each request.
+    continues: how it continues an answer, in OpenAI's dialect; `None`: as is known of the vendor.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     key: Secret = Secret("")
     headers: tuple[tuple[str, str], ...] = ()
     contexts: Mapping[str, int] = {}
+    continues: Continuing | None = None
 
 
 class Outbound(Struct, frozen=True, kw_only=True, gc=False):
@@ -119,12 +121,13 @@ class Continues(Struct, frozen=True, kw_only=True):
 
     model:   returns whether a model of the provider, by name, does.
     trimmed: the beginning may not end in white space.
-    repeats: the answer starts with the beginning.
+    repeats: the answer starts with the beginning. may_repeat: that is not known.
     """
 
     model: Callable[[str], bool]
     trimmed: bool = False
     repeats: bool = False
+    may_repeat: bool = False
 
 
 EVERY_MODEL: Callable[[str], bool] = lambda _: True  # noqa: E731  a value of `Continues.model`

@@ -59,12 +59,38 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "request_limit_exceeded": 429,
     "resource_exhausted": 429,
     "too_many_requests": 429,
+    "limit_requests": 429,
+    "limit_burst_rate": 429,
+    "requestlimitexceeded": 429,
+    "1302": 429,
+    "1303": 429,
+    "1305": 429,
+    "336501": 429,
+    "336502": 429,
+    "40001": 400,
+    "40101": 401,
+    "40102": 401,
+    "40103": 403,
+    "40301": 404,
+    "40302": 400,
+    "40303": 400,
+    "42901": 429,
+    "42902": 429,
+    "42903": 503,
     "timeout": 504,
     "deadline_exceeded": 504,
     "overloaded_error": 503,
     "temporarily_unavailable": 503,
 }
-"""For an error inside a 200, which has no status of its own."""
+"""For an error inside a 200, which has no status of its own. Numbers of four digits are Zhipu's, of
+six Baidu's, and of five FastChat's, whose other codes (50001 to 50006) are failures of a server.
+https://github.com/lm-sys/FastChat/blob/main/fastchat/constants.py
+https://docs.bigmodel.cn/cn/api/api-code
+https://cloud.baidu.com/doc/WENXINWORKSHOP/s/tlmyncueh"""
+
+THROTTLED = "throttling"
+"""How Alibaba's codes for a rate that is too high begin: Throttling.RateQuota, .BurstRate, …
+https://help.aliyun.com/en/model-studio/error-code-start"""
 
 
 def error_from(
@@ -78,9 +104,14 @@ def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
     """Return the error for a 200 whose body, or a frame of it, reports a failure."""
     found = problem(body)
     words = (word.lower() for word in (found.code, found.type) if word)
-    known = (STATUS_OF_CODE[word] for word in words if word in STATUS_OF_CODE)
+    known = (status for word in words if (status := _status_of(word)))
     status = found.status or next(known, 500)
     return _error(endpoint, status, wait_of(status, {}, body), found, inside=True)
+
+
+def _status_of(word: str) -> int:
+    """Return the status of a code, in lower case; 0 if it is not known."""
+    return STATUS_OF_CODE.get(word, 429 if word.startswith(THROTTLED) else 0)
 
 
 def refused(

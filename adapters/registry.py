@@ -105,6 +105,11 @@ class Registry:
         adapter = self._class(name)
         return adapter.token_endpoint if isinstance(adapter, HasTokenEndpoint) else None
 
+    def may_continue(self, name: str) -> bool:
+        """Return whether `Endpoint.continues` has an effect: of a row that knows no form itself."""
+        row = self._rows.get(name)
+        return row is not None and not row.prefix_path
+
     def build(self, name: str, endpoint: Endpoint) -> Adapter:
         """Raises InvalidConfig for an unknown name, and for a plug-in that fails to load."""
         if name in self._classes:

@@ -17,6 +17,14 @@ from schemas.tensors import Tensor
 Prompt = str | tuple[int, ...]
 
 
+Continuing = Literal["prefix", "partial", "continue_final_message", "assistant_turn"]
+"""How a vendor of the OpenAI dialect continues an answer whose beginning is the last message.
+
+`prefix` and `partial`: that field of the last message is true. `continue_final_message`: that field
+of the request is true, and `add_generation_prompt` false. `assistant_turn`: nothing is needed but
+the last message."""
+
+
 class Storage(Struct, frozen=True, kw_only=True, gc=False):
     """What the gateway stores of a request, and what it has stored before it.
 

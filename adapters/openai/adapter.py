@@ -59,6 +59,7 @@ from schemas.plain_answer import PlainAnswer
 from schemas.requests import (
     ChatRequest,
     CompletionRequest,
+    Continuing,
     EmbeddingsRequest,
     GenerateRequest,
     Request,
@@ -109,6 +110,9 @@ class OpenAIAdapter:
         official = host == "api.openai.com" or host.endswith(".api.openai.com")
         self.vendor = vendor or (OPENAI if official else COMPATIBLE)
         self.endpoint = endpoint
+        self._continues: Continuing | None = endpoint.continues
+        if self._continues is None and self.vendor.prefix_path:
+            self._continues = "prefix"
         path, query = base.path.rstrip("/"), f"?{base.query}" if base.query else ""
         self._targets = {one: f"{path}{one}{query}" for one in PATHS}
         root = path.removesuffix("/v1").removesuffix(self.vendor.prefix_path)
@@ -136,10 +140,8 @@ class OpenAIAdapter:
                 if self.vendor.thoughts is not None:
                     request = with_thoughts(request, self.vendor.thoughts)
                 body = chat_body(request, model, self._body_fields["chat"])
-                if request.begun and self.vendor.prefix_path:
-                    mark_prefix(body)
-                    sent = self._outbound("/chat/completions", body, request, stream=request.stream)
-                    return replace(sent, target=self._prefixed)
+                if request.begun and self._continues is not None:
+                    return self._continued(body, request, self._continues)
                 return self._outbound("/chat/completions", body, request, stream=request.stream)
             case CompletionRequest() if "completion" in self._body_fields:
                 body = completion_body(request, model, self._body_fields["completion"])
@@ -216,9 +218,27 @@ class OpenAIAdapter:
             client_fields=ANY if vendor is COMPATIBLE else withheld(self.vendor.name),
             ranges={name: bound for name, bound in bounds.items() if bound != Range()},
             translated=vendor.translated,
-            continues=Continues(model=EVERY_MODEL) if vendor.prefix_path else None,
+            continues=self._continuing(),
             repairs=(*vendor.repairs, *self._lacking_switches()),
         )
+
+    def _continuing(self) -> Continues | None:
+        """What is configured may say little about white space at the end, and repetition."""
+        if self.endpoint.continues is None:
+            return Continues(model=EVERY_MODEL) if self.vendor.prefix_path else None
+        trimmed = self.endpoint.continues == "assistant_turn"
+        return Continues(model=EVERY_MODEL, trimmed=trimmed, may_repeat=True)
+
+    def _continued(self, body: Body, request: ChatRequest, how: Continuing) -> Outbound:
+        """Return the request whose last message is the beginning of the answer."""
+        if how == "continue_final_message":
+            body.update({"continue_final_message": True, "add_generation_prompt": False})
+        elif how != "assistant_turn":
+            mark_prefix(body, how)
+        sent = self._outbound("/chat/completions", body, request, stream=request.stream)
+        if how == "prefix" and self.vendor.prefix_path:
+            return replace(sent, target=self._prefixed)
+        return sent
 
     def _lacking_switches(self) -> tuple[Repair, ...]:
         """Return the rules for what the vendor has no word for."""

@@ -35,12 +35,15 @@ from adapters.openai.wire import (
     NULL,
     UNREADABLE,
     Choice,
+    Chunk,
     OpenChunk,
     ToolPiece,
     WireMessage,
+    is_refused,
     read_loose,
     read_object,
     read_text_chunk,
+    reports_failure,
 )
 from adapters.text_place import TextPlace, place_of
 from schemas.errors import UpstreamBroken, UpstreamFailed
@@ -57,12 +60,14 @@ from schemas.events import (
 )
 
 _EMPTY_LIST = Raw(b"[]")
-_NO_ERROR = Raw(b"0")
 
 
 DONE = b"[DONE]"
 _TROUBLE = frozenset({"error_code", "error_type", "detail", "message"})
 """Fields whose text only an error has; `error` itself also occurs next to choices."""
+
+_BAIDUS_ERROR = frozenset({"error_code", "error_msg"})
+"""Huawei's, too."""
 
 _UNFINISHED = Choice()
 _encode = msgspec.json.Encoder().encode
@@ -190,7 +195,9 @@ class OpenAIDecoder:
             fields = read_object(data)
         except UNREADABLE:
             return event == STRAY
-        if fields.get("error", NULL) != NULL or _is_refused(fields.get("base_resp", NULL)):
+        if fields.get("error", NULL) != NULL or is_refused(fields.get("base_resp", NULL)):
+            return True
+        if fields.keys() >= _BAIDUS_ERROR:
             return True
         texts = any(bytes(fields[name])[:1] in (b'"', b"[") for name in _TROUBLE & fields.keys())
         return "choices" not in fields and (event == STRAY or texts)
@@ -202,6 +209,8 @@ class OpenAIDecoder:
 
     def _chunk(self, chunk: OpenChunk, data: bytes) -> Sequence[Event]:
         events: list[Event] = []
+        if not chunk.choices and not isinstance(chunk, Chunk) and reports_failure(data):
+            raise error_inside(self._endpoint, data)
         if not self._head.known:
             self._head.emit_start(chunk, data, events)
         try:
@@ -383,16 +392,3 @@ class OpenAIDecoder:
         if not self._choices:
             raise UpstreamBroken("stream ended empty", upstream=self._endpoint.name)
         return events
-
-
-def _is_refused(base_resp: Raw) -> bool:
-    """Return whether MiniMax reports an error next to its choices, which are null then.
-
-    https://platform.minimax.io/docs/api-reference/errorcode
-    """
-    if base_resp == NULL:
-        return False
-    try:
-        return read_object(base_resp).get("status_code", NULL) not in (NULL, _NO_ERROR)
-    except UNREADABLE:
-        return False

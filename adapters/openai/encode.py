@@ -174,12 +174,15 @@ def chat_body(request: ChatRequest, model: str, allowed: BodyFields) -> Body:
     return body
 
 
-def mark_prefix(body: Body) -> None:
-    """Mark a chat's last message as the beginning of the answer, as Mistral and DeepSeek do."""
+def mark_prefix(body: Body, mark: str = "prefix") -> None:
+    """Mark a chat's last message as the beginning of the answer, as Mistral and DeepSeek do.
+
+    mark: the name of the field; `partial` for Moonshot and Alibaba.
+    """
     messages = cast("list[Raw | Body]", body["messages"])
     last = messages[-1]
     fields = {**read_object(last)} if isinstance(last, Raw) else last
-    messages[-1] = {**fields, "prefix": True}
+    messages[-1] = {**fields, mark: True}
 
 
 def completion_body(request: CompletionRequest, model: str, allowed: BodyFields) -> Body:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct, field
 
 NULL = Raw(b"null")
+_NO_ERROR = Raw(b"0")
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Raised by msgspec for bytes that are not the expected JSON."""
 
@@ -282,3 +283,23 @@ read_list = msgspec.json.Decoder(list[Raw]).decode
 read_usage = msgspec.json.Decoder(UsageCounts).decode
 read_token = msgspec.json.Decoder(WireTokenLogprob).decode
 read_logprobs = msgspec.json.Decoder(Logprobs | None).decode
+
+
+def reports_failure(data: bytes) -> bool:
+    """Return whether a frame with an empty list of choices reports why it is empty."""
+    fields = read_object(data)
+    coded = "message" in fields and not fields.keys().isdisjoint(("code", "error_code"))
+    return coded or is_refused(fields.get("base_resp", NULL))
+
+
+def is_refused(base_resp: Raw) -> bool:
+    """Return whether MiniMax reports an error next to its choices, which are null then.
+
+    https://platform.minimax.io/docs/api-reference/errorcode
+    """
+    if base_resp == NULL:
+        return False
+    try:
+        return read_object(base_resp).get("status_code", NULL) not in (NULL, _NO_ERROR)
+    except UNREADABLE:
+        return False

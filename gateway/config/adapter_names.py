@@ -22,10 +22,13 @@ class Defaults(Struct, frozen=True, kw_only=True):
     """base_url: used if the configuration gives none; "": the configuration must.
 
     tokens: the adapter has a token endpoint for `oauth` at the host of the base URL.
+    continues: the configuration may say how the vendor continues an answer, because it is one of
+               OpenAI's dialect and nothing is known about that.
     """
 
     base_url: str = ""
     tokens: bool = False
+    continues: bool = False
 
 
 def known_adapters() -> Mapping[str, Defaults]:
@@ -52,7 +55,11 @@ class Installed(Mapping[str, Defaults]):
         endpoint = self._registry.tokens(name)
         # A vendor whose endpoint is not at the base URL's host has a scope and no path.
         tokens = endpoint is not None and bool(endpoint.path)
-        return Defaults(base_url=self._registry.base_url(name), tokens=tokens)
+        return Defaults(
+            base_url=self._registry.base_url(name),
+            tokens=tokens,
+            continues=self._registry.may_continue(name),
+        )
 
     def supports(self, name: str, base_url: str | None) -> Supports:
         """The capabilities of an adapter. Raises InvalidConfig for a broken plug-in."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 from gateway.asgi.response import ResponseWriter
 from gateway.http.stream_output import StreamOutput
 from gateway.routing.execution import pipeline
+from gateway.routing.execution.restarted_stream import restarted_stream
 from gateway.routing.execution.stream_recovery import recovered_stream
 from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import RequestRecord
@@ -30,6 +31,11 @@ def stream_source(
     if planned.continues:
         source = recovered_stream(
             planned, request, record, tenant=record.caller, announce=output.announce
+        )
+    elif planned.restarts:
+        # It knows no sinks: all is in one batch.
+        source = cast(
+            "EventSource", restarted_stream(planned, request, record, tenant=record.caller)
         )
     else:
         source = pipeline.stream(planned, request, record, tenant=record.caller)

@@ -22,6 +22,7 @@ class Patience(Struct, frozen=True, kw_only=True, gc=False):
     between_s: from one content to the next, whatever else arrives.
     later_silence_s: without any byte after the first content.
     whole_s:   until an answer that is not streamed begins: the longest that it may take.
+    short_s:   the same for an answer of few tokens.
     """
 
     silence_s: float
@@ -29,6 +30,7 @@ class Patience(Struct, frozen=True, kw_only=True, gc=False):
     between_s: float
     later_silence_s: float
     whole_s: float
+    short_s: float
 
     @property
     def begin_s(self) -> float:
@@ -65,14 +67,25 @@ TOKEN_S: Final = 0.5
 """Seconds per token of a slow backend: a large model on a processor."""
 
 USUAL: Final = Patience(
-    silence_s=120.0, first_s=300.0, between_s=60.0, later_silence_s=120.0, whole_s=480.0
+    silence_s=90.0,
+    first_s=300.0,
+    between_s=60.0,
+    later_silence_s=90.0,
+    whole_s=480.0,
+    short_s=120.0,
 )
 REASONING: Final = Patience(
-    silence_s=300.0, first_s=600.0, between_s=600.0, later_silence_s=300.0, whole_s=540.0
+    silence_s=300.0,
+    first_s=600.0,
+    between_s=600.0,
+    later_silence_s=300.0,
+    whole_s=540.0,
+    short_s=300.0,
 )
 """For models that reason, by the table of models or by `capabilities`.
 
-`whole_s` leaves a part of the 600 s of `deadline_s` for the next backend.
+The usual silence is shorter than the 100 s that Cloudflare waits for a first byte, and leaves time
+for the next backend within as many. `whole_s` leaves a part of the 600 s of `deadline_s` for it.
 """
 
 
@@ -91,6 +104,7 @@ def patience_of(timeouts: Timeouts, default: Patience) -> Patience:
         if silence is None
         else silence,
         whole_s=default.whole_s,
+        short_s=default.short_s,
     )
 
 
@@ -102,7 +116,7 @@ def first_byte_of(timeouts: Timeouts, default: Patience) -> FirstByte:
     set_s = timeouts.total_s if timeouts.first_byte_s is None else timeouts.first_byte_s
     if set_s is not None:
         return FirstByte(set_s, set_s)
-    base_s = max(default.silence_s, patience_of(timeouts, default).silence_s)
+    base_s = max(default.short_s, patience_of(timeouts, default).silence_s)
     return FirstByte(base_s, max(base_s, default.whole_s))
 
 

@@ -39,6 +39,7 @@ from gateway.routing.resilience.circuit_breaker import Breaker
 from gateway.routing.resilience.recent_activity import Load
 from gateway.routing.resilience.replica import REPLICA_MARK, Replica
 from gateway.routing.resilience.retry import RetryBudget
+from gateway.routing.slowness.siblings import Siblings
 from gateway.upstream.base import Upstream, whole_chat_of
 from gateway.wiring.upstreams import Upstreams
 
@@ -131,12 +132,14 @@ class _Builder:
         self._pools = {
             one.name: PoolHeaders(one.pool) for one in config.providers if one.pool is not None
         }
+        self._broken_off = {one.name for one in config.providers if one.continues == "no"}
         self._upstreams = upstreams
         self._prices = prices
         self._known = known
         self._before = before
         self._discovered = discovered
         self.backends: dict[str, Backend] = {}
+        self._siblings: dict[str, Siblings | None] = {}
         self.replicas: dict[tuple[str, HostPort], Replica] = {}
 
     def backend(self, model: Model, name: str, use: str = "") -> Backend:
@@ -144,7 +147,8 @@ class _Builder:
         key = f"{model.name}: {name}{use}"
         if key in self.backends:
             return self.backends[key]
-        return self._made(key, model, name, self._upstreams.by_provider[name.partition("/")[0]])
+        upstream = self._upstreams.by_provider[name.partition("/")[0]]
+        return self._made(key, model, name, upstream, alone=bool(use))
 
     def all(
         self, model: Model, name: str, discover: DiscoverReplicas | None
@@ -181,13 +185,23 @@ class _Builder:
         return self.replicas[key]
 
     def _made(
-        self, key: str, model: Model, name: str, upstream: Upstream, replica: Replica | None = None
+        self,
+        key: str,
+        model: Model,
+        name: str,
+        upstream: Upstream,
+        replica: Replica | None = None,
+        *,
+        alone: bool = False,
     ) -> Backend:
+        """alone: it is compared with no other backend."""
         provider, _, upstream_model = name.partition("/")
         old = self._before.backends.get(key) if self._before else None
         known = old if old is not None and old.upstream is upstream else None
         same_rule = known is not None and known.breaker.rule == model.breaker
         supports = of_model(upstream.supports, upstream_model)
+        if provider in self._broken_off:
+            supports = replace(supports, continues=None)
         self.backends[key] = Backend(
             name=name,
             model=upstream_model,
@@ -202,8 +216,17 @@ class _Builder:
             models=self._known,
             replica=replica,
             pool=self._pools.get(provider),
+            owner=model.name,
         )
         return self.backends[key]
+
+    def _siblings_of(self, model: Model) -> Siblings | None:
+        """What the model's backends share; `None` if there is one, or their order is kept."""
+        if model.name not in self._siblings:
+            several = len(model.backends) > 1 or any(one.discover for one in model.backends)
+            compared = several and model.on_slow == "deprioritise"
+            self._siblings[model.name] = Siblings(model.name) if compared else None
+        return self._siblings[model.name]
 
     def route(self, model: Model) -> Route:
         """The model's route. Backends without a weight count 1, so none at all splits evenly."""

@@ -160,6 +160,7 @@ def _remote(
         key=provider.api_key,
         headers=tuple((name, value.reveal()) for name, value in provider.headers.items()),
         contexts=provider.num_ctx,
+        continues=None if provider.continues == "no" else provider.continues,
     )
     adapter = registry.build(provider.adapter, endpoint)
     upstream = HttpUpstream(

@@ -94,6 +94,10 @@ def _facts(found: Explanation) -> Table:
             table.add_row(
                 "recovery", "a stream that breaks off is continued by the next backend that can"
             )
+        if bounds.stream_recovery == "restart":
+            table.add_row(
+                "recovery", "a stream is held until it is complete; what breaks off is not shown"
+            )
     return table
 
 

@@ -2,17 +2,19 @@
 
 from collections.abc import Mapping
 
+from gateway.config.adapter_names import Defaults
 from gateway.config.problems import Path, Problems
-from gateway.config.schema.config import Config, Model
+from gateway.config.schema.config import Config, Model, Provider
 from gateway.config.schema.connection import STREAM_S, Timeouts
 from gateway.config.schema.experiment import Experiment
+from gateway.config.schema.failover import BreakerRule
 from gateway.experiments.statistics.metrics import BUILT_IN
 
 LARGEST_PART = 5.0
 """A relative difference of a time; a larger one was probably meant as milliseconds or per cent."""
 
 
-def warn_ineffective(config: Config, problems: Problems) -> None:
+def warn_ineffective(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) -> None:
     models = {model.name: model for model in config.models}
     if config.auth.mode == "none":
         _keyless_pools(config, problems)
@@ -23,6 +25,8 @@ def warn_ineffective(config: Config, problems: Problems) -> None:
         _attempts(model, models, path, problems)
         _hedging(model, path, problems)
         _recovery(model, path, problems)
+        _continuing(model, models, config, adapters, path, problems)
+        _slow_rate(model, path, problems)
     for index, experiment in enumerate(config.experiments):
         path = ("experiments", index)
         _bounds(experiment, path, problems)
@@ -101,6 +105,43 @@ def _recovery(model: Model, path: Path, problems: Problems) -> None:
             "has no effect: retry.on has none of broken_stream, timeout and server_error, the "
             "failures that end a stream",
         )
+
+
+def _continuing(
+    model: Model,
+    models: Mapping[str, Model],
+    config: Config,
+    adapters: Mapping[str, Defaults],
+    path: Path,
+    problems: Problems,
+) -> None:
+    """Warn if no backend can continue a chat that broke off."""
+    if model.stream_recovery != "continue" or problems.under((*path, "backends")):
+        return
+    chain = (model, *(models[name] for name in model.fallback if name in models))
+    used = {ref.provider for one in chain for ref in one.backends}
+    providers = [one for one in config.providers if one.name in used]
+    if providers and all(_never_continues(one, adapters) for one in providers):
+        names = ", ".join(one.name for one in providers)
+        problems.warn(
+            (*path, "stream_recovery"),
+            f"has no effect on chats: it is not known how {names} would continue one; set "
+            "providers[].continues, which `strowger models --probe` finds, or use restart",
+        )
+
+
+def _never_continues(provider: Provider, adapters: Mapping[str, Defaults]) -> bool:
+    """Whether a provider of OpenAI's dialect has no form of continuing an answer."""
+    if provider.continues == "no":
+        return True
+    defaults = adapters.get(provider.adapter)
+    known = provider.continues is not None or provider.tokenizer is not None
+    return defaults is not None and defaults.continues and not known
+
+
+def _slow_rate(model: Model, path: Path, problems: Problems) -> None:
+    if model.breaker.slow_s is None and model.breaker.slow_rate != BreakerRule().slow_rate:
+        problems.warn((*path, "breaker", "slow_rate"), "has no effect without slow_s")
 
 
 def _bounds(experiment: Experiment, path: Path, problems: Problems) -> None:

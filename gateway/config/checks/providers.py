@@ -23,6 +23,7 @@ _BEARER = re.compile(r"bearer\s", re.IGNORECASE)
 _V1 = ("vllm", "sglang")
 """Adapters without a default address whose servers use the path `/v1`."""
 _ONE_ROUTE = ("/chat/completions", "/completions", "/embeddings", "/messages")
+_PATH = re.compile(r"/[\x21-\x7e]*")
 _VISIBLE = re.compile(r"[\x20-\x7e]*")
 _OURS = frozenset(
     {
@@ -56,6 +57,7 @@ REMOTE_ONLY: Mapping[str, object] = {
     "max_connections": None,
     "max_answer_bytes": 32 * MIB,
     "num_ctx": {},
+    "continues": None,
     "tokenizer": None,
     "tls": Tls(),
     "proxy": None,
@@ -212,6 +214,18 @@ def _remote(
     check_key(provider.api_key, (*path, "api_key"), problems)
     if provider.num_ctx and provider.adapter != "ollama" and not problems.at((*path, "num_ctx")):
         problems.add((*path, "num_ctx"), "only adapter ollama has it; remove it")
+    if (
+        provider.continues not in (None, "no")
+        and defaults is not None
+        and not defaults.continues
+        and not problems.at((*path, "continues"))
+    ):
+        problems.add(
+            (*path, "continues"),
+            "adapter ",
+            Found(provider.adapter),
+            " has its own form, or none; remove it, or set no",
+        )
     _headers(provider, path, problems)
     if provider.pool is not None:
         check_pool(provider, provider.pool, (*path, "pool"), problems)

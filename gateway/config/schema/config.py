@@ -29,7 +29,9 @@ from gateway.config.schema.engines import Engines
 from gateway.config.schema.experiment import Experiment
 from gateway.config.schema.failover import (
     BreakerRule,
+    Continues,
     ErrorFallbackConfig,
+    OnSlow,
     RetryRule,
     StreamRecovery,
 )
@@ -224,6 +226,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_answer_bytes: of a whole answer; one with vectors may have 128 KiB more for each input.
     tokenizer: a tokenizer.json; proxy: a URL, which may contain a password.
     client_fields: what clients may pass through to it; num_ctx: Ollama's context, by model.
+    continues: how it continues a broken stream; `None`: as its adapter knows.
     pool:      headers for the endpoint picker in front of its model servers; `None`: no picker.
     engine:    for adapter local; engines: elsewhere; replica_of: the provider that has them.
     """
@@ -244,6 +247,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tls: Tls = Tls()
     proxy: Secret | None = None
     num_ctx: Mapping[str, Count] = {}
+    continues: Continues | None = None
     client_fields: ClientFields = ClientFields()
     pool: InferencePool | None = None
     engine: Engine | None = None
@@ -308,6 +312,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name:       may end in "*", a wildcard.
     deadline_s: for all attempts and fallbacks together; `None`: WHOLE_S, or STREAM_S for a stream.
     stream_recovery: a stream that breaks off is continued by another backend, or ends in an error.
+    on_slow:    a backend that has become slow comes after the others, or keeps its place.
     cache:      `None`: answers are kept for requests that ask for it, if `cache` is set.
     require:    only backends that honour every field, including those that a dialect may ignore.
     on_repair:  `reject`: a request is refused rather than sent without one of its constraints.
@@ -327,6 +332,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     breaker: BreakerRule = BreakerRule()
     hedge_after_s: Seconds | None = None
     stream_recovery: StreamRecovery = "error"
+    on_slow: OnSlow = "deprioritise"
     mirror: MirrorConfig | None = None
     defaults: RequestFields = RequestFields()
     overrides: RequestFields = RequestFields()

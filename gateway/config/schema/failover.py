@@ -1,4 +1,4 @@
-"""The schema of `models[].retry`, `breaker`, `fallback_by_error` and `stream_recovery`."""
+"""The schema of what happens to a model's requests when backends fail or are slow."""
 
 from typing import Literal
 
@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from gateway.config.schema.units import Count, Name, Seconds, SecondsOrZero, Share
 from schemas.errors import RetryKind
+from schemas.requests import Continuing
 
 EVERY_KIND: tuple[RetryKind, ...] = (
     "connect",
@@ -16,16 +17,22 @@ EVERY_KIND: tuple[RetryKind, ...] = (
 )
 
 
-StreamRecovery = Literal["error", "continue"]
+StreamRecovery = Literal["error", "continue", "restart"]
+Continues = Continuing | Literal["no"]
+OnSlow = Literal["deprioritise", "keep"]
 
 
 class RetryRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """attempts: the maximum per request, over all of its backends and fallbacks."""
+    """attempts: the maximum per request, over all of its backends and fallbacks.
+
+    wait_for_s: the longest retry-after of a 429 that is waited for before a model of `fallback`.
+    """
 
     attempts: Count = 3
     on: tuple[RetryKind, ...] = EVERY_KIND
     backoff_s: SecondsOrZero = 0.2
     max_backoff_s: SecondsOrZero = 5.0
+    wait_for_s: SecondsOrZero = 2.0
 
 
 class BreakerRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,6 +43,8 @@ class BreakerRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     window_s:       a failure is forgotten if no other follows within this time.
     max_cooldown_s: `None`: 10, or cooldown_s if that is more.
     max_retry_after_s: the longest retry-after of a backend that is honoured.
+    slow_s: an attempt is slow if it shows nothing for so long; `None`: none is.
+    slow_rate: the share of slow attempts above which the circuit opens.
     """
 
     failure_rate: Share = 0.5
@@ -44,6 +53,8 @@ class BreakerRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     cooldown_s: Seconds = 5.0
     max_cooldown_s: Seconds | None = None
     max_retry_after_s: SecondsOrZero = 300.0
+    slow_s: Seconds | None = None
+    slow_rate: Share = 0.5
 
     @property
     def longest_s(self) -> float:

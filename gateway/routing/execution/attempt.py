@@ -8,14 +8,17 @@ and the response headers are made of.
 
 import logging
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
 from gateway.clock import now
+from gateway.config.schema.failover import RetryRule
 from gateway.routing.execution.undo_repairs import undone
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.plan import Plan
+from gateway.routing.planning.work_class import WorkClass, work_class
 from gateway.routing.request_record import AttemptRecord, RequestRecord, counts_of, milliseconds
 from gateway.routing.resilience.retry import concerns_backend
 from gateway.upstream.base import Call
@@ -47,6 +50,7 @@ OWN_SHARE = 0.1
 the backend."""
 
 _log = logging.getLogger("strowger.routing")
+_AnyAttempt = TypeVar("_AnyAttempt", bound="Attempt")
 
 
 class Attempt(Struct, eq=False):
@@ -61,6 +65,7 @@ class Attempt(Struct, eq=False):
     started: in the clock's seconds.
     probe:   it probes a circuit that is not closed.
     committed: the client has received content of it, or is about to.
+    late:    it waits for its first token, and counts as slow already.
     """
 
     candidate: Candidate
@@ -72,6 +77,7 @@ class Attempt(Struct, eq=False):
     plan: Plan
     probe: bool = False
     committed: bool = False
+    late: bool = False
 
     @property
     def request(self) -> Request:
@@ -91,10 +97,17 @@ class Attempt(Struct, eq=False):
         """
         self.committed = True
         seconds = at - self.started - self.entry.waited_s
-        self.candidate.backend.load.first_content.add(seconds, at)
-        if self.probe:
-            self.probe = False
-            self.candidate.breaker.on_probe_content(at)
+        backend, breaker = self.candidate.backend, self.candidate.breaker
+        latency, slow_s = backend.load.first_content, breaker.rule.slow_s
+        if seconds > latency.value or at >= latency.due:
+            latency.add(seconds, at)
+            if backend.siblings is not None:
+                self._note_pace(seconds, at)
+        probe, self.probe = self.probe, False
+        if slow_s is not None and seconds >= slow_s and not self._waited_here(at):
+            breaker.slow(at, probe=probe, draw=random.random())
+        elif probe:
+            breaker.on_probe_content(at)
 
     def succeed(self, at: float) -> None:
         """The answer is complete. at: the clock's seconds."""
@@ -113,6 +126,12 @@ class Attempt(Struct, eq=False):
             # most change nothing, and save the call.
             if seconds > latency.value or at >= latency.due:
                 latency.add(seconds, at)
+                if candidate.backend.siblings is not None:
+                    self._note_pace(seconds, at)
+                slow_s = breaker.rule.slow_s
+                if slow_s is not None and seconds >= slow_s and not self._waited_here(at):
+                    breaker.slow(at, probe=self.probe, draw=random.random())
+                    self.probe = False
         if self.probe or breaker.deprioritised_count:
             breaker.succeed(at, probe=self.probe)
             return
@@ -174,12 +193,19 @@ class Attempt(Struct, eq=False):
                 error.logged,
             )
 
-    def lose_race(self) -> None:
-        """The other of two attempts was faster: not a failure, but a lower bound of the latency."""
+    def lose_race(self, faster_s: float | None = None) -> None:
+        """The other of two attempts was faster: not a failure, but a lower bound of the latency.
+
+        faster_s: the seconds that the other one took, if it began later.
+        """
         at = now()
         self._close(None, at)
         self.entry.role = "hedge"
         self._raise_latency(at)
+        siblings = self.candidate.backend.siblings
+        if siblings is not None and faster_s is not None and not self._waited_here(at):
+            seconds = at - self.started - self.entry.waited_s
+            siblings.note_lost(self, seconds, faster_s, at)
         self.candidate.breaker.ignore_outcome(probe=self.probe)
 
     def fail_primary(self, error: BaseException, at: float) -> None:
@@ -201,11 +227,42 @@ class Attempt(Struct, eq=False):
 
         Or the gateway's own queues took more than their `OWN_SHARE`.
         """
-        seconds, waited = at - self.started, self.entry.waited_s
-        if waited > OWN_SHARE * seconds:
+        if self._waited_here(at):
             return True
         fair_s = self.plan.operator_deadline_s * FAIR_SHARE
-        return at >= self.call.deadline - TIMER_S and seconds < fair_s
+        return at >= self.call.deadline - TIMER_S and at - self.started < fair_s
+
+    def _waited_here(self, at: float) -> bool:
+        """Whether the gateway's own queues took more than their `OWN_SHARE` of its time."""
+        return self.entry.waited_s > OWN_SHARE * (at - self.started)
+
+    @property
+    def peers(self) -> Sequence[Candidate]:
+        """See slowness.siblings.TimedAttempt."""
+        return self.plan.candidates
+
+    @property
+    def key(self) -> str:
+        """The client's key, by its name."""
+        return self.record.caller
+
+    def work(self) -> WorkClass:
+        """The class of its work, as far as it is known now."""
+        record, written = self.record, None
+        if not record.stream:
+            usage = record.usage
+            reported = None if usage is None else usage.completion_tokens
+            written = record.deltas if reported is None else reported
+        tokens = record.estimated_prompt_tokens
+        return work_class(self.client_request, self.candidate.model, tokens, written)
+
+    def _note_pace(self, seconds: float, at: float) -> None:
+        """Compare the time to its first token, or to its end, with what is normal."""
+        pace, siblings = self.candidate.breaker.pace, self.candidate.backend.siblings
+        if siblings is None or (seconds < pace.above and at < pace.due):
+            return
+        if not self._waited_here(at):
+            siblings.note(self, seconds, at)
 
     def _raise_latency(self, at: float) -> None:
         load, request = self.candidate.backend.load, self.request
@@ -225,6 +282,37 @@ class Attempt(Struct, eq=False):
         entry.ms = milliseconds(at - self.started)
         self.candidate.backend.load.in_flight -= 1
         self.record.on_attempt_end(at)
+
+
+def begun(attempt: _AnyAttempt) -> _AnyAttempt:
+    """The attempt, of which the backend's siblings know from now on."""
+    siblings = attempt.candidate.backend.siblings
+    if siblings is not None:
+        siblings.begin(attempt, attempt.started, stream=attempt.record.stream)
+    return attempt
+
+
+def weight_of(error: GatewayError) -> int:
+    """How much an error says about the request's chances: the client gets one of the heaviest."""
+    if isinstance(error, InvalidRequest):
+        return 0
+    return 1 if isinstance(error, UpstreamRefused) else 2
+
+
+def waits_for(
+    candidate: Candidate, error: GatewayError, others: Sequence[Candidate], rule: RetryRule
+) -> bool:
+    """Whether to ask the candidate again before the others, after a pause.
+
+    After a 429 only if they are other models' and the vendor names a short time: then the pause is
+    better than another model's answer.
+    """
+    if not isinstance(error, UpstreamBusy):
+        return True
+    if error.retry_after is None or error.retry_after > rule.wait_for_s:
+        return False
+    owner = candidate.backend.owner
+    return not any(other.backend.owner == owner for other in others)
 
 
 def refuses_all(candidate: Candidate, error: UpstreamRefused) -> bool:

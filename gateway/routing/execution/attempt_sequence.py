@@ -8,7 +8,15 @@ import asyncio
 import random
 
 from gateway.clock import now
-from gateway.routing.execution.attempt import TIMER_S, Attempt, report_changes, start_attempt
+from gateway.routing.execution.attempt import (
+    TIMER_S,
+    Attempt,
+    begun,
+    report_changes,
+    start_attempt,
+    waits_for,
+    weight_of,
+)
 from gateway.routing.execution.release_traceback import release_traceback
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.last_resort import LastResort
@@ -29,7 +37,6 @@ from schemas.errors import (
     InvalidRequest,
     UpstreamBusy,
     UpstreamError,
-    UpstreamRefused,
     UpstreamSilent,
     UpstreamTimeout,
 )
@@ -133,7 +140,7 @@ class AttemptSequence:
         self._queue = self._queue[:index] + self._queue[index + 1 :]
         hedge = Attempt(*self._fields(other, at))
         hedge.entry.hedge = True
-        return hedge
+        return begun(hedge)
 
     def continue_with(self, survivor: Candidate) -> None:
         """Of two parallel attempts the first has ended, and the hedge continues."""
@@ -160,7 +167,7 @@ class AttemptSequence:
     async def _choose_next(self, failed: "PrimaryAttempt", error: GatewayError) -> None:
         """Put the next candidate at the head of the queue; raise the failure if there is none."""
         self.refund(failed.current.candidate, error)
-        if self._reported is None or 0 < _weight(error) >= _weight(self._reported[1]):
+        if self._reported is None or 0 < weight_of(error) >= weight_of(self._reported[1]):
             self._reported = failed.current.candidate, error
         if not self._use_error_fallback(error):
             if await self._retry(failed, error):
@@ -178,8 +185,8 @@ class AttemptSequence:
     async def _retry(self, failed: "PrimaryAttempt", error: GatewayError) -> bool:
         """Whether to ask the same backend again; returns after the pause if so.
 
-        No retry after a 429 or a timeout while another backend can be asked immediately, nor if
-        the backend stays unavailable for longer than the pause. The last attempt is reserved for
+        No retry after a 429 (but `waits_for`) or a timeout while another backend can be asked, nor
+        if the backend stays unavailable for longer than the pause. The last attempt is reserved for
         an unhealthy backend that has not been asked, if there is one. A backend that used up a
         limit of time twice is not asked a third time: each costs minutes, and all of its tokens.
         """
@@ -198,9 +205,8 @@ class AttemptSequence:
             busy = isinstance(error, UpstreamBusy)
             self._last_resort.on_failure(candidate, not_before=at + wait, busy=busy)
         reserved = 1 if self._last_resort.any_in_time(at, self.deadline) else 0
-        if (others and isinstance(error, UpstreamBusy)) or (
-            others + reserved and isinstance(error, UpstreamTimeout)
-        ):
+        silent = others + reserved and isinstance(error, UpstreamTimeout)
+        if silent or (others and not waits_for(candidate, error, self._queue[1:], self._rule)):
             return False
         repeat = (
             retryable
@@ -254,7 +260,7 @@ class AttemptSequence:
         if self._repeats == 0:
             candidate.backend.budget.firsts.add(at)
         self._attempts_left -= 1
-        return PrimaryAttempt(*self._fields(candidate, at), sequence=self)
+        return begun(PrimaryAttempt(*self._fields(candidate, at), sequence=self))
 
     def _fields(self, candidate: Candidate, at: float) -> _AttemptFields:
         probe = candidate.breaker.begin(at)
@@ -345,13 +351,6 @@ class PrimaryAttempt(Attempt, eq=False):
         return False
 
 
-def _weight(error: GatewayError) -> int:
-    """How much an error says about the request's chances: the client gets one of the heaviest."""
-    if isinstance(error, InvalidRequest):
-        return 0
-    return 1 if isinstance(error, UpstreamRefused) else 2
-
-
 def first_attempt(
     plan: Plan, request: Request, record: RequestRecord, tenant: str
 ) -> PrimaryAttempt | None:
@@ -397,4 +396,5 @@ def first_attempt(
         sending=entry,
     )
     # By position: faster than by keyword.
-    return PrimaryAttempt(candidate, request, call, record, entry, at, plan)
+    attempt = PrimaryAttempt(candidate, request, call, record, entry, at, plan)
+    return attempt if candidate.backend.siblings is None else begun(attempt)

@@ -41,6 +41,10 @@ BY_ANSWER = frozenset(
 """Fields of model servers that ask for more than text, or for the prompt in the answer."""
 
 
+UNMISTAKABLE = 16
+"""Characters of a beginning that an answer starts with by no accident."""
+
+
 class Continuation(Struct, frozen=True, kw_only=True, eq=False):
     """A candidate with the request that continues the answer.
 
@@ -108,9 +112,11 @@ def continuation(
             if how is None or not how.model(candidate.model):
                 return None
             begun = text.rstrip() if how.trimmed else text
+            whole = _begun(request, begun)
+            repeats = how.repeats or (how.may_repeat and len(whole) >= UNMISTAKABLE)
             return Continuation(
                 candidate=replace(candidate, request=_chat(request, begun, shown)),
-                begun=_begun(request, begun) if how.repeats else "",
+                begun=whole if repeats else "",
                 trimmed=text[len(begun) :],
             )
         case CompletionRequest():

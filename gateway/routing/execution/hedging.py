@@ -138,7 +138,7 @@ async def _race(
         return await second
     error = second.exception()
     if error is None:
-        late.lose_race()
+        late.lose_race(now() - hedge.started - hedge.entry.waited_s)
         attempt.replace_with(hedge)
         return second.result()
     hedge.fail_hedge(error, now())

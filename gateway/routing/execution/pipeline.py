@@ -16,25 +16,46 @@ from gateway.routing.execution.attempt_sequence import (
     PrimaryAttempt,
     first_attempt,
 )
+from gateway.routing.execution.empty_answer import check_answer, check_held
 from gateway.routing.execution.token_timing import Intervals
 from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import RequestRecord
 from schemas.answers import Answer, Embeddings, Fold
 from schemas.event_source import EventSink, EventSource, text_sink
-from schemas.events import CONTENT, LONGEST_TOKEN, Event, Started, TextDelta, Usage, tokens_of
+from schemas.events import (
+    CONTENT,
+    LONGEST_TOKEN,
+    Event,
+    Finished,
+    Started,
+    TextDelta,
+    Usage,
+    tokens_of,
+)
 from schemas.requests import EmbeddingsRequest, GenerateRequest, TokenRequest
 from schemas.service_tier import tier_in
 
 _CONTENT = frozenset(CONTENT)
 
 
-def _count(record: RequestRecord, batch: Sequence[Event]) -> bool:
-    """Count the batch in the request's record; true if it has content for the client."""
+def _shows(event: Event) -> bool:
+    """Whether the client has something of the answer: not its end, and no empty text."""
+    kind = type(event)
+    if kind is TextDelta:
+        return bool(cast(TextDelta, event).text or cast(TextDelta, event).logprobs)
+    return kind is not Finished
+
+
+def count_events(record: RequestRecord, batch: Sequence[Event]) -> bool:
+    """Count the batch in the request's record; true if it has content for the client.
+
+    An answer whose end comes first is empty, and the end of its stream decides what it is.
+    """
     content = False
     for event in batch:
         kind = type(event)
         if kind in _CONTENT:
-            content = True
+            content = content or _shows(event)
             record.deltas += tokens_of(event)
         elif kind is Usage:
             record.usage, record.usage_at = cast(Usage, event), record.deltas
@@ -65,9 +86,9 @@ async def stream(
         tokens = isinstance(attempt.request, TokenRequest)
         intervals = Intervals(record.started) if tokens else None
         try:
-            async with aclosing(_events(attempt)) as source:
+            async with aclosing(events_of_plan(attempt)) as source:
                 while (batch := await _next(source, counted)) is not None:
-                    content = _count(record, batch)
+                    content = count_events(record, batch)
                     if intervals is not None:
                         batch = intervals.timed(batch, now())
                     if not attempt.committed:
@@ -80,6 +101,7 @@ async def stream(
                     if intervals is None and sink is not None:
                         counted = _CountedSink(record, sink)
             if not attempt.committed:
+                check_held(attempt, held)
                 yield held
         except BaseException as error:
             if not attempt.should_fail_over(error):
@@ -110,10 +132,10 @@ class _CountedSink:
 
     def __call__(self, batch: Sequence[Event]) -> bool:
         if len(batch) == 1 and type(batch[0]) is TextDelta:
-            size = len(batch[0].text)  # `_count` inlined for most batches
+            size = len(batch[0].text)  # `count_events` inlined for most batches
             self._record.deltas += 1 if size <= LONGEST_TOKEN else size // 4
         else:
-            _count(self._record, batch)
+            count_events(self._record, batch)
         return self._sink(batch)
 
     def text(self, text: str, index: int) -> bool:
@@ -140,7 +162,7 @@ async def collect(
         attempt = await AttemptSequence(plan, request, record, tenant).first()
     while True:
         fold = Fold()
-        source = _events(attempt)
+        source = events_of_plan(attempt)
         try:
             try:
                 async for batch in source:
@@ -154,6 +176,8 @@ async def collect(
                 record.usage, record.usage_at = fold.usage, fold.usage_at
                 record.deltas = fold.deltas if fold.usage is not None else fold.tokens
             answer = fold.answer()
+            if not (answer.choices and answer.choices[0].text):
+                check_answer(attempt, answer)
             tier = tier_in(answer.started.extra)
             if tier is not None:
                 record.service_tier = tier
@@ -189,7 +213,7 @@ async def embed(
         attempt = await attempt.rest.next(attempt)
 
 
-def _events(attempt: PrimaryAttempt) -> AsyncGenerator[list[Event], None]:
+def events_of_plan(attempt: PrimaryAttempt) -> AsyncGenerator[list[Event], None]:
     """The events of the attempt, or of the faster one if the plan hedges."""
     hedging, candidate = attempt.plan.hedging, attempt.candidate
     if hedging is not None:

@@ -5,6 +5,7 @@ from typing import cast
 
 from gateway.clock import now
 from gateway.routing.execution.attempt_sequence import first_attempt
+from gateway.routing.execution.empty_answer import check_answer
 from gateway.routing.execution.pipeline import collect
 from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import RequestRecord
@@ -39,6 +40,8 @@ async def collect_plain(
                 record.service_tier = tier_named(tier)
         else:
             answer = _folded(answer, record)
+            if not (answer.choices and answer.choices[0].text):
+                check_answer(attempt, answer)
     except BaseException as error:
         if not attempt.should_fail_over(error):
             raise

@@ -33,6 +33,7 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     error_fallback: maps an error code to the backends that replace the remaining candidates.
     mirror:    the backend that gets a copy, or the reason why it cannot get one.
     continues: a stream that breaks off after content is continued by another backend.
+    restarts:  a stream is held until it is complete, so that another backend can start again.
     limits:    the smallest ones of the candidates' models; `None` if none is known.
     """
 
@@ -51,6 +52,7 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     mirror: Candidate | UnmirrorableRequest | None = None
     limits: PlanLimits | None = None
     continues: bool = False
+    restarts: bool = False
 
     def ends(self, started: float, *, stream: bool) -> float:
         """The clock's seconds at which a request of this plan is over."""

@@ -26,6 +26,7 @@ from gateway.routing.planning.plan import (
 from gateway.routing.planning.plan_cache import PlanCache, RequestShape
 from gateway.routing.planning.request_facts import RequestFacts
 from gateway.routing.planning.route import Mirror, Route, RouteTable
+from gateway.routing.slowness.siblings import slow_last
 from schemas.errors import InvalidRequest
 from schemas.requests import CompletionRequest, Request
 
@@ -109,7 +110,8 @@ class Planner:
         # One comparison per candidate: a healthy backend costs no call into its breaker.
         for candidate in found.candidates:
             if facts.now < candidate.breaker.impaired_until:
-                found = _drop_unavailable(found, facts.now)
+                # The backend of an arm stays first: what it is like is what is measured.
+                found = _drop_unavailable(found, facts.now, reorder=arm is None)
                 break
         if route.mirror is not None:
             copy = _copy(route, route.mirror, request, facts.uniform_draw, facts.caller)
@@ -141,6 +143,7 @@ class Planner:
             hedging=route.hedging,
             limits=limits_of(found),
             continues=route.stream_recovery == "continue",
+            restarts=route.stream_recovery == "restart",
         )
 
     def _within_limits(
@@ -242,15 +245,17 @@ def _longest(request: Request, timeout_s: float) -> float:
     return timeout_s + (CUT_GRACE_S if cut else 0.0)
 
 
-def _drop_unavailable(plan: Plan, now: float) -> Plan:
+def _drop_unavailable(plan: Plan, now: float, *, reorder: bool) -> Plan:
     """The available candidates first, deprioritised ones last among them.
 
-    Raises Unavailable if no backend can be asked in time.
+    reorder: slow ones come after their siblings. Raises Unavailable if no backend can be asked in
+    time.
     """
-    able = plan.candidates
+    able = slow_last(plan.candidates, now) if reorder else plan.candidates
     preferred = tuple([one for one in able if one.breaker.is_preferred(now)])
     if len(preferred) == len(able):
-        return plan
+        same = able == plan.candidates
+        return plan if same else replace(plan, candidates=able, names=_names(able))
     deprioritised = [one for one in able if one not in preferred and one.breaker.is_available(now)]
     available = (*preferred, *deprioritised)
     unavailable = tuple([one for one in able if not one.breaker.is_available(now)])

@@ -18,6 +18,7 @@ from gateway.routing.resilience.circuit_breaker import Breaker
 from gateway.routing.resilience.recent_activity import Load
 from gateway.routing.resilience.replica import REPLICA_MARK, Replica
 from gateway.routing.resilience.retry import RetryBudget
+from gateway.routing.slowness.siblings import Siblings
 from gateway.upstream.base import Upstream, WholeChat
 from schemas.close_names import close_names
 from schemas.errors import ModelNotFound
@@ -35,6 +36,8 @@ class Backend(Struct, frozen=True, kw_only=True, eq=False):
     whole_chat: of its upstream; `None` if that has none.
     replica: which of the backend's replicas it is; `None` if the backend has none.
     pool: renders headers for its endpoint picker; `None` without one.
+    siblings: the backends of the same model that it is compared with; `None` if it never is.
+    owner: the name of the model that it belongs to, as in `models`.
     """
 
     name: str
@@ -50,6 +53,8 @@ class Backend(Struct, frozen=True, kw_only=True, eq=False):
     models: KnownModels = NOTHING_KNOWN
     replica: Replica | None = None
     pool: PoolHeaders | None = None
+    siblings: Siblings | None = None
+    owner: str = ""
 
     @property
     def place(self) -> str:

@@ -198,6 +198,7 @@ class Pace:
             if slow_until < slow_at:
                 self.clear_evidence()
             self.slow_at, self.slow_until = slow_at, slow_until
+            self.probed_at = max(self.probed_at, slow_at)
 
     def probe_due(self, at: float) -> bool:
         """Whether the next request that the policy sends to it goes there, although it is slow."""

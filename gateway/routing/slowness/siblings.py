@@ -80,7 +80,7 @@ class _Entry(Protocol):
     def waited_s(self) -> float: ...
 
 
-class Sample(Protocol):
+class TimedAttempt(Protocol):
     """An attempt. peers: the candidates of its plan. late: it counts as slow already."""
 
     late: bool
@@ -107,7 +107,7 @@ Later = Callable[[float, Callable[[], None]], object]
 """Calls a function after so many seconds."""
 
 
-def _later(seconds: float, call: Callable[[], None]) -> object:
+def _call_later(seconds: float, call: Callable[[], None]) -> object:
     return asyncio.get_running_loop().call_later(seconds, call)
 
 
@@ -116,14 +116,16 @@ class Siblings:
 
     __slots__ = ("_clock", "_due", "_later", "_stood_at", "_waiting", "model")
 
-    def __init__(self, model: str, clock: Callable[[], float] = now, later: Later = _later) -> None:
+    def __init__(
+        self, model: str, clock: Callable[[], float] = now, later: Later = _call_later
+    ) -> None:
         self.model = model
         self._clock, self._later = clock, later
-        self._waiting: list[Sample] = []
+        self._waiting: list[TimedAttempt] = []
         self._due = _IDLE
         self._stood_at = _NEVER
 
-    def begin(self, sample: Sample, at: float, *, stream: bool) -> None:
+    def begin(self, sample: TimedAttempt, at: float, *, stream: bool) -> None:
         """An attempt has begun. stream: its first token is the sample, and is waited for."""
         pace = sample.candidate.breaker.pace
         if pace.is_marked(at):
@@ -133,7 +135,7 @@ class Siblings:
             if self._due == _IDLE:
                 self._wait(at)
 
-    def note(self, sample: Sample, seconds: float, at: float) -> None:
+    def note(self, sample: TimedAttempt, seconds: float, at: float) -> None:
         """An attempt has shown its first token, or its answer, after so many seconds."""
         if self._stood(at) or sample.started <= self._stood_at:
             return
@@ -141,7 +143,7 @@ class Siblings:
         slow = pace.add(work, seconds, sample.key, at, counted=sample.late)
         self._judge(sample, work, seconds, at, slow=slow)
 
-    def note_lost(self, sample: Sample, seconds: float, faster_s: float, at: float) -> None:
+    def note_lost(self, sample: TimedAttempt, seconds: float, faster_s: float, at: float) -> None:
         """An attempt has lost against its hedge, which was begun later.
 
         seconds: it has taken so far. faster_s: the hedge has taken.
@@ -169,7 +171,9 @@ class Siblings:
                     one.late = True
                     self._judge(one, work, seconds, at, slow=True)
 
-    def _judge(self, sample: Sample, work: Work, seconds: float, at: float, *, slow: bool) -> None:
+    def _judge(
+        self, sample: TimedAttempt, work: Work, seconds: float, at: float, *, slow: bool
+    ) -> None:
         candidate = sample.candidate
         pace = candidate.breaker.pace
         others = [

@@ -65,7 +65,7 @@ MODELS = [
      "backends, with weight 0"),
     ("retry: 3",
      'retry: expected a mapping, found a number; its keys: "attempts", "on", "backoff_s", '
-     '"max_backoff_s"'),
+     '"max_backoff_s", "wait_for_s"'),
     ("num_retries: 3", 'num_retries: unknown key; did you mean "retry"?'),
     ("timeout: 30", 'timeout: unknown key; did you mean "deadline_s"?'),
     ("policy: round_robin",

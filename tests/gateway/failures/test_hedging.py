@@ -109,6 +109,7 @@ def config(url: str, after_s: float = 0.05) -> str:
         after = 4 if name == "quick" else after_s  # in time on a busy machine, too
         lines.append(
             f"  - {{name: {name}, policy: in_order, hedge_after_s: {after}, deadline_s: 5,\n"
+            "     on_slow: keep,\n"
             f"     retry: {{backoff_s: 0.01}}, backends: [{backends}]}}"
         )
     return "\n".join(lines)

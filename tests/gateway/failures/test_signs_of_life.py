@@ -302,7 +302,7 @@ async def waits(
 @pytest.mark.parametrize(
     ("timeouts", "usual", "reasoning"),
     [
-        (Timeouts(), 120, 300),
+        (Timeouts(), 90, 300),
         (Timeouts(first_token_s=20), 20, 20),
         (Timeouts(first_token_s=500), 500, 500),
         (Timeouts(silence_s=45), 45, 45),

@@ -102,10 +102,11 @@ async def say(request: Received, answer: Answer, pieces: Sequence[str]) -> None:
         await answer.event(_frame(request, piece, None))
     await answer.event(_frame(request, "", "stop"))
     prompt = 2 + len(beginning(request))
+    written = len(pieces) or 1  # the token that ends the turn
     usage = {
         "prompt_tokens": prompt,
-        "completion_tokens": len(pieces),
-        "total_tokens": prompt + len(pieces),
+        "completion_tokens": written,
+        "total_tokens": prompt + written,
     }
     await answer.event({**_frame(request, "", None), "choices": [], "usage": usage})
     await answer.chunk(b"data: [DONE]\n\n")

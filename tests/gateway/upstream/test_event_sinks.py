@@ -17,7 +17,9 @@ from schemas.events import Event, TextDelta
 
 ENDPOINT = Endpoint(name="up", base_url="http://up.test/v1")
 NEVER = float("inf")
-AGES = Patience(silence_s=1e9, first_s=1e9, between_s=1e9, later_silence_s=1e9, whole_s=1e9)
+AGES = Patience(
+    silence_s=1e9, first_s=1e9, between_s=1e9, later_silence_s=1e9, whole_s=1e9, short_s=1e9
+)
 
 
 def chunk(delta: dict[str, object], **more: object) -> bytes:

@@ -1,0 +1,103 @@
+"""A stream that its client gets when it is complete: until then any failure asks another backend.
+
+For clients that would rather wait than receive a part of an answer. Nothing of an answer that broke
+off is shown, so that the next backend starts from the beginning, whatever was in it: reasoning,
+calls of tools, a grammar. The client waits for the whole answer, and meanwhile gets what is sent
+to any stream without content.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from gateway.clock import now
+from gateway.room import Room
+from gateway.routing.execution.attempt_sequence import AttemptSequence, first_attempt
+from gateway.routing.execution.empty_answer import check_held
+from gateway.routing.execution.pipeline import count_events, events_of_plan
+from gateway.routing.execution.token_timing import Intervals
+from gateway.routing.planning.plan import Plan
+from gateway.routing.request_record import RequestRecord
+from schemas.events import Event, TextDelta
+from schemas.requests import GenerateRequest, TokenRequest
+
+CLAIM_BYTES = 64 * 1024
+"""The memory that is claimed at a time for what is held."""
+
+EVENT_BYTES = 256
+"""The memory of an event, without its text."""
+
+LONGEST_TEXT = 16 * 1024
+"""Characters of one event that is made of several."""
+
+
+async def restarted_stream(
+    plan: Plan, request: GenerateRequest, record: RequestRecord, *, tenant: str = ""
+) -> AsyncGenerator[list[Event], None]:
+    """The events of the first answer that is complete, in one batch.
+
+    Raises GatewayError, always before the batch. Closing the generator early cancels the attempt.
+    """
+    attempt = first_attempt(plan, request, record, tenant)
+    if attempt is None:
+        attempt = await AttemptSequence(plan, request, record, tenant).first()
+    while True:
+        held = _Held(record.room)
+        intervals = Intervals(record.started) if isinstance(request, TokenRequest) else None
+        try:
+            async with aclosing(events_of_plan(attempt)) as source:
+                async for batch in source:
+                    if count_events(record, batch) and not attempt.committed:
+                        attempt.commit()
+                    held.add(batch if intervals is None else intervals.timed(batch, now()))
+            if not attempt.committed:
+                check_held(attempt, held.events())
+        except BaseException as error:
+            attempt.committed = False  # the client has received nothing
+            if not attempt.should_fail_over(error):
+                raise
+        else:
+            (attempt.replacement or attempt).succeed(now())
+            if record.first_content_at is not None:
+                record.first_content_at = now()
+            yield held.events()
+            return
+        attempt = await attempt.rest.next(attempt)
+
+
+class _Held:
+    """The events of one answer. Text that comes in pieces is joined, because pieces take memory."""
+
+    def __init__(self, room: Room | None) -> None:
+        self._room = room
+        self._events: list[Event] = []
+        self._texts: list[str] = []
+        self._index = 0
+        self._length = 0
+        self._size = self._claimed = 0
+
+    def add(self, batch: Sequence[Event]) -> None:
+        """Raises Throttled or Unavailable if there is no memory for it."""
+        for event in batch:
+            if isinstance(event, TextDelta) and not event.logprobs:
+                if event.index != self._index or self._length >= LONGEST_TEXT:
+                    self._join()
+                self._index = event.index
+                self._texts.append(event.text)
+                self._length += len(event.text)
+                self._size += len(event.text)
+            else:
+                self._join()
+                self._events.append(event)
+                self._size += EVENT_BYTES
+        if self._room is not None and self._size > self._claimed:
+            self._room.buffer(CLAIM_BYTES)
+            self._claimed += CLAIM_BYTES
+
+    def events(self) -> list[Event]:
+        self._join()
+        return self._events
+
+    def _join(self) -> None:
+        if self._texts:
+            self._events.append(TextDelta(text="".join(self._texts), index=self._index))
+            self._texts, self._length = [], 0
