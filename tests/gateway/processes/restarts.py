@@ -30,11 +30,11 @@ async def speaks(request: Received, answer: Answer) -> None:
     await answer.end_stream()
 
 
-def request_of(body: Mapping[str, object]) -> bytes:
+def request_of(body: Mapping[str, object], key: str) -> bytes:
     data = json.dumps(body).encode()
     return (
-        b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer k\r\n"
-        b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(data)
+        b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer %b\r\n"
+        b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % (key.encode(), len(data))
     ) + data
 
 
@@ -51,11 +51,11 @@ class Client(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self.usable = True
 
-    async def exchange(self, body: Mapping[str, object]) -> str:
+    async def exchange(self, body: Mapping[str, object], key: str = "k") -> str:
         """`answered`, or how the request failed."""
         self._data = b""
         self._waiting = asyncio.get_running_loop().create_future()
-        self._transport.write(request_of(body))
+        self._transport.write(request_of(body, key))
         return await self._waiting
 
     def data_received(self, data: bytes) -> None:
@@ -96,10 +96,13 @@ class Load:
     use. Nothing is tried again. outcomes: of requests, and of connections that failed.
     """
 
-    def __init__(self, address: tuple[str, int] | str, connections: int, rate: float) -> None:
+    def __init__(
+        self, address: tuple[str, int] | str, connections: int, rate: float, key: str = "k"
+    ) -> None:
         self.outcomes: Counter[str] = Counter()
         self.slowest_s = 0.0
         self._address = address
+        self._key = key
         self._clients: list[Client | None] = [None] * connections
         self._pause_s = 1 / rate
         self._running: set[asyncio.Task[None]] = set()
@@ -163,7 +166,7 @@ class Load:
             body: dict[str, object] = {**CHAT, "stream": count % 4 == 0}
             if count % 16 == 0:
                 body["user"] = "patient"
-            self.outcomes[await client.exchange(body)] += 1
+            self.outcomes[await client.exchange(body, self._key)] += 1
             if not body["stream"]:
                 took = asyncio.get_running_loop().time() - began
                 self.slowest_s = max(self.slowest_s, took)
@@ -194,13 +197,17 @@ class Line:
         """Have a new gateway take over; return the process id of the old one."""
         since, old = len(self.up.lines), self.pid
         os.kill(old, signal.SIGUSR2)
-        told = await self.up.said("takes over", since=since)
-        found = re.search(r"process (\d+) takes over", told)
-        assert found is not None
-        self.pid = int(found[1])
+        await until(lambda: self._successor(since) or not runs(old))
+        self.pid = self._successor(since)
+        assert self.pid, self.up.lines[since:]
         if until_gone:
             await gone(old)
         return old
+
+    def _successor(self, since: int) -> int:
+        """The process that takes over, by the log; 0 before it does."""
+        found = [re.search(r"process (\d+) takes over", one) for one in self.up.lines[since:]]
+        return next((int(one[1]) for one in found if one is not None), 0)
 
 
 @asynccontextmanager
@@ -215,7 +222,7 @@ async def line_of(up: Commanded) -> AsyncGenerator[Line, None]:
         await gone(line.pid)
 
 
-async def until(condition: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(SOON_S):
         while not condition():  # noqa: ASYNC110  it is another process's doing
             await asyncio.sleep(0.02)
