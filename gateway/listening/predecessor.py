@@ -1,4 +1,4 @@
-"""The new gateway's side of a hand-over: it starts beside the old one, and then takes its place."""
+"""The new gateway's side of a hand-over: it starts next to the old one, and then takes its place."""
 
 import asyncio
 import logging
