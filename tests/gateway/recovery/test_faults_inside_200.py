@@ -202,3 +202,84 @@ models:
 
     assert (found.status_code, found.headers["x-gateway-backend"]) == (200, "a/m")
     assert times[1] - times[0] >= 0.15
+
+
+FRAMES: Mapping[str, tuple[str, bytes]] = {
+    "alibaba, as an event": (
+        "openai",
+        b"id:1\nevent:error\n:HTTP_STATUS/429\n"
+        b'data:{"code":"Throttling.AllocationQuota","message":"Allocated quota exceeded."}\n\n',
+    ),
+    "anthropic's dialect": (
+        "anthropic",
+        b'event: error\ndata: {"type":"error","error":{"type":"rate_limit_error",'
+        b'"message":"Too many requests"}}\n\n',
+    ),
+}
+"""The first frame of a stream, which is all of it."""
+
+
+@pytest.mark.parametrize("name", FRAMES)
+async def test_a_rate_limit_that_opens_a_stream_is_a_rate_limit(tmp_path: Path, name: str) -> None:
+    adapter, frame = FRAMES[name]
+
+    async def limited(request: Received, answer: Answer) -> None:
+        await answer.begin_stream()
+        await answer.chunk(frame)
+        await answer.raw(b"0\r\n\r\n")
+
+    async with provider(limited) as remote:
+        text = f"""
+providers: [{{name: a, adapter: {adapter}, base_url: {remote.origin}, api_key: k}}]
+models: [{{name: chat, retry: {{attempts: 1}}, backends: [{{provider: a, model: m}}]}}]
+"""
+        async with serving(text, tmp_path) as gateway:
+            found = await ask((gateway, remote), "chat", stream=True)
+            breaker = gateway.state.runtime.backends["chat: a/m"].breaker
+
+            assert breaker.failed == 0
+
+    assert found.status_code == 429
+
+
+GEMINIS = {
+    "candidates": [{"content": {"role": "model"}, "finishReason": "STOP", "index": 0}],
+    "usageMetadata": {"promptTokenCount": 3130, "totalTokenCount": 3130},
+}
+CLAUDES = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "m",
+    "content": [],
+    "stop_reason": "end_turn",
+    "stop_sequence": None,
+    "usage": {"input_tokens": 7, "output_tokens": 0},
+}
+
+
+@pytest.mark.parametrize(("adapter", "body"), [("gemini", GEMINIS), ("anthropic", CLAUDES)])
+async def test_other_vendors_answers_of_nothing_come_from_the_next_backend(
+    tmp_path: Path, adapter: str, body: Json
+) -> None:
+    async def nothing(request: Received, answer: Answer) -> None:
+        if request.path.startswith("/second"):
+            await answers(request, answer)
+        else:
+            await answer.json(body)
+
+    async with provider(nothing) as remote:
+        text = f"""
+providers:
+  - {{name: a, adapter: {adapter}, base_url: {remote.origin}, api_key: k}}
+  - {{name: b, adapter: openai, base_url: {remote.origin}/second/v1, api_key: k}}
+models:
+  - name: chat
+    policy: in_order
+    retry: {{backoff_s: 0}}
+    backends: [{{provider: a, model: m}}, {{provider: b, model: works}}]
+"""
+        async with serving(text, tmp_path) as gateway:
+            found = await ask((gateway, remote), "chat", stream=False)
+
+    assert (found.status_code, found.headers["x-gateway-backend"]) == (200, "b/works")
