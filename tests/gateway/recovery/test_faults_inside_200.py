@@ -242,11 +242,11 @@ models: [{{name: chat, retry: {{attempts: 1}}, backends: [{{provider: a, model: 
     assert found.status_code == 429
 
 
-GEMINIS = {
+GEMINIS: Json = {
     "candidates": [{"content": {"role": "model"}, "finishReason": "STOP", "index": 0}],
     "usageMetadata": {"promptTokenCount": 3130, "totalTokenCount": 3130},
 }
-CLAUDES = {
+CLAUDES: Json = {
     "id": "msg_1",
     "type": "message",
     "role": "assistant",
