@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from gateway.backend_events.event import ListedEvent
 from gateway.experiments.service.history import ExperimentHistory
 from gateway.limits.standing import LimitPlace, LimitStanding
 from gateway.telemetry.metric_snapshot import MetricFamilies
@@ -31,6 +32,10 @@ class Peers(Protocol):
         """The history of experiments, as the leader has recorded it."""
         ...
 
+    async def backend_events(self) -> Sequence[ListedEvent] | None:
+        """All events, the newest first, as the leader has them; `None`: this process has them."""
+        ...
+
     async def limit_standings(
         self, places: Sequence[LimitPlace]
     ) -> tuple[LimitStanding, ...] | None:
@@ -54,6 +59,9 @@ class NoPeers:
 
     async def experiment_history(self) -> ExperimentHistory:
         return ExperimentHistory()
+
+    async def backend_events(self) -> Sequence[ListedEvent] | None:
+        return None
 
     async def limit_standings(
         self, places: Sequence[LimitPlace]

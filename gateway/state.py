@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -17,6 +17,9 @@ from gateway.asgi.cors import CorsHeaders
 from gateway.asgi.large_bodies import LargeBodyQueue
 from gateway.asgi.sse_keepalive import SseKeepAlive
 from gateway.audit.log import AuditLog, NoAudit
+from gateway.backend_events.book import EventBook
+from gateway.backend_events.event import BackendEvent, ListedEvent
+from gateway.backend_events.watch import BackendWatch
 from gateway.budgets.bank import BudgetBank
 from gateway.budgets.by_place import RulesByPlace
 from gateway.budgets.leases import BudgetLeases
@@ -80,6 +83,8 @@ class Gateway:
     archive, keys: the stored responses and the issued keys, if there is a store.
     audit: records what operators do. audit_rows: what was recorded, if there is a store.
     payload_rows: the payloads in the store, if there is one.
+    watch: turns what happens to backends into events. clock: of their state, to be replaced by
+    tests.
     """
 
     def __init__(
@@ -95,10 +100,10 @@ class Gateway:
         seed: of the draws that policies use; `None` takes the system's randomness.
         """
         server = runtime.config.server
-        self.runtime = runtime
+        self.runtime, self.clock = runtime, now
         self.log = RequestLog(access_log, recorder)
-        self.admission = Admission(self.log)
-        self.large_bodies = LargeBodyQueue()
+        self.watch = self._backend_watch()
+        self.admission, self.large_bodies = Admission(self.log), LargeBodyQueue()
         self.shares = KeyShares(self.large_bodies)
         self.log.metrics.registry.register(IssuerCollector(lambda: self.runtime.issuers))
         self.rules = RulesInForce(lambda: self.runtime.config, lambda: self.runtime.issued.keys)
@@ -160,6 +165,7 @@ class Gateway:
         server = runtime.config.server
         self.log.flush()
         self.runtime = runtime
+        self._watch_backends()
         self.keepalive.configure(server.sse_keepalive_s, server.commit_after_s)
         self.cors = CorsHeaders(server.cors.allow_origins)
         self.use_rules()
@@ -186,6 +192,19 @@ class Gateway:
         """Begin requests with this generation, whose configuration is the one in effect."""
         self.log.flush()
         self.runtime = runtime
+        self._watch_backends()
+
+    def _backend_watch(self) -> BackendWatch:
+        """Return the watch over the backends; its events are kept here unless a leader has them."""
+        self._events = EventBook()
+        self.log.metrics.registry.register(self._events)
+        self.watch = BackendWatch(self._events.add)
+        self._watch_backends()
+        return self.watch
+
+    def _watch_backends(self) -> None:
+        routes = self.runtime.table.routes.values()
+        self.watch.follow(self.runtime.backends, {one.name: one.fallback for one in routes})
 
     async def close_payloads(self, within_s: float) -> None:
         """Write the payloads that are queued, for at most this many seconds."""
@@ -292,16 +311,18 @@ class Gateway:
     def counted(self, engines: Sequence[EngineReport] = ()) -> MetricFamilies:
         """The metrics of this process, and those of the engines given."""
         self.log.flush()
-        metrics, at = self.log.metrics, now()
+        metrics, at = self.log.metrics, self.clock()
         metrics.in_flight.set(self.admission.in_flight)
         metrics.buffered.set(self.shares.buffered)
         metrics.available.clear()
+        metrics.untried.clear()
         metrics.experiments.paused.clear()
         for name, paused in self._paused():
             metrics.experiments.paused.labels(name).set(paused)
         for name, backend in self.runtime.backends.items():
             model, _, place = name.partition(": ")
-            metrics.available.labels(model, place).set(backend.breaker.is_available(at))
+            metrics.available.labels(model, place).set(backend.breaker.is_up(at))
+            metrics.untried.labels(model, place).set(not backend.breaker.is_tried)
         metrics.engines.reports = metrics.pickers.reports = engines
         metrics.pickers.config = self.runtime.config
         try:
@@ -326,6 +347,19 @@ class Gateway:
         others = await self.peers.recent(limit, request_id)
         everyone = chain(self.log.own_recent(limit, request_id), *others)
         return sorted(everyone, key=lambda one: one.line.time, reverse=True)[:limit]
+
+    async def backend_events(
+        self, limit: int, wanted: Callable[[BackendEvent], bool] = lambda _: True
+    ) -> list[ListedEvent]:
+        """The last events of backends, of all processes, the newest first.
+
+        Raises Unavailable if the leader does not answer.
+        """
+        self.watch.look()
+        everyone = await self.peers.backend_events()
+        if everyone is None:
+            return self._events.newest(limit, wanted)
+        return [one for one in everyone if wanted(one.event)][:limit]
 
     async def experiment_history(self) -> ExperimentHistory:
         """The history of experiments. Raises Unavailable if the leader does not answer."""

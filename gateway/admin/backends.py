@@ -16,6 +16,9 @@ from gateway.routing.resilience.replica import REPLICA_MARK
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 
+NAME_CHARS = 100
+"""Characters of a name that a client chose."""
+
 
 class BackendView(Struct, frozen=True, kw_only=True):
     """One backend of a model: PROVIDER/MODEL.
@@ -24,6 +27,7 @@ class BackendView(Struct, frozen=True, kw_only=True):
     variants: of the model's experiment that it serves.
     health: for this model, as the process that responds sees it.
     replica: HOST:PORT, if the backend has replicas; each of them is listed.
+    names_down: of a wildcard, the names that clients have requested and that do not work.
     """
 
     name: str
@@ -31,6 +35,7 @@ class BackendView(Struct, frozen=True, kw_only=True):
     variants: tuple[str, ...] = ()
     health: BackendStatus
     replica: str = ""
+    names_down: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -128,6 +133,11 @@ def _model(
                 variants=tuple(arm.name for arm in arms if arm.backend is backend),
                 health=status_of(backend, at),
                 replica="" if backend.replica is None else backend.replica.address,
+                names_down=tuple(
+                    name[:NAME_CHARS]
+                    for name, breaker in backend.breakers
+                    if breaker.phase(at) != "up"
+                ),
             )
             for place, backend in known.items()
         ],

@@ -7,6 +7,7 @@ from gateway.admin.audit import audit_route
 from gateway.admin.backends import backends_route
 from gateway.admin.budgets import budgets_route
 from gateway.admin.engines import engines_route
+from gateway.admin.events import events_route
 from gateway.admin.experiments import experiment_routes
 from gateway.admin.explain import explain_route
 from gateway.admin.governance.routes import governance_routes
@@ -37,6 +38,7 @@ def admin_routes(current: Callable[[], Gateway]) -> OwnRouter:
             explain_route(current),
             live_route(current),
             backends_route(current),
+            events_route(current),
             *request_routes(current),
             *payload_routes(current),
             *experiment_routes(current),

@@ -14,7 +14,7 @@ from msgspec import structs
 from gateway.config.schema.failover import BreakerRule
 from gateway.routing.resilience.breaker_per_model import bound
 from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot, later
-from gateway.routing.resilience.circuit_breaker import MAX_DEPRIORITISE_S
+from gateway.routing.resilience.pauses import MAX_DEPRIORITISE_S
 
 FORGET_S = 60.0
 """A breaker that has been closed for this long, without a cooldown, is not published any more."""
@@ -95,7 +95,8 @@ class SharedCircuits:
 def bounded(health: BreakerSnapshot, rule: BreakerRule, now: float) -> BreakerSnapshot:
     """Return a snapshot of another replica with no time beyond what the rule here allows.
 
-    Without what it knows of refusals: its key may be another one, or wrong there alone.
+    Without what it knows of refusals: its key may be another one, or wrong there alone. Nor of
+    failures in a row: its network may be what fails.
     """
     until = health.open_until
     rests_until = now + rule.max_retry_after_s
@@ -110,6 +111,11 @@ def bounded(health: BreakerSnapshot, rule: BreakerRule, now: float) -> BreakerSn
         last_failure=min(health.last_failure, now),
         refused_at=_NEVER,
         refused_until=_NEVER,
+        failed_in_row=None,
+        run_at=_NEVER,
+        run_since=_NEVER,
+        slow_at=_NEVER,
+        slow_until=_NEVER,
     )
 
 
@@ -119,7 +125,14 @@ def _without(health: BreakerSnapshot, passed: BreakerSnapshot | None) -> Breaker
     Sending that part back would add up to one sync interval to its times on each round trip.
     """
     if passed is None:
-        return health
+        return structs.replace(
+            health,
+            failed_in_row=None,
+            run_at=_NEVER,
+            run_since=_NEVER,
+            slow_at=_NEVER,
+            slow_until=_NEVER,
+        )
     new = health.at != passed.at
     return BreakerSnapshot(
         at=health.at if new else _NEVER,

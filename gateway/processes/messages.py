@@ -5,6 +5,7 @@ import os
 import msgspec
 from msgspec import Struct
 
+from gateway.backend_events.event import BackendEvent
 from gateway.budgets import messages as budgets
 from gateway.config.schema.config import Config
 from gateway.coordination.breaker_messages import (
@@ -61,6 +62,10 @@ class RecentRequestsQuery(Struct, frozen=True, kw_only=True, tag=True):
 
 class HistoryRequest(Struct, frozen=True, kw_only=True, tag=True):
     """Request the history of the experiments; the leader answers with ExperimentHistory."""
+
+
+class EventsRequest(Struct, frozen=True, kw_only=True, tag=True):
+    """Request the events of backends; the leader answers with a list of ListedEvent."""
 
 
 class LimitsRequest(Struct, frozen=True, kw_only=True, tag=True):
@@ -206,7 +211,7 @@ class AskPeers(Struct, frozen=True, kw_only=True, tag=True):
     """Ask all other workers a question, or the leader; answered by PeerAnswers."""
 
     id: int
-    question: Question | HistoryRequest | LimitsRequest
+    question: Question | HistoryRequest | LimitsRequest | EventsRequest
 
 
 ToWorker = (
@@ -247,6 +252,7 @@ ToLeader = (
     | BreakerUpdate
     | LoadUpdate
     | OutcomeUpdate
+    | BackendEvent
     | limits.ToLeader
     | budgets.ToLeader
     | KeysApplied

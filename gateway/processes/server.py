@@ -20,6 +20,7 @@ from gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
 from gateway.engine_process.process import EngineView
 from gateway.eventloop.metrics import TurnCollector
 from gateway.experiments.service.experiment_service import ExperimentService
+from gateway.health_checks.checks import HealthChecks
 from gateway.http.server.server import HttpServer
 from gateway.issued_keys.desk import KeyDesk
 from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
@@ -118,6 +119,7 @@ class Server:
         self.draining = Draining(self.gateway, self._server, self._settings)
         connections = self._server.connections
         registry.register(FilesCollector(connections))
+        self._checks = _health_checks(self.gateway) if announces else None
         self._patience = SlowClientReaper(connections, lambda: self._settings().client_timeout_s)
 
     def _settings(self) -> ServerConfig:
@@ -146,6 +148,9 @@ class Server:
             asyncio.create_task(keep_running("issued keys", self._follow_keys, crashed)),
             asyncio.create_task(keep_running("audit log", self._count_repeats, crashed)),
         ]
+        if self._checks is not None:
+            checks = keep_running("health checks", self._checks.run, crashed)
+            beside.append(asyncio.create_task(checks))
         self.gateway.sessions.start()
         _tune_garbage_collector()
         # The loop keeps a list of running async generators and closes those that are still open at
@@ -297,6 +302,16 @@ def _recorded_audit(config: Config, gateway: Gateway) -> AuditRecorder | None:
         gateway.audit = recorder
         gateway.log.metrics.registry.register(AuditCollector(recorder))
     return recorder
+
+
+def _health_checks(gateway: Gateway) -> HealthChecks:
+    """The checks of the backends in effect."""
+    return HealthChecks(
+        lambda: gateway.runtime.config,
+        lambda: gateway.runtime.backends,
+        gateway.watch,
+        gateway.log.metrics.registry,
+    )
 
 
 def _ignore(message: object) -> None:

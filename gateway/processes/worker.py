@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from gateway.backend_events.event import ListedEvent
 from gateway.background import count_unhandled
 from gateway.budgets.leases import BudgetLeases
 from gateway.budgets.messages import BudgetDenial, BudgetGrant, BudgetOutage, BudgetRecall
@@ -44,6 +45,7 @@ from gateway.processes.messages import (
     Drain,
     Drained,
     EngineUpdate,
+    EventsRequest,
     Heartbeat,
     HistoryRequest,
     Idle,
@@ -98,6 +100,7 @@ _history: msgspec.msgpack.Decoder[ExperimentHistory] = msgspec.msgpack.Decoder(E
 _standings: msgspec.msgpack.Decoder[tuple[LimitStanding, ...]] = msgspec.msgpack.Decoder(
     tuple[LimitStanding, ...]
 )
+_events: msgspec.msgpack.Decoder[list[ListedEvent]] = msgspec.msgpack.Decoder(list[ListedEvent])
 _recent: msgspec.msgpack.Decoder[list[RecentRequest]] = msgspec.msgpack.Decoder(list[RecentRequest])
 
 
@@ -128,6 +131,11 @@ class OtherWorkers:
         (body,) = await self._ask_all(HistoryRequest())
         return _history.decode(body)
 
+    async def backend_events(self) -> list[ListedEvent]:
+        """See Peers.backend_events."""
+        (body,) = await self._ask_all(EventsRequest())
+        return _events.decode(body)
+
     async def limit_standings(self, places: Sequence[LimitPlace]) -> tuple[LimitStanding, ...]:
         """See Peers.limit_standings."""
         (body,) = await self._ask_all(LimitsRequest(places=tuple(places)))
@@ -139,7 +147,7 @@ class OtherWorkers:
             waiting.set_result(answers.bodies)
 
     async def _ask_all(
-        self, question: Question | HistoryRequest | LimitsRequest
+        self, question: Question | HistoryRequest | LimitsRequest | EventsRequest
     ) -> tuple[bytes, ...]:
         number = next(self._ids)
         waiting = self._pending[number] = asyncio.get_running_loop().create_future()
@@ -176,6 +184,7 @@ class Worker:
         gateway = self.serving.gateway
         gateway.worker = begin.worker
         gateway.peers = self._others
+        gateway.watch.send = channel.send
         self._limits = LimitLeases(gateway.limits, channel.send)
         self._budgets = BudgetLeases(gateway.budgets, channel.send, gateway.log.flush)
         self._sharing = StateSharing(gateway, self._leases, channel.send)

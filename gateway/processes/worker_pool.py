@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gateway.backend_events.book import EventBook
+from gateway.backend_events.event import BackendEvent
 from gateway.background import keep_running
 from gateway.budgets.bank import BudgetBank
 from gateway.budgets.messages import BudgetAsk, BudgetReport
@@ -39,6 +41,7 @@ from gateway.processes.messages import (
     Drain,
     Drained,
     EngineUpdate,
+    EventsRequest,
     Heartbeat,
     HistoryRequest,
     Idle,
@@ -86,6 +89,7 @@ class WorkerPool:
     """All workers, from `start` until `ended`.
 
     workers: the running ones by number. hub: distributes breaker and load updates among them.
+    events: of backends, as the workers report them.
     limits: of all workers; replace it before `start` if there are replicas. budgets: the same;
     replace them before `start` if there is a store.
     """
@@ -120,6 +124,8 @@ class WorkerPool:
         if replicas is not None:
             replicas.send_to(self._broadcast, self._broadcast)
         self.hub = StateHub()
+        self.events = EventBook()
+        metrics.registry.register(self.events)
         rules = RulesInForce(lambda: self._current()[0], partial(latest_keys, keys))
         self.limits: SharedLimits | LimitBank = LimitBank(rules.limits)
         self.budgets = BudgetBank(rules.budgets)
@@ -330,6 +336,8 @@ class WorkerPool:
                 worker.on_message(message)
             case BreakerUpdate() | LoadUpdate() | OutcomeUpdate():
                 self.hub.on_message(worker.number, message)
+            case BackendEvent():
+                self.events.add(message)
             case LimitAsk() | LimitReport():
                 self.limits.on_message(worker.number, message)
             case BudgetAsk() | BudgetReport():
@@ -340,6 +348,9 @@ class WorkerPool:
             case AskPeers(question=HistoryRequest()):
                 history = packed(self._history())
                 worker.send(PeerAnswers(id=message.id, bodies=(history,)))
+            case AskPeers(question=EventsRequest()):
+                events = packed(self.events.newest())
+                worker.send(PeerAnswers(id=message.id, bodies=(events,)))
             case AskPeers(question=LimitsRequest(places=places)):
                 self._begin(self._answer_limits(worker, message.id, places))
             case AskPeers():
@@ -375,7 +386,7 @@ class WorkerPool:
     async def _ask_peers(self, asking: WorkerHandle, message: AskPeers) -> None:
         """Ask all other workers concurrently; add the counters of workers that have exited."""
         question = message.question
-        assert not isinstance(question, HistoryRequest | LimitsRequest)
+        assert not isinstance(question, HistoryRequest | LimitsRequest | EventsRequest)
         others = [one for one in self.workers.values() if one is not asking]
         answers = await asyncio.gather(*(one.ask(question) for one in others))
         bodies = [answer for answer in answers if answer is not None]

@@ -5,12 +5,18 @@ from math import ceil, isinf
 from msgspec import Struct
 
 from gateway.routing.planning.route import Backend
-from gateway.routing.resilience.circuit_breaker import Breaker, State
+from gateway.routing.resilience.breaker_state import Phase, State
+from gateway.routing.resilience.circuit_breaker import Breaker
 
 
 class BackendStatus(Struct, frozen=True, kw_only=True):
     """One backend as seen by one process. Times in seconds.
 
+    up:              it works, as far as is known, and takes requests: strowger_backend_available.
+    tried:           an attempt there has ended since the gateway started.
+    phase:           up; or down until something succeeds: failing in a row, its circuit open, or
+                     the operator's account, key or model refused.
+    down_for_s:      without a success; `None` if the phase is up.
     available:       a request may be sent to it now.
     breaker:         closed, or open after too many failures, or half_open: due for one probe.
     honouring_retry_after: cooling down, as its `retry-after` says.
@@ -26,6 +32,10 @@ class BackendStatus(Struct, frozen=True, kw_only=True):
                      closed.
     """
 
+    up: bool
+    tried: bool
+    phase: Phase
+    down_for_s: float | None
     available: bool
     breaker: State
     honouring_retry_after: bool
@@ -47,7 +57,12 @@ def status_of(backend: Backend, now: float, of: Breaker | None = None) -> Backen
     of: the breaker of one model name, if the backend's model is a wildcard.
     """
     breaker, load = of or backend.breaker, backend.load
+    phase = breaker.phase(now)
     return BackendStatus(
+        up=breaker.is_up(now),
+        tried=breaker.is_tried,
+        phase=phase,
+        down_for_s=None if phase == "up" or isinf(breaker.down_since) else now - breaker.down_since,
         available=breaker.is_available(now),
         breaker=breaker.state(now),
         honouring_retry_after=breaker.cooling_down(now),
@@ -65,7 +80,7 @@ def status_of(backend: Backend, now: float, of: Breaker | None = None) -> Backen
 
 
 def describe(health: BackendStatus) -> str:
-    """`healthy`, `circuit open, probe in 12 s`, `rate-limited, retry in 3 s`.
+    """`healthy`, `not tried yet`, `circuit open, probe in 12 s`, `rate-limited, retry in 3 s`.
 
     A circuit that several gateways have opened: `circuit open on failures of 3 gateways, probe …`.
     """
@@ -81,7 +96,11 @@ def describe(health: BackendStatus) -> str:
         return f"circuit half-open{seen_by(health)}, {probe}"
     if health.deprioritised_for_s:
         return f"deprioritised for {_seconds(health.deprioritised_for_s)} s: it was overloaded"
-    return "healthy"
+    if health.phase == "refused":
+        return "its vendor refused the account or the model, next try due"
+    if health.phase == "failing":
+        return f"failing: no success for {_seconds(health.down_for_s or 0.0)} s"
+    return "healthy" if health.tried else "not tried yet"
 
 
 def seen_by(health: BackendStatus) -> str:

@@ -73,12 +73,7 @@ class Metrics:
         self.buffered = Gauge(
             "strowger_buffered_bytes", "Bytes of request bodies in memory.", registry=self.registry
         )
-        self.available = Gauge(
-            "strowger_backend_available",
-            "1 while the backend accepts attempts, 0 while it cools down or its circuit is open.",
-            ("model", "backend"),
-            registry=self.registry,
-        )
+        self.available, self.untried = _availability(self.registry)
 
     def count(self, groups: Iterable[LineGroup]) -> None:
         for group in groups:
@@ -152,6 +147,27 @@ def _further_attempts(registry: CollectorRegistry) -> tuple[FastCounter, FastCou
         registry=registry,
     )
     return hedges, continued
+
+
+def _availability(registry: CollectorRegistry) -> tuple[Gauge, Gauge]:
+    """Of backends: whether they work, and whether that is unknown."""
+    labels = ("model", "backend")
+    return (
+        Gauge(
+            "strowger_backend_available",
+            "1 while the backend works and takes requests. 0 while it cools down; and until "
+            "something succeeds after its circuit opened, its vendor refused the account, or 3 "
+            "attempts in a row failed.",
+            labels,
+            registry=registry,
+        ),
+        Gauge(
+            "strowger_backend_untried",
+            "1 until an attempt at the backend has ended: whether it works is not known.",
+            labels,
+            registry=registry,
+        ),
+    )
 
 
 def _money(registry: CollectorRegistry) -> tuple[FastCounter, FastCounter]:

@@ -12,6 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gateway.telemetry.access_log import AccessLine
 from gateway.telemetry.line_groups import CELL_S, LineGroup
 
 Window = Literal["5m", "15m", "1h"]
@@ -23,6 +24,9 @@ _GROWTH = 1.1
 _PER_LOG = 1.0 / log(_GROWTH)
 _LEAST_MS = 0.01
 """Shorter durations count as this long."""
+
+_OWN_RULES = frozenset({"limit_exceeded", "budget_exceeded", "too_many_wrong_keys"})
+"""Codes of requests that the operator's own rules refuse, although nothing is wrong."""
 
 _BLAMELESS = ("ok", "cancelled", "lost")
 
@@ -72,7 +76,8 @@ class TrafficCell(Struct, frozen=True, kw_only=True):
     """Counts of one backend in an interval that starts at `time`, Unix seconds.
 
     requests: that ended with this backend, or without any attempt (backend "").
-    errors:   of these: 429, 5xx, or broken off after a 200. refused: other 4xx except 499.
+    errors:   of these: 5xx, broken off after a 200, or 429 because of backends.
+    refused:  other 4xx except 499, and what limits, budgets and shares of ours refuse.
     attempts: at this backend, including mirrored copies.
     failed:   attempts that were neither ok nor cancelled, nor lost to a faster one.
     ttft, latency: milliseconds to the first content and to the end, as counts of a
@@ -208,7 +213,9 @@ class TimeSeries:
         sums = ended or self._at(line.route, "")
         sums.requests += count
         status = line.status
-        if status >= 500 or status == 429 or (status < 400 and line.error):
+        if status == 429 and is_own_refusal(line):
+            sums.refused += count
+        elif status >= 500 or status == 429 or (status < 400 and line.error):
             sums.errors += count
         elif status < 400:
             sums.latency.add(group.ms)
@@ -217,6 +224,11 @@ class TimeSeries:
             sums.refused += count
         sums.prompt_tokens += group.prompt_tokens
         sums.completion_tokens += group.completion_tokens
+
+
+def is_own_refusal(line: AccessLine) -> bool:
+    """Whether a 429 is our own: by a rule, or before a model was looked up, by a key's share."""
+    return not line.attempts and (line.error in _OWN_RULES or not line.route)
 
 
 def merge_series(parts: Sequence[Sequence[BackendSeries]]) -> tuple[BackendSeries, ...]:

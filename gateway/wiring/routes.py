@@ -202,13 +202,14 @@ class _Builder:
         supports = of_model(upstream.supports, upstream_model)
         if provider in self._broken_off:
             supports = replace(supports, continues=None)
+        breaker = known.breaker if known and same_rule else Breaker(model.breaker)
         self.backends[key] = Backend(
             name=name,
             model=upstream_model,
             upstream=upstream,
             supports=replace(supports, repairs=_repairs(model, supports)),
-            breaker=known.breaker if known and same_rule else Breaker(model.breaker),
-            breakers=known.breakers if known and same_rule else Breakers(model.breaker),
+            breaker=breaker,
+            breakers=known.breakers if known and same_rule else Breakers(model.breaker, breaker),
             budget=self._upstreams.budgets[provider],
             load=known.load if known else Load(),
             prices=self._prices,
@@ -216,6 +217,7 @@ class _Builder:
             models=self._known,
             replica=replica,
             pool=self._pools.get(provider),
+            siblings=None if alone else self._siblings_of(model),
             owner=model.name,
         )
         return self.backends[key]

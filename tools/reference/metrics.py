@@ -25,6 +25,8 @@ KINDS = {
 SECTIONS = {
     "gateway/telemetry/metrics.py": "Requests",
     "gateway/eventloop": "Requests",
+    "gateway/backend_events": "Requests",
+    "gateway/health_checks": "Requests",
     "gateway/telemetry/mirror_metrics.py": "Mirrored copies",
     "gateway/telemetry/engine_metrics.py": "Local engines",
     "gateway/telemetry/picker_metrics.py": "Local engines, for endpoint pickers",

@@ -72,6 +72,8 @@ _ENGINE = Markup("""<tr>
 <td data-label="Restarts" class="n">{restarts}</td>
 </tr>""")
 _LONG_AGO_S = 3600
+_ENOUGH, _MANY = 8, 0.2
+"""Attempts in the window, and the share of failed ones, from which on a backend is not healthy."""
 _TONES = {"ready": "good", "failed": "bad"}
 
 
@@ -106,7 +108,7 @@ def _row(model: ModelView, backend: BackendView, served: ServedModels, traffic: 
     health, order = backend.health, traffic.order
     # Traffic is counted by backend: its replicas come and go.
     cell = _cell(model.name, backend.name, traffic) if not backend.replica else None
-    tone, state = _state(backend, served)
+    tone, state = _state(backend, served, cell)
     since = health.failed_s_ago
     return _ROW.format(
         colour=order.index(backend.name) % COLOURS if backend.name in order else 0,
@@ -155,7 +157,7 @@ def _cell(model: str, backend: str, traffic: Traffic) -> TrafficCell:
     )
 
 
-def _state(backend: BackendView, served: ServedModels) -> tuple[str, str]:
+def _state(backend: BackendView, served: ServedModels, cell: TrafficCell | None) -> tuple[str, str]:
     """A tone, and the state as text."""
     provider = backend.name.partition("/")[0]
     for report in served.engines:
@@ -168,14 +170,27 @@ def _state(backend: BackendView, served: ServedModels) -> tuple[str, str]:
     if health.honouring_retry_after:
         return "warn", f"rate-limited · retry in {wait} s"
     match health.breaker:
-        case "closed" if health.deprioritised_for_s:
-            return "warn", f"deprioritised after 429 · {ceil(health.deprioritised_for_s)} s"
         case "closed":
-            return "good", "healthy"
+            return _closed(health, cell)
         case "open":
             return "bad", f"circuit open{seen_by(health)} · probe in {wait} s"
         case "half_open":
-            return "warn", "half-open · probing" if health.probing else "half-open · probe due"
+            return "bad", "half-open · probing" if health.probing else "half-open · probe due"
+
+
+def _closed(health: BackendStatus, cell: TrafficCell | None) -> tuple[str, str]:
+    """The state of a backend whose circuit is closed. cell: its traffic, if that is known."""
+    if health.phase == "refused":
+        return "bad", "account or model refused · next try due"
+    if health.phase == "failing":
+        return "bad", f"failing · no success for {span(health.down_for_s or 0.0)}"
+    if health.deprioritised_for_s:
+        return "warn", f"deprioritised after 429 · {ceil(health.deprioritised_for_s)} s"
+    if cell is not None and cell.attempts >= _ENOUGH and cell.failed > _MANY * cell.attempts:
+        return "warn", f"works · {share(cell.failed, cell.attempts)} fail"
+    if not health.tried:
+        return "", "not tried yet"
+    return "good", "healthy"
 
 
 def _engine(report: EngineReport) -> Markup:

@@ -6,13 +6,15 @@ from markupsafe import Markup
 
 from gateway.admin.backends import listed
 from gateway.admin.page.document import state_mark
+from gateway.admin.page.events import events_section
 from gateway.admin.page.experiments import experiments_section
 from gateway.admin.page.formatting import span
 from gateway.admin.page.models import ServedModels, models_section
+from gateway.admin.page.outages import Outages, outages_of, outages_section
 from gateway.admin.page.recent_requests import recent_requests_section
 from gateway.admin.page.traffic import Traffic, traffic_section
 from gateway.admin.series import span_of
-from gateway.clock import now
+from gateway.backend_events.book import KEPT
 from gateway.state import Gateway
 from gateway.telemetry.time_series import Window
 
@@ -34,15 +36,18 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
         in_flight=gateway.admission.in_flight + gateway.admission.others_in_flight,
     )
     served = ServedModels(
-        models=listed(runtime, now()).models,
+        models=listed(runtime, gateway.clock()).models,
         engines=reports,
     )
     past = await gateway.experiment_history()
+    outages, events = outages_of(served.models), await gateway.backend_events(KEPT)
     return [
-        state_mark(*_state(gateway)),
+        state_mark(*_state(gateway, outages)),
+        outages_section(outages, events),
         traffic_section(traffic),
-        experiments_section(past, at),
         models_section(served, traffic),
+        events_section(events, at),
+        experiments_section(past, at),
         recent_requests_section(await gateway.recent(SHOWN), runtime.config.logging.payloads),
     ]
 
@@ -53,7 +58,7 @@ def footer_text(gateway: Gateway) -> str:
     return f"Uptime {span(time.time() - gateway.started_at)}. Configuration {digest}."
 
 
-def _state(gateway: Gateway) -> tuple[str, str]:
+def _state(gateway: Gateway, outages: Outages) -> tuple[str, str]:
     """A tone, and a label."""
     if gateway.admission.refusing or gateway.admission.draining:
         return "warn", "draining"
@@ -62,4 +67,7 @@ def _state(gateway: Gateway) -> tuple[str, str]:
     if many := gateway.differing_replicas:
         what = "1 replica runs" if many == 1 else f"{many} replicas run"
         return "warn", f"ready · {what} another configuration"
+    if outages.mark is not None:
+        tone, label = outages.mark
+        return tone, f"ready · {label}"
     return "good", "ready"

@@ -94,8 +94,16 @@ class Access:
                 "call the service directly",
             ),
             ("store_model_in_db", "models are in config.yaml only", "add them to config.yaml"),
-            ("background_health_checks", "circuit breakers watch real requests", "nothing"),
-            ("health_check_interval", "circuit breakers watch real requests", "nothing"),
+            (
+                "background_health_checks",
+                "checks are per provider",
+                "write providers[].health_check (docs/routing.md)",
+            ),
+            (
+                "health_check_interval",
+                "checks are per provider",
+                "write providers[].health_check.every_s (docs/routing.md)",
+            ),
         ):
             self.ledger.omit((section, key), reason, remedy)
 

@@ -14,7 +14,7 @@ from gateway.config.pool_headers import check_pool
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.remote_engines.checks import check_engines
 from gateway.config.schema.config import Engine, OAuth, Provider, Tls
-from gateway.config.schema.connection import ClientFields
+from gateway.config.schema.connection import ClientFields, HealthCheck
 from gateway.config.schema.units import MIB
 from schemas.secret import Secret
 
@@ -54,6 +54,7 @@ REMOTE_ONLY: Mapping[str, object] = {
     "google": None,
     "azure": None,
     "headers": {},
+    "health_check": None,
     "max_connections": None,
     "max_answer_bytes": 32 * MIB,
     "num_ctx": {},
@@ -227,6 +228,8 @@ def _remote(
             " has its own form, or none; remove it, or set no",
         )
     _headers(provider, path, problems)
+    if provider.health_check is not None:
+        _health_check(provider.health_check, (*path, "health_check"), problems)
     if provider.pool is not None:
         check_pool(provider, provider.pool, (*path, "pool"), problems)
     if provider.oauth is not None:
@@ -244,6 +247,23 @@ def _remote(
         parts = _split(provider.proxy.reveal())
         if parts is None or parts.scheme not in ("http", "https"):
             problems.add((*path, "proxy"), "expected http://HOST:PORT or https://HOST:PORT")
+
+
+def _health_check(check: HealthCheck, path: Path, problems: Problems) -> None:
+    if (check.path is None) == (check.request is None) and not problems.under(path):
+        found = "has neither" if check.path is None else "has both"
+        problems.add(
+            path, f"{found} path and request; give path (such as /health), or request: smallest"
+        )
+    if check.path is not None and not _PATH.fullmatch(check.path):
+        problems.add(
+            (*path, "path"), Found(check.path), " is not a path; write it from the / on: /health"
+        )
+    if check.timeout_s > check.every_s and not problems.at((*path, "timeout_s")):
+        problems.add(
+            (*path, "timeout_s"),
+            f"is {check.timeout_s:g}, which is more than every_s ({check.every_s:g})",
+        )
 
 
 def _credential_files(provider: Provider, path: Path, problems: Problems) -> None:

@@ -20,6 +20,7 @@ from gateway.config.schema.connection import (
     ClientFields,
     Fetch,
     Google,
+    HealthCheck,
     OAuth,
     Timeouts,
     Tls,
@@ -222,6 +223,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     oauth:     instead of an api_key. headers: sent with every request; all of them secrets.
     aws:       keys that sign, instead of an api_key; its region is valid with both.
     google:    tokens of a Google account instead of an api_key; azure: tokens of Entra ID.
+    health_check: how its backends are checked without clients' requests; `None`: not at all.
     max_connections: of the whole gateway; `None`: CONNECTIONS for each process.
     max_answer_bytes: of a whole answer; one with vectors may have 128 KiB more for each input.
     tokenizer: a tokenizer.json; proxy: a URL, which may contain a password.
@@ -241,6 +243,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     azure: Azure | None = None
     headers: Mapping[str, Secret] = {}
     timeouts: Timeouts = Timeouts()
+    health_check: HealthCheck | None = None
     max_connections: Count | None = None
     max_answer_bytes: Size = 32 * MIB
     tokenizer: Path | None = None

@@ -30,6 +30,21 @@ class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     total_s: Seconds | None = None
 
 
+class HealthCheck(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Checks of a provider's backends, also while no client sends anything: by path or by request.
+
+    every_s: the mean interval between two checks of a server, or of a backend.
+    path:    GET it at the provider's server; a status below 400 passes. One check per server.
+    request: send the smallest request that the API has, with one token of output, to each backend.
+    timeout_s: for the whole answer.
+    """
+
+    every_s: Seconds = 30.0
+    path: str | None = None
+    request: Literal["smallest"] | None = None
+    timeout_s: Seconds = 10.0
+
+
 class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Verification of a provider's certificate, and our client certificate; PEM files."""
 

@@ -132,7 +132,7 @@ class Attempt(Struct, eq=False):
                 if slow_s is not None and seconds >= slow_s and not self._waited_here(at):
                     breaker.slow(at, probe=self.probe, draw=random.random())
                     self.probe = False
-        if self.probe or breaker.deprioritised_count:
+        if self.probe or breaker.unsettled:
             breaker.succeed(at, probe=self.probe)
             return
         # `Breaker.succeed` of a closed circuit, with `SlidingCount.add` inlined: it only counts
@@ -144,8 +144,19 @@ class Attempt(Struct, eq=False):
 
     def fail(self, error: BaseException, at: float) -> None:
         """The attempt has failed, or was cancelled. error: what ended it."""
-        breaker, probe = self.candidate.breaker, self.probe
+        breaker = self.candidate.breaker
         self._close(error, at)
+        breaker.failing_on = (
+            (error, self.client_request) if isinstance(error, GatewayError) else None
+        )
+        try:
+            self._judge(error, at)
+        finally:
+            breaker.failing_on = None
+
+    def _judge(self, error: BaseException, at: float) -> None:
+        """Count a failure for or against the backend."""
+        breaker, probe = self.candidate.breaker, self.probe
         match error:
             case UpstreamError(counts=False):
                 breaker.ignore_outcome(probe=probe)

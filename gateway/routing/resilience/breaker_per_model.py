@@ -40,15 +40,20 @@ class Breakers:
     Otherwise a client that requests names that do not exist, or one model that is out of quota,
     would open the circuit for all the others.
 
-    made: called with the name and the breaker when one is created.
+    whole: counts the failures in a row of all names together; no request is sent by its state.
+    made, watched: called with the name and the breaker when one is created.
     """
 
-    __slots__ = ("_known", "made", "rule")
+    __slots__ = ("_known", "_whole", "made", "rule", "watched")
 
-    def __init__(self, rule: BreakerRule) -> None:
+    def __init__(self, rule: BreakerRule, whole: Breaker | None = None) -> None:
         self.rule = rule
         self._known: dict[str, Breaker] = {}
+        self._whole = whole
+        if whole is not None:
+            whole.on_unsettled = self._unsettle
         self.made: Callable[[str, Breaker], None] = _no_exchange
+        self.watched: Callable[[str, Breaker], None] = _no_exchange
 
     def __iter__(self) -> Iterator[tuple[str, Breaker]]:
         return iter(self._known.items())
@@ -58,12 +63,19 @@ class Breakers:
         breaker = self._known.pop(name, None)
         if breaker is None:
             breaker = Breaker(self.rule)
+            breaker.whole = self._whole
             if len(self._known) >= KEPT:
                 del self._known[next(iter(self._known))]
             self.made(name, breaker)
+            self.watched(name, breaker)
         self._known[name] = breaker
         return breaker
 
     def get(self, name: str) -> Breaker | None:
         """The breaker of a name; `None` if there is none yet."""
         return self._known.get(name)
+
+    def _unsettle(self) -> None:
+        """Something has failed, so that the next success of any name is news."""
+        for breaker in self._known.values():
+            breaker.unsettled = True

@@ -13,7 +13,9 @@ class BreakerSnapshot(Struct, frozen=True, kw_only=True):
     seen_by: the number of gateways whose failures opened the circuit; 0 while it is closed.
     refused_at, refused_until: when the backend last refused the account, or last answered after
     that, and how long it gets no requests; only the processes of one gateway exchange them.
-    The last five fields are absent from snapshots of replicas that do not know them.
+    failed_in_row, run_at, run_since: its FailureRun, exchanged as refusals are.
+    slow_at, slow_until: since when, and until when it counts as slow, exchanged in the same way.
+    The last ten fields are absent from snapshots of replicas that do not know them.
     """
 
     at: float
@@ -26,12 +28,19 @@ class BreakerSnapshot(Struct, frozen=True, kw_only=True):
     seen_by: int = 0
     refused_at: float = float("-inf")
     refused_until: float = float("-inf")
+    failed_in_row: int | None = None
+    run_at: float = float("-inf")
+    run_since: float = float("-inf")
+    slow_at: float = float("-inf")
+    slow_until: float = float("-inf")
 
 
 def later(one: BreakerSnapshot, other: BreakerSnapshot) -> BreakerSnapshot:
     """Merge two snapshots of one breaker: the later state, the later of each time."""
     last = one if one.at > other.at else other
     refusing = one if one.refused_at > other.refused_at else other
+    run = one if one.run_at > other.run_at else other
+    slow = one if one.slow_at > other.slow_at else other
     stays_open = one.open_until is not None and other.open_until is not None
     return BreakerSnapshot(
         at=last.at,
@@ -44,4 +53,9 @@ def later(one: BreakerSnapshot, other: BreakerSnapshot) -> BreakerSnapshot:
         seen_by=max(one.seen_by, other.seen_by) if stays_open else last.seen_by,
         refused_at=refusing.refused_at,
         refused_until=refusing.refused_until,
+        failed_in_row=run.failed_in_row,
+        run_at=run.run_at,
+        run_since=run.run_since,
+        slow_at=slow.slow_at,
+        slow_until=slow.slow_until,
     )

@@ -186,7 +186,7 @@ async def test_an_experiments_backends_are_listed_like_any_others(
     assert (control.name, control.weight, control.variants) == ("p/other", 1, ("control",))
     assert (treatment.name, treatment.weight, treatment.variants) == ("p/new", None, ("treatment",))
     assert treatment.health.available
-    assert ["p/new", "by an experiment", "healthy"] in [
+    assert ["p/new", "by an experiment", "not tried yet"] in [
         row[:3] for row in table(result.stdout, "MODEL")
     ]
     targets = table(result.stdout.partition("\n\n")[2], "MODEL")

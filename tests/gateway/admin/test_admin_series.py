@@ -44,6 +44,26 @@ async def test_a_request_is_in_the_series_as_soon_as_it_is_answered(tmp_path: Pa
     assert answer["end"] - answer["begin"] == 60 * answer["step_s"] == 900
 
 
+async def test_what_a_limit_or_a_budget_refuses_is_no_error_on_the_page(tmp_path: Path) -> None:
+    more = """
+auth: {admin_key: key-of-the-operator}
+limits: [{name: all, who: {any: true}, requests: 1, per: day}]
+"""
+    async with provider() as remote, serving(one_model(remote.base_url, more), tmp_path) as up:
+        async with httpx.AsyncClient(base_url=up.url, headers=KEY) as client:
+            statuses = [
+                (await client.post("/v1/chat/completions", json=ASK)).status_code for _ in range(5)
+            ]
+            series = (await client.get("/admin/series")).json()["series"]
+            page = (await client.get("/admin/live")).text
+
+    points = [point for one in series for point in one["points"]]
+    assert statuses == [200, 429, 429, 429, 429]
+    assert sum(point["errors"] for point in points) == 0
+    assert sum(point["refused"] for point in points) == 4
+    assert "0 of 5" in page
+
+
 async def test_a_window_that_is_not_kept_is_refused(tmp_path: Path) -> None:
     async with operators(tmp_path) as client:
         answer = await client.get("/admin/series?window=2d")

@@ -38,6 +38,7 @@ models:
     retry: {{attempts: 1}}
     breaker: {{min_requests: 2, cooldown_s: 1, max_cooldown_s: 1}}
     backends: [{{provider: one, model: m-4}}, {{provider: one, model: m-5}}]
+  - {{name: rare, retry: {{attempts: 1}}, backends: [{{provider: one, model: m-6}}]}}
 """
 HELLO = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
 STREAM = {**HELLO, "stream": True}
@@ -93,6 +94,10 @@ async def known(
             if condition(found):
                 return
             await asyncio.sleep(0.02)
+
+
+def has_failed(backend: BackendView) -> bool:
+    return backend.health.failed_s_ago is not None
 
 
 def in_flight(backend: BackendView) -> int:
@@ -210,6 +215,46 @@ async def test_one_request_of_the_whole_gateway_probes_a_backend_that_was_down(r
     assert during == 1
     found = [one.headers["x-gateway-backend"] for one in (probed, beside, after)]
     assert found == ["one/m-4", "one/m-5", "one/m-4"]
+
+
+async def test_an_outage_that_each_worker_sees_a_part_of_is_one_event_for_all(rig: Rig) -> None:
+    async def fails(request: Received, answer: Answer) -> None:
+        await answer.json({"error": {"message": "out of memory"}}, 500)
+
+    rare, since = {**HELLO, "model": "rare"}, len(rig.up.lines)
+    async with AsyncExitStack() as stack:
+        clients = [await connected(rig.up, stack, worker) for worker in (0, 1)]
+        rig.remote.behaviour = fails
+        for place, worker in enumerate((0, 1, 0)):
+            await clients[worker].post(CHAT, json=rare)
+            if place == 0:
+                await known(clients[1], "one/m-6", has_failed)
+            else:
+                await asyncio.sleep(0.2)  # what the other worker has heard shows nowhere
+        for client in clients:
+            await known(client, "one/m-6", lambda one: not one.health.up)
+        down = (await clients[1].get("/metrics")).text
+        rig.remote.behaviour = answers
+        await clients[1].post(CHAT, json=rare)
+        for client in clients:
+            await known(client, "one/m-6", lambda one: one.health.up)
+        up = (await clients[0].get("/metrics")).text
+        events = [
+            (await client.get("/admin/events", params={"model": "rare"}, headers=OPERATOR)).json()
+            for client in clients
+        ]
+        await rig.up.said("one/m-6: works again", since=since)
+
+    labels = ('backend="one/m-6"', 'model="rare"')
+    assert counted(down, "strowger_backend_available", *labels) == 0
+    assert counted(up, "strowger_backend_available", *labels) == 1
+    assert counted(up, "strowger_circuit_transitions_total", *labels) == 2
+    kinds = [one["kind"] for one in reversed(events[0]["events"])]
+    assert kinds == ["failing", "no_backend", "recovered", "backend_again"]
+    assert events[1] == events[0]
+    assert events[0]["events"][-1]["message"] == "one: out of memory"
+    told = [line for line in rig.up.lines[since:] if "rare: one/m-6: failing" in line]
+    assert len(told) == 1
 
 
 async def test_requests_under_way_are_counted_over_all_workers(rig: Rig) -> None:

@@ -19,7 +19,7 @@ from gateway.routing.planning.last_resort import MAX_WAITING
 from gateway.routing.planning.plan import Plan
 from gateway.routing.planning.route import Backend, Hedging
 from gateway.routing.request_record import RequestRecord
-from gateway.routing.resilience.circuit_breaker import LAST_RESORT_EVERY_S, MAX_LAST_RESORTS
+from gateway.routing.resilience.breaker_state import LAST_RESORT_EVERY_S, MAX_LAST_RESORTS
 from gateway.routing.resilience.retry import RetryBudget
 from schemas.errors import (
     DeadlineExceeded,

@@ -8,13 +8,9 @@ from hypothesis import strategies as st
 
 from benchmarks.breaker import CumulativeSum, between_openings, opened
 from gateway.config.schema.failover import BreakerRule
-from gateway.routing.resilience.circuit_breaker import (
-    JITTER,
-    LAST_RESORT_EVERY_S,
-    MAX_LAST_RESORTS,
-    Breaker,
-    BreakerSnapshot,
-)
+from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
+from gateway.routing.resilience.breaker_state import LAST_RESORT_EVERY_S, MAX_LAST_RESORTS
+from gateway.routing.resilience.circuit_breaker import JITTER, Breaker
 
 RULE = BreakerRule(failure_rate=0.5, min_requests=4, window_s=10, cooldown_s=15, max_cooldown_s=40)
 

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from adapters.base import Supports
 from gateway.config.schema.capabilities import Capability
+from gateway.config.schema.failover import BreakerRule
 from gateway.routing.planning.model_facts import known_models
 from gateway.routing.planning.model_limits import least_tokens
 from gateway.routing.planning.planner import Planner
 from gateway.routing.planning.policies import POLICIES
 from gateway.routing.planning.request_facts import RequestFacts
 from gateway.routing.planning.route import Backend, Route, RouteTable
-from gateway.routing.resilience.circuit_breaker import Breaker, BreakerRule
+from gateway.routing.resilience.circuit_breaker import Breaker
 from gateway.routing.resilience.retry import RetryBudget
 from local_engine import bundled
 from schemas.errors import InvalidRequest

@@ -9,11 +9,8 @@ from hypothesis import strategies as st
 from gateway.config.schema.failover import BreakerRule
 from gateway.coordination.shared_circuits import SharedCircuits, bounded
 from gateway.routing.resilience.breaker_snapshot import later
-from gateway.routing.resilience.circuit_breaker import (
-    LAST_RESORT_EVERY_S,
-    MAX_LAST_RESORTS,
-    Breaker,
-)
+from gateway.routing.resilience.breaker_state import LAST_RESORT_EVERY_S, MAX_LAST_RESORTS
+from gateway.routing.resilience.circuit_breaker import Breaker
 
 RULE = BreakerRule()
 

@@ -2,6 +2,7 @@
 
 import random
 
+import msgspec
 import pytest
 
 from gateway.routing.request_record import AttemptRecord
@@ -88,6 +89,29 @@ def test_failures_of_backends_are_separate_from_errors_of_callers(
     series.add(grouped([line(T, ok(), status=status, error=error)]))
 
     (cell,) = cells(series, T)["a/m"]
+    assert (cell.errors, cell.refused) == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "route", "expected"),
+    [
+        ("limit_exceeded", "chat", (0, 1)),
+        ("budget_exceeded", "chat", (0, 1)),
+        ("too_many_wrong_keys", "", (0, 1)),
+        ("rate_limit_exceeded", "", (0, 1)),
+        ("rate_limit_exceeded", "chat", (1, 0)),
+    ],
+)
+def test_what_the_operators_own_rules_refuse_is_no_error(
+    error: str, route: str, expected: tuple[int, int]
+) -> None:
+    """The last one is a 429 without attempts, because every backend cools down."""
+    series, whole = TimeSeries(), line(T, status=429, error=error)
+
+    series.add(grouped([msgspec.structs.replace(whole, route=route)]))
+
+    (found,) = series.by_backend("5m", T)
+    (cell,) = found.cells
     assert (cell.errors, cell.refused) == expected
 
 

@@ -91,7 +91,7 @@ def test_a_setting_that_is_named_like_a_path_is_one() -> None:
         and not is_path(field)
     ]
 
-    assert texts == []
+    assert texts == ["HealthCheck.path"], "of a URL"
 
 
 def test_the_payloads_and_the_files_in_addresses_start_there(tmp_path: Path) -> None:

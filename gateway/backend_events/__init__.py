@@ -1,0 +1,1 @@
+"""What happens to backends, as events: circuits, failures in a row, cooldowns, refused accounts."""
