@@ -23,6 +23,8 @@ _WHOLE = (b"}", b"]")
 _BETWEEN = b"\n\ndata: "
 _comments = re.compile(rb"^(?::[^\n]*\n){16,}", re.MULTILINE)
 """Sixteen comments in a row, and more: a server that floods its client costs little time so."""
+_events_of_comments = re.compile(rb"^(?::[^\n]*\n\n+){16,}", re.MULTILINE)
+"""The same with a blank line after each; together they end a frame, as one blank line does."""
 
 
 class FrameParser(Protocol):
@@ -87,7 +89,7 @@ class SSEParser:
             self._held = 0
         frames: list[Frame] = []
         if data.startswith(b":") or data.find(b"\n:") >= 0:
-            data = _comments.sub(b"", data)
+            data = _events_of_comments.sub(b"\n", _comments.sub(b"", data))
         if not self._size and not self._event:
             data = self._whole_frames(data, frames)
         if data:
@@ -145,7 +147,7 @@ class SSEParser:
             self._grow(len(line))
         elif name == b"event":
             self._event = value.decode(errors="replace")
-        elif not _is_field(line) or name == b"error" or self._stray:
+        elif name and (not _is_field(line) or name == b"error" or self._stray):  # else a comment
             self._stray.append(value if name == b"error" and not self._stray else line)
             self._grow(len(line))
 

@@ -71,6 +71,17 @@ def test_a_comment_is_not_a_frame() -> None:
     assert sse(b": OPENROUTER PROCESSING\n\n: keep-alive\n\n") == []
 
 
+@given(
+    st.sampled_from([b"", b"data: x\n", b"event: e\n", b"event: e\ndata: x\n", b"{\n", b"da"]),
+    st.sampled_from([b"\n", b"\n\n", b"\r\n\r\n", b"\n\n\n"]),
+    st.sampled_from([b"data: y\n\n", b": c\n\ndata: y\n\n", b"\ndata: y\n\n"]),
+)
+def test_many_comments_change_nothing_around_them(before: bytes, end: bytes, after: bytes) -> None:
+    body = before + (b": alive" + end) * 40 + after
+
+    assert sse(body) == sse(*(bytes([byte]) for byte in body))
+
+
 def test_an_event_without_data_is_not_a_frame() -> None:
     assert sse(b"event: ping\n\ndata: x\n\n") == [("", b"x")]
 
