@@ -19,13 +19,15 @@ class Offer(Struct, frozen=True, kw_only=True, tag=True):
     """The first message, from the old gateway.
 
     sockets: file descriptors of its listening sockets, which the new process inherits. place, kept:
-    see Listener. access_log: the path of the lock for lines of the access log.
+    see Listener. access_log: the path of the lock for lines of the access log. surfaces: those that
+    clients have used.
     """
 
     sockets: tuple[int, ...]
     place: str
     kept: bool
     access_log: str = ""
+    surfaces: tuple[str, ...] = ()
 
 
 class Ready(Struct, frozen=True, kw_only=True, tag=True):

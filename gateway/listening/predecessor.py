@@ -1,4 +1,4 @@
-"""The new gateway's side of a hand-over: it starts next to the old one, and then takes its place."""
+"""The new gateway's side of a hand-over: it starts next to the old one, then takes its place."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ class Predecessor:
     """The gateway that started this one to take its place.
 
     listener: its listening sockets. takes: this gateway uses them. When the old gateway dies, this
-    one goes on as if it had given up everything.
+    one goes on as if it had given up everything. surfaces: those that its clients have used.
     """
 
     def __init__(self, control: socket.socket, offer: Offer) -> None:
@@ -44,6 +44,7 @@ class Predecessor:
         self._following: asyncio.Task[None] | None = None
         self._writer: asyncio.StreamWriter | None = None
         self.takes = False
+        self.surfaces = offer.surfaces
         for number in offer.sockets:
             os.set_inheritable(number, False)
         self.listener = Listener(

@@ -43,16 +43,19 @@ class HandOver:
         access_log: Path,
         *,
         uses: Callable[[], tuple[CarriedUse, ...]],
+        surfaces: Callable[[], tuple[str, ...]],
         drain: Callable[[Mode], None],
         release: Callable[[], Awaitable[None]],
     ) -> None:
         """access_log: its lock. uses: returns what counts towards limits.
 
+        surfaces: returns those that clients have used, which the new gateway loads first.
         drain: finishes what is open. release: ends what may run only once.
         """
         self._listener = listener
         self._access_log = access_log
         self._uses = uses
+        self._surfaces = surfaces
         self._drain = drain
         self._release = release
         self._running: asyncio.Task[None] | None = None
@@ -112,6 +115,7 @@ class HandOver:
             place=self._listener.place,
             kept=self._listener.kept,
             access_log=str(self._access_log),
+            surfaces=self._surfaces(),
         )
         with theirs:
             try:

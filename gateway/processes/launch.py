@@ -1,11 +1,11 @@
 """What `strowger serve` gives to the leader, or to the only process, and how signals end both."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
 from time import monotonic_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -24,9 +24,14 @@ from gateway.processes.closing import Closes
 from gateway.processes.reload import Reload
 from gateway.processes.signals import on_hand_over, on_hangup, on_stop
 from gateway.recording.setup import Records
+from gateway.telemetry.metric_snapshot import MetricFamilies
 
 if TYPE_CHECKING:
     from gateway.coordination.shared_limits import SharedLimits
+
+
+_REQUESTS: Final = "strowger_requests"
+"""The metric whose label `surface` has the surfaces in use."""
 
 
 class Launch(Struct, frozen=True, kw_only=True, eq=False):
@@ -44,6 +49,11 @@ class Launch(Struct, frozen=True, kw_only=True, eq=False):
     predecessor: Predecessor | None = None
 
     @property
+    def surfaces(self) -> tuple[str, ...]:
+        """Those that clients of the earlier gateway use."""
+        return () if self.predecessor is None else self.predecessor.surfaces
+
+    @property
     def freed(self) -> Callable[[], Awaitable[None]] | None:
         """See Predecessor.freed."""
         return None if self.predecessor is None else self.predecessor.freed
@@ -56,12 +66,17 @@ class Launch(Struct, frozen=True, kw_only=True, eq=False):
         stop_now: Callable[[], None],
         limits: "RequestLimits | LimitBank | SharedLimits",
         jobs: ExperimentJobs,
+        counted: Callable[[], Iterable[MetricFamilies]],
     ) -> HandOver:
-        """Stop, reload and hand over by signals. jobs: may run in one gateway at a time."""
+        """Stop, reload and hand over by signals.
+
+        jobs: may run in one gateway at a time. counted: the metrics of the serving processes.
+        """
         hand_over = HandOver(
             self.listener,
             self.run_dir / ACCESS_LOG_LOCK,
             uses=partial(_uses_of, limits),
+            surfaces=lambda: _surfaces_in(counted()),
             drain=drain,
             release=partial(_release, jobs, self.records),
         )
@@ -78,6 +93,21 @@ class Launch(Struct, frozen=True, kw_only=True, eq=False):
 async def _release(jobs: ExperimentJobs, records: Records) -> None:
     """End what one gateway may do at a time: the next one does it from now on."""
     await asyncio.gather(jobs.close(), records.release())
+
+
+def _surfaces_in(counted: Iterable[MetricFamilies]) -> tuple[str, ...]:
+    """Return the surfaces that have had requests."""
+    return tuple(
+        {
+            value
+            for families in counted
+            for family in families
+            if family.name == _REQUESTS
+            for sample in family.samples
+            for name, value in sample.labels
+            if name == "surface"
+        }
+    )
 
 
 def _uses_of(limits: "RequestLimits | LimitBank | SharedLimits") -> tuple[CarriedUse, ...]:

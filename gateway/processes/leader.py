@@ -69,17 +69,21 @@ async def run_leader(config: Config, launch: Launch) -> None:
     )
     budgets = _spending(pool, rules, lambda: reload.config, records, metrics)
     hand_over = launch.follow_signals(
-        reload, drain=pool.drain, stop_now=pool.stop_now, limits=pool.limits, jobs=jobs
+        reload,
+        drain=pool.drain,
+        stop_now=pool.stop_now,
+        limits=pool.limits,
+        jobs=jobs,
+        counted=pool.counted,
     )
     await asyncio.gather(keys.start(crashed), budgets.start(crashed))
+    pool.waits, pool.surfaces = launch.predecessor is not None, launch.surfaces
     pool.start(
         config.server.workers,
         lambda: (reload.config, tuple(engines.processes.values()), reload.rejected),
-        waits=launch.predecessor is not None,
     )
     beside = [records.importing(pool.serving, pool.on_import_problem, launch.freed)]
-    beside += _opening(pool, engines, launch.predecessor)
-    beside += _sharing(pool.limits, metrics, crashed)
+    beside += _opening(pool, engines, launch.predecessor) + _sharing(pool.limits, metrics, crashed)
     beside += watching(reload, tls, addresses, replicas, crashed)
     engines.start()
     jobs.start()

@@ -84,6 +84,7 @@ class WorkerInit(Struct, frozen=True, kw_only=True, tag=True):
     messages, because the names of files need not be Unicode.
     keys: the last known issued keys, if any. tls: `None` serves cleartext.
     discovered: the addresses of replicas. waits: accept no connections before Open.
+    surfaces: to load before WorkerReady.
     """
 
     worker: int
@@ -94,6 +95,7 @@ class WorkerInit(Struct, frozen=True, kw_only=True, tag=True):
     tls: TlsFiles | None = None
     discovered: Discovered = NOTHING_DISCOVERED
     waits: bool = False
+    surfaces: tuple[str, ...] = ()
 
 
 class Prepare(Struct, frozen=True, kw_only=True, tag=True):

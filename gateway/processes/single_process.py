@@ -36,6 +36,7 @@ from gateway.processes.launch import Launch
 from gateway.processes.reload import Reload
 from gateway.processes.replica_watch import ReplicaWatch
 from gateway.processes.server import Server
+from gateway.surfaces.late_module import import_translations
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.experiment_metrics import GuardrailCollector
 from gateway.telemetry.metric_snapshot import MetricFamilies, snapshot
@@ -108,6 +109,7 @@ async def run_single_process(config: Config, launch: Launch, access_log: AccessL
         stop_now=serving.stop_now,
         limits=serving.gateway.limits if limits is None else limits,
         jobs=jobs,
+        counted=lambda: (serving.gateway.counted(),),
     )
     await asyncio.gather(keys.start(crashed), budgets.start(crashed))
     gate, opening = _opening(serving, engines, launch.predecessor, shared=limits is not None)
@@ -136,6 +138,8 @@ def _opening(
     gate, limits = asyncio.Event(), serving.gateway.limits
 
     async def opened() -> None:
+        if predecessor is not None:
+            await asyncio.to_thread(import_translations, predecessor.surfaces)
         begin = (engines.warm, account, gate.set, serving.stop_now)
         if predecessor is not None and not await predecessor.take_over(*begin):
             return

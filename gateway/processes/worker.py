@@ -75,6 +75,7 @@ from gateway.processes.remote_engine_view import RemoteEngineViews
 from gateway.processes.server import Server as Served
 from gateway.replica_gauges.readings import ReplicaReadings
 from gateway.store.key_rows import KeyList
+from gateway.surfaces.late_module import import_translations
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.logs import configure_logging, has_colours, line_style
 from gateway.telemetry.metric_snapshot import MetricFamilies
@@ -196,6 +197,7 @@ class Worker:
         self._gate, self._close = asyncio.Event(), asyncio.Event()
         if not begin.waits:
             self._gate.set()
+        self._surfaces = begin.surfaces
         self.serving.draining.before_close = self._drained
 
     async def run(self, *listening: socket.socket) -> None:
@@ -211,6 +213,7 @@ class Worker:
             task = asyncio.create_task(work)
             self._tasks.add(task)
             task.add_done_callback(self._fail)
+        await asyncio.to_thread(import_translations, self._surfaces)
         self._channel.send(WorkerReady())
         try:
             await self.serving.run(*listening, gate=self._gate)

@@ -91,7 +91,8 @@ class WorkerPool:
     workers: the running ones by number. hub: distributes breaker and load updates among them.
     events: of backends, as the workers report them.
     limits: of all workers; replace it before `start` if there are replicas. budgets: the same;
-    replace them before `start` if there is a store.
+    replace them before `start` if there is a store. waits: the workers accept no connections before
+    `open`. surfaces: loaded by each worker before it serves.
     """
 
     def __init__(
@@ -131,7 +132,8 @@ class WorkerPool:
         self.budgets = BudgetBank(rules.budgets)
         self._ended_counts: MetricFamilies = ()
         self._stopping = asyncio.Event()
-        self._waits = self._closing = False
+        self.waits = self._closing = False
+        self.surfaces: tuple[str, ...] = ()
         self._keeping: list[asyncio.Task[None]] = []
         self._asking: set[asyncio.Task[None]] = set()
         self._hang_s = hang_s
@@ -141,22 +143,17 @@ class WorkerPool:
         self._current: Callable[[], tuple[Config, Sequence[EngineView], bool]]
 
     def start(
-        self,
-        workers: int,
-        current: Callable[[], tuple[Config, Sequence[EngineView], bool]],
-        *,
-        waits: bool = False,
+        self, workers: int, current: Callable[[], tuple[Config, Sequence[EngineView], bool]]
     ) -> None:
-        """Start the workers. waits: they accept no connections before `open`.
+        """Start the workers.
 
         current: what a worker starts with: the configuration, its engines, and whether a newer
         version of the file was rejected.
         """
-        self._current, self._waits = current, waits
+        self._current = current
         self._keeping = [asyncio.create_task(self._keep(number)) for number in range(workers)]
-        watch = keep_running(
-            "worker watchdog", self._kill_hung_workers, self._metrics.internal_errors.count
-        )
+        crashed = self._metrics.internal_errors.count
+        watch = keep_running("worker watchdog", self._kill_hung_workers, crashed)
         self._watching = asyncio.create_task(watch)
 
     async def ended(self) -> None:
@@ -185,9 +182,13 @@ class WorkerPool:
         async with self._start_lock:
             yield
 
+    def counted(self) -> list[MetricFamilies]:
+        """Return the counters that the workers have reported last."""
+        return [_families.decode(one.counted) for one in self.workers.values() if one.counted]
+
     def open(self) -> None:
         """Let the workers accept connections."""
-        self._waits = False
+        self.waits = False
         self._broadcast(Open())
 
     def drain(self, mode: Mode = "refuse") -> None:
@@ -282,17 +283,17 @@ class WorkerPool:
             worker = WorkerHandle(number, process)
             await worker.channel.connect(ours)
             config, engines, rejected = self._current()
-            states = tuple(state_of(engine) for engine in engines)
             worker.send(
                 WorkerInit(
                     worker=number,
                     config=config,
-                    engines=states,
+                    engines=tuple(map(state_of, engines)),
                     run_dir=os.fsencode(self._run_dir),
                     keys=None if self._keys is None else self._keys.latest,
                     tls=None if self._tls is None else self._tls.files,
                     discovered=Discovered() if self._replicas is None else self._replicas.latest,
-                    waits=self._waits,
+                    waits=self.waits,
+                    surfaces=self.surfaces,
                 )
             )
             worker.notify_config_rejected(rejected=rejected)

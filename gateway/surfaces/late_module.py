@@ -1,6 +1,8 @@
 """Modules that are imported when they are used first."""
 
+from collections.abc import Collection
 from importlib import import_module
+from importlib.util import find_spec
 
 
 class LateModule:
@@ -22,3 +24,14 @@ class LateModule:
         found: object = getattr(import_module(self._name), name)
         setattr(self, name, found)
         return found
+
+
+def import_translations(surfaces: Collection[str]) -> None:
+    """Import now what the first request of these surfaces would import: it takes 30 to 60 ms.
+
+    surfaces: their names; those without such a module are left out.
+    """
+    for name in surfaces:
+        package = f"gateway.surfaces.{name}"
+        if name.isidentifier() and find_spec(package) and find_spec(f"{package}.translation"):
+            import_module(f"{package}.translation")
