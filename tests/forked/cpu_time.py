@@ -1,4 +1,4 @@
-"""Shows at the end of a run in workers which files of tests took the most CPU time.
+"""Shows at the end of a run in workers which files and folders took the most CPU time.
 
 Durations contain what a test waits for, and seven workers share two cores. The time of processes
 that tests started counts once they have ended; a fixture's counts for the test that needed it.
@@ -6,13 +6,14 @@ that tests started counts once they have ended; a fixture's counts for the test 
 
 import resource
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from typing import Final
 
 import pytest
 
 PROPERTY: Final = "cpu_s"
 SHOWN: Final = 20
-"""Files."""
+"""Files, and as many folders."""
 
 
 def cpu_s() -> float:
@@ -39,16 +40,24 @@ class CpuTime:
                 self._tests[file] += 1
 
     def lines(self) -> list[str]:
-        """Return a table of the files that took most, and of all."""
+        """Return a table of the files that took most, of the folders that did, and of all."""
         if not self._seconds:
             return []
-        most = sorted(self._seconds.items(), key=lambda row: -row[1])
-        rows = [*most[:SHOWN], ("all files", sum(self._seconds.values()))]
-        tests = Counter({**self._tests, "all files": self._tests.total()})
-        return [f"{seconds:8.1f} s {tests[file]:6} tests  {file}" for file, seconds in rows]
+        folders, inside = defaultdict[str, float](float), Counter[str]()
+        for file, spent in self._seconds.items():
+            folder = file.rpartition("/")[0]
+            folders[folder] += spent
+            inside[folder] += self._tests[file]
+        tests = self._tests | inside | Counter({"all files": self._tests.total()})
+        rows = [*_most(self._seconds), *_most(folders), ("all files", sum(folders.values()))]
+        return [f"{spent:8.1f} s {tests[name]:6} tests  {name}" for name, spent in rows]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if lines := self.lines():
             terminalreporter.section("CPU time of tests", sep="=")
             for line in lines:
                 terminalreporter.line(line)
+
+
+def _most(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
+    return sorted(seconds.items(), key=lambda row: -row[1])[:SHOWN]

@@ -15,7 +15,7 @@ def test_a_process_that_has_ended_counts_for_who_started_it() -> None:
     assert cpu_s() - before > 0.001
 
 
-def test_files_are_in_the_order_of_their_cpu_time_and_summed_up() -> None:
+def test_files_and_folders_are_in_the_order_of_their_cpu_time_and_summed_up() -> None:
     shown = CpuTime()
     for file, seconds in (("tests/a.py", 1.0), ("tests/b.py", 1.5), ("tests/a.py", 0.75)):
         report = pytest.TestReport(
@@ -32,6 +32,7 @@ def test_files_are_in_the_order_of_their_cpu_time_and_summed_up() -> None:
     assert [line.split() for line in shown.lines()] == [
         ["1.8", "s", "2", "tests", "tests/a.py"],
         ["1.5", "s", "1", "tests", "tests/b.py"],
+        ["3.2", "s", "3", "tests", "tests"],
         ["3.2", "s", "3", "tests", "all", "files"],
     ]
 
