@@ -73,11 +73,6 @@ class FairSlots:
         finally:
             self.release(holder, amount)
 
-    def resize(self, total: int) -> None:
-        """Change the number of slots, also to fewer than are in use. total: at least 1."""
-        self._shares.holdings.total = total
-        self._serve()
-
     async def _queue(self, holder: Holder, amount: int, level: int) -> None:
         ticket = _Asked(holder, amount)
         waiting = self._shares.wait(ticket, holder, amount, level)

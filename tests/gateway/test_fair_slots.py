@@ -118,22 +118,6 @@ async def test_one_whose_turn_comes_after_its_cancellation_is_passed_over() -> N
     assert (slots.held, slots.waiting) == (1, 0)
 
 
-async def test_more_slots_serve_who_waits_and_fewer_take_nothing_away() -> None:
-    slots = FairSlots(2)
-    await slots.acquire(ANONYMOUS, 2)
-    waits = asyncio.create_task(slots.acquire(ANONYMOUS))
-    await settle()
-
-    slots.resize(3)
-    await settle()
-    assert waits.done()
-    slots.resize(1)
-
-    assert slots.held == 3
-    slots.release(ANONYMOUS, 2)
-    assert not slots.take(ANONYMOUS)
-
-
 @given(seed=st.integers(0, 2**32))
 def test_nothing_is_held_after_any_storm_of_requests_and_cancellations(seed: int) -> None:
     async def storm() -> None:
