@@ -150,7 +150,9 @@ def _error(
     if status == 403 and is_prompt_too_long(text, found.code, found.type):
         return rejected_as_too_long(text, upstream=name)
     about = refusal_cause(status, words, text, found.param, inside=inside)
-    if about is not None and about != "load":
+    if about == "load":
+        status = 429
+    elif about is not None:
         return refused(text, name, status, about, wait)
     if status in TIMEOUTS:
         return UpstreamTimeout(text, upstream=name, retry_after=wait)

@@ -86,6 +86,13 @@ RATE_LIMITS: Final = (
         text=r"you have been rate limited",
         sources=("https://github.com/togethercomputer/MoA/issues/27",),
     ),
+    RefusalSign(
+        vendor="servers in front of Bedrock: its throttling as an invalid request",
+        about="load",
+        statuses=frozenset({400, 429}),
+        text=r"too many requests, please wait before trying again",
+        sources=("https://github.com/QwenLM/qwen-code/issues/11215",),
+    ),
 )
 
 ABOUT_THE_MODEL: Final = (

@@ -215,6 +215,12 @@ FRAMES: Mapping[str, tuple[str, bytes]] = {
         b'event: error\ndata: {"type":"error","error":{"type":"rate_limit_error",'
         b'"message":"Too many requests"}}\n\n',
     ),
+    "throttling as an invalid request": (
+        "anthropic",
+        b'event: error\ndata: {"type":"error","error":{"type":"invalid_request_error",'
+        b'"message":"{\\"message\\":\\"Too many requests, please wait before trying again.'
+        b' You have sent too many requests.  Wait before trying again.\\"}"}}\n\n',
+    ),
 }
 """The first frame of a stream, which is all of it."""
 
