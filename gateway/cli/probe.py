@@ -5,24 +5,22 @@ import socket
 import ssl
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 from rich.markup import escape
 from rich.table import Table
 
-from adapters.capabilities import offered
 from adapters.errors import MODEL_UNKNOWN
 from gateway.cli.config_loading import faults_shown
+from gateway.cli.continuing import ContinuingProbe
 from gateway.cli.tables import table_of
-from gateway.clock import now
 from gateway.config.schema.config import Config
+from gateway.health_checks.smallest_request import send, smallest_requests
 from gateway.routing.planning.route import Backend
-from gateway.routing.request_record import new_request_id
 from gateway.runtime import Runtime
-from gateway.upstream.base import Call
 from schemas.errors import (
     GatewayError,
     UpstreamBroken,
@@ -32,29 +30,9 @@ from schemas.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
-from schemas.events import Event
-from schemas.fields import Task
-from schemas.messages import Message
-from schemas.requests import (
-    ChatRequest,
-    CompletionRequest,
-    EmbeddingsRequest,
-    Request,
-    TokenRequest,
-)
-from schemas.sampling import Sampling
 
 CONCURRENCY = 8
-ONE = Sampling(max_tokens=1)
-CHEAPEST: dict[Task, Callable[[str], Request]] = {
-    "chat": lambda model: ChatRequest(
-        model=model, messages=(Message(role="user", content="Hi"),), sampling=ONE
-    ),
-    "completion": lambda model: CompletionRequest(model=model, prompts=("Hi",), sampling=ONE),
-    "tokens": lambda model: TokenRequest(model=model, tokens=(1,), sampling=ONE),
-    "embeddings": lambda model: EmbeddingsRequest(model=model, inputs=("Hi",)),
-}
-"""In order of preference: a model for one task rejects requests of others."""
+CHAT_WORKS = "answers chat"
 
 
 class ProbeResult(Struct, frozen=True, kw_only=True):
@@ -69,8 +47,8 @@ class ProbeResult(Struct, frozen=True, kw_only=True):
 def probe(config: Config, *, timeout_s: float) -> tuple[ProbeResult, ...]:
     """Probe every remote backend except wildcards. Raises Faults for an invalid configuration."""
     with tempfile.TemporaryDirectory() as folder, faults_shown():
-        runtime = Runtime(config, run_dir=Path(folder))
-        return asyncio.run(_probe_all(runtime, timeout_s))
+        make = partial(Runtime, run_dir=Path(folder))
+        return asyncio.run(_probe_all(make(config), ContinuingProbe(config, make), timeout_s))
 
 
 def report(found: tuple[ProbeResult, ...]) -> Table:
@@ -82,17 +60,25 @@ def report(found: tuple[ProbeResult, ...]) -> Table:
     return table
 
 
-async def _probe_all(runtime: Runtime, timeout_s: float) -> tuple[ProbeResult, ...]:
-    known = {backend.name: backend for backend in runtime.backends.values()}
+async def _probe_all(
+    runtime: Runtime, continuing: ContinuingProbe, timeout_s: float
+) -> tuple[ProbeResult, ...]:
+    known = {backend.name: key for key, backend in runtime.backends.items()}
     gate = asyncio.Semaphore(CONCURRENCY)
 
-    async def one(backend: Backend) -> ProbeResult:
+    async def one(key: str) -> ProbeResult:
+        backend = runtime.backends[key]
         async with gate:
-            return await _probe(backend, runtime, timeout_s)
+            found = await _probe(backend, runtime, timeout_s)
+            if found.words != CHAT_WORKS:
+                return found
+            more = await continuing.words(key, backend, timeout_s)
+            return replace(found, words=f"{CHAT_WORKS}, {more}") if more else found
 
     try:
-        return tuple(await asyncio.gather(*(one(backend) for backend in known.values())))
+        return tuple(await asyncio.gather(*(one(key) for key in known.values())))
     finally:
+        await continuing.aclose()
         await runtime.close()
 
 
@@ -104,12 +90,10 @@ async def _probe(backend: Backend, runtime: Runtime, timeout_s: float) -> ProbeR
         words = "not probed: matches any model"
         return ProbeResult(backend=backend.name, fine=True, words=words)
     first: GatewayError | None = None
-    for task, cheapest in CHEAPEST.items():
-        if offered(backend.supports, task) is None:
-            continue
+    for task, request in smallest_requests(backend):
         began = time.perf_counter()
         try:
-            await _ask(backend, cheapest(backend.model), timeout_s)
+            await send(backend, request, timeout_s)
         except GatewayError as exc:
             if isinstance(exc, UpstreamRejected) or exc.code == MODEL_UNKNOWN:
                 first = first or exc
@@ -123,18 +107,6 @@ async def _probe(backend: Backend, runtime: Runtime, timeout_s: float) -> ProbeR
         return ProbeResult(backend=backend.name, fine=True, words=f"answers {task}", ms=ms)
     words = "supports no task" if first is None else error_text(first)
     return ProbeResult(backend=backend.name, fine=False, words=words)
-
-
-async def _ask(backend: Backend, request: Request, timeout_s: float) -> None:
-    call = Call(model=backend.model, deadline=now() + timeout_s, request_id=new_request_id())
-    async with asyncio.timeout(timeout_s):
-        if isinstance(request, EmbeddingsRequest):
-            await backend.upstream.embed(request, call)
-            return
-        source: AsyncGenerator[list[Event], None] = backend.upstream.generate(request, call)
-        async with aclosing(source):
-            async for _ in source:
-                pass
 
 
 def error_text(error: GatewayError) -> str:

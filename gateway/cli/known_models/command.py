@@ -60,7 +60,8 @@ def models(
     accepts.
 
     With --probe: send the cheapest real request to every backend of the configuration and show
-    the cause of failures; the exit status is 1 if any backend fails.
+    the cause of failures; the exit status is 1 if any backend fails. Of chats in OpenAI's dialect
+    it also tries whether, and how, an answer that has begun is continued (`continues`).
 
     With --backends: show context, longest answer, modalities, abilities and date of retirement of
     each backend's model, and where these facts come from; "?" is unknown.

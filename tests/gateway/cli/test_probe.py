@@ -3,11 +3,13 @@
 import asyncio
 import ssl
 from pathlib import Path
+from typing import cast
 
 import pytest
 import trustme
 from click.testing import CliRunner, Result
 
+from gateway.cli.continuing import BEGUN, FORMS
 from gateway.cli.main import strowger
 from tests.stand_ins.doubles import Peer, answering, raw_server, sized
 from tests.stand_ins.provider import Answer, Behaviour, Received, answers, provider
@@ -48,6 +50,7 @@ def refusing(status: int, message: str) -> Behaviour:
 
 
 async def test_a_backend_that_answers_is_fine_after_a_request_for_one_token(tmp_path: Path) -> None:
+    """And after a few more, which show that it does not continue answers."""
     async with provider(answers) as remote:
         result = await probe(tmp_path, remote.base_url, more=WILD)
 
@@ -55,8 +58,60 @@ async def test_a_backend_that_answers_is_fine_after_a_request_for_one_token(tmp_
     assert "remote/m-1" in result.output
     assert "answers chat" in result.output
     assert "matches any model" in result.output
-    (request,) = remote.requests
-    assert request.json["max_tokens"] == 1
+    assert "does not continue answers" in result.output
+    first, *others = remote.requests
+    assert first.json["max_tokens"] == 1
+    assert len(others) == len(FORMS)
+
+
+def _goes_on(form: str, *, repeats: bool = False) -> Behaviour:
+    """A server that continues an answer in one form, and starts a new one in all others."""
+
+    async def behaviour(request: Received, answer: Answer) -> None:
+        body = request.json
+        last = cast("list[dict[str, object]]", body["messages"])[-1]
+        marked = {
+            "assistant_turn": last["role"] == "assistant",
+            "continue_final_message": body.get("continue_final_message") is True,
+            "prefix": last.get("prefix") is True,
+            "partial": last.get("partial") is True,
+        }[form]
+        text = f"{BEGUN} seven eight" if repeats else " seven eight"
+        await answer.chat(text if marked else "one two three")
+
+    return behaviour
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+async def test_the_form_in_which_a_server_continues_answers_is_found(
+    tmp_path: Path, form: str, repeats: bool
+) -> None:
+    result = await probe_of(tmp_path, _goes_on(form, repeats=repeats))
+
+    assert f"continues: {form}" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("continues: prefix", "answers chat, continues answers"),
+        ("continues: partial", "does not continue answers, as configured"),
+        ("continues: no", "answers chat"),
+    ],
+)
+async def test_a_form_that_is_configured_is_tried_alone(
+    tmp_path: Path, setting: str, words: str
+) -> None:
+    async with provider(_goes_on("prefix")) as remote:
+        path = tmp_path / "config.yaml"
+        text = CONFIG.format(url=remote.base_url, secret=SECRET)
+        path.write_text(text.replace("api_key:", f"{setting}, api_key:"))
+        given = ["models", "--probe", "--config", str(path)]
+        result = await asyncio.to_thread(CliRunner().invoke, strowger, given)
+
+    assert words in " ".join(result.output.split())
+    assert len(remote.requests) == (1 if setting.endswith("no") else 2)
 
 
 async def test_a_model_that_only_embeds_is_found_to_embed(tmp_path: Path) -> None:

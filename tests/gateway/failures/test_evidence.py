@@ -108,6 +108,7 @@ OURS: Final = {
 
 RAISED: Final = {
     "gateway/replica_gauges/poller.py": "a poll of its own; no request's attempt",
+    "gateway/routing/execution/empty_answer.py": "an answer of nothing; not counted",
     "gateway/routing/execution/seam.py": "after the attempt; the answer cannot be joined",
     "gateway/surfaces/kserve/outputs.py": "after the attempt",
     "gateway/surfaces/openai/bodies.py": "after the attempt",
