@@ -107,6 +107,8 @@ OURS: Final = {
 """Errors that say nothing about a backend, with their cause."""
 
 RAISED: Final = {
+    "gateway/health_checks/checks.py": "a check of its own; no request's attempt",
+    "gateway/health_checks/path_check.py": "a check of its own; no request's attempt",
     "gateway/replica_gauges/poller.py": "a poll of its own; no request's attempt",
     "gateway/routing/execution/empty_answer.py": "an answer of nothing; not counted",
     "gateway/routing/execution/seam.py": "after the attempt; the answer cannot be joined",
@@ -224,7 +226,8 @@ def _knowledge(one: Backend) -> tuple[object, ...]:
     """All that routing knows of a backend."""
     load, breaker = one.load, one.breaker
     return (
-        breaker.snapshot(), breaker.failed, breaker.impaired_until, breaker.deprioritised_count,
+        breaker.snapshot(), breaker.failed, breaker.impaired_until, breaker.run.count,
+        breaker.pauses.deprioritised_count,
         breaker.outcomes.total, load.in_flight, load.answer.measured, load.first_content.measured,
     )  # fmt: skip
 
