@@ -5,7 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
 from tests.gateway.backend_events.prometheus import Alert
 from tests.gateway.backend_events.simulated import BEGUN, CONFIG, Simulated, simulated
 
@@ -265,6 +267,32 @@ async def test_events_are_filtered_and_unknown_filters_are_named(tmp_path: Path)
     }
     assert (unknown.status_code, wrong.status_code, stranger.status_code) == (400, 400, 401)
     assert "Invalid enum value 'opened'" in wrong.json()["error"]["message"]
+
+
+async def test_a_circuit_that_other_gateways_open_and_close_is_an_event_here_too(
+    tmp_path: Path,
+) -> None:
+    async with simulated(tmp_path) as one:
+        at, breaker = one.clock.now, one.breaker(CHAT)
+        opened = BreakerSnapshot(
+            at=at,
+            open_until=at + 5.0,
+            cooldown_s=5.0,
+            retry_after_until=float("-inf"),
+            last_failure=at,
+            seen_by=3,
+        )
+        breaker.merge(opened)
+        down = await one.gauge(CHAT)
+        one.clock.now += 60.0
+        breaker.merge(structs.replace(opened, at=at + 60.0, open_until=None, seen_by=0))
+        up, events = await one.gauge(CHAT), await one.events(model="chat")
+
+    assert (down, up) == (0.0, 1.0)
+    kinds = [event["kind"] for event in events]
+    assert kinds == ["circuit_opened", "no_backend", "circuit_closed", "backend_again"]
+    assert events[0]["seen_by"] == 3
+    assert events[2]["duration_s"] == pytest.approx(60.0)
 
 
 async def test_a_reload_keeps_an_outage_and_a_changed_provider_ends_it(tmp_path: Path) -> None:
