@@ -22,6 +22,7 @@ class BackendStatus(Struct, frozen=True, kw_only=True):
     honouring_retry_after: cooling down, as its `retry-after` says.
     refused_for_s:   no requests, because its vendor refused the operator's account, key or model.
     deprioritised_for_s: other backends are tried first, because it was overloaded.
+    slow:            the model's other backends are tried first, because it has become slow.
     available_in_s:  until `available` can turn true by itself.
     in_flight:       attempts of this process.
     in_flight_other_processes: as last received from them.
@@ -41,6 +42,7 @@ class BackendStatus(Struct, frozen=True, kw_only=True):
     honouring_retry_after: bool
     refused_for_s: float
     deprioritised_for_s: float
+    slow: bool
     probing: bool
     available_in_s: float
     in_flight: int
@@ -68,6 +70,7 @@ def status_of(backend: Backend, now: float, of: Breaker | None = None) -> Backen
         honouring_retry_after=breaker.cooling_down(now),
         refused_for_s=breaker.refused_for(now),
         deprioritised_for_s=breaker.deprioritised_for(now),
+        slow=breaker.pace.is_marked(now),
         probing=breaker.probing,
         available_in_s=breaker.available_in(now),
         in_flight=load.in_flight,
@@ -100,6 +103,8 @@ def describe(health: BackendStatus) -> str:
         return "its vendor refused the account or the model, next try due"
     if health.phase == "failing":
         return f"failing: no success for {_seconds(health.down_for_s or 0.0)} s"
+    if health.slow:
+        return "slow: the model's other backends are tried first"
     return "healthy" if health.tried else "not tried yet"
 
 

@@ -203,6 +203,7 @@ class _Builder:
         if provider in self._broken_off:
             supports = replace(supports, continues=None)
         breaker = known.breaker if known and same_rule else Breaker(model.breaker)
+        siblings = None if alone else self._siblings_of(model)
         self.backends[key] = Backend(
             name=name,
             model=upstream_model,
@@ -217,8 +218,9 @@ class _Builder:
             models=self._known,
             replica=replica,
             pool=self._pools.get(provider),
-            siblings=None if alone else self._siblings_of(model),
+            siblings=siblings,
             owner=model.name,
+            timed=siblings is not None or model.breaker.slow_s is not None,
         )
         return self.backends[key]
 

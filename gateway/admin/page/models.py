@@ -186,6 +186,8 @@ def _closed(health: BackendStatus, cell: TrafficCell | None) -> tuple[str, str]:
         return "bad", f"failing · no success for {span(health.down_for_s or 0.0)}"
     if health.deprioritised_for_s:
         return "warn", f"deprioritised after 429 · {ceil(health.deprioritised_for_s)} s"
+    if health.slow:
+        return "warn", "slow · others first"
     if cell is not None and cell.attempts >= _ENOUGH and cell.failed > _MANY * cell.attempts:
         return "warn", f"works · {share(cell.failed, cell.attempts)} fail"
     if not health.tried:

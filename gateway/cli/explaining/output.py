@@ -147,7 +147,8 @@ def _why(one: ExplainedCandidate, down: Sequence[str]) -> str:
     health = "assumed down" if taken else describe(one.health)
     if not one.health.available:
         return f"{one.why}; {health}, but no other backend is better"
-    return f"{one.why}; {health}" if one.health.deprioritised_for_s else one.why
+    later = one.health.deprioritised_for_s or one.health.slow
+    return f"{one.why}; {health}" if later else one.why
 
 
 def _gets(one: ExplainedCandidate) -> list[str]:

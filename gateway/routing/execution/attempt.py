@@ -97,22 +97,21 @@ class Attempt(Struct, eq=False):
         """
         self.committed = True
         seconds = at - self.started - self.entry.waited_s
-        backend, breaker = self.candidate.backend, self.candidate.breaker
-        latency, slow_s = backend.load.first_content, breaker.rule.slow_s
+        backend = self.candidate.backend
+        latency = backend.load.first_content
         if seconds > latency.value or at >= latency.due:
             latency.add(seconds, at)
-            if backend.siblings is not None:
-                self._note_pace(seconds, at)
-        probe, self.probe = self.probe, False
-        if slow_s is not None and seconds >= slow_s and not self._waited_here(at):
-            breaker.slow(at, probe=probe, draw=random.random())
-        elif probe:
-            breaker.on_probe_content(at)
+            if backend.timed:
+                self._note_time(seconds, at)
+        if self.probe:
+            self.probe = False
+            self.candidate.breaker.on_probe_content(at)
 
     def succeed(self, at: float) -> None:
         """The answer is complete. at: the clock's seconds."""
         candidate, entry, record = self.candidate, self.entry, self.record
-        breaker, load, seconds = candidate.breaker, candidate.backend.load, at - self.started
+        backend, breaker = candidate.backend, candidate.breaker
+        load, seconds = backend.load, at - self.started
         entry.outcome = "ok"
         # `milliseconds` inlined: nearly every request ends here, and saves the call.
         entry.ms = (seconds * 1e6 + 0.5) // 1.0 / 1e3
@@ -126,12 +125,8 @@ class Attempt(Struct, eq=False):
             # most change nothing, and save the call.
             if seconds > latency.value or at >= latency.due:
                 latency.add(seconds, at)
-                if candidate.backend.siblings is not None:
-                    self._note_pace(seconds, at)
-                slow_s = breaker.rule.slow_s
-                if slow_s is not None and seconds >= slow_s and not self._waited_here(at):
-                    breaker.slow(at, probe=self.probe, draw=random.random())
-                    self.probe = False
+                if backend.timed:
+                    self._note_time(seconds, at)
         if self.probe or breaker.unsettled:
             breaker.succeed(at, probe=self.probe)
             return
@@ -267,12 +262,21 @@ class Attempt(Struct, eq=False):
         tokens = record.estimated_prompt_tokens
         return work_class(self.client_request, self.candidate.model, tokens, written)
 
-    def _note_pace(self, seconds: float, at: float) -> None:
-        """Compare the time to its first token, or to its end, with what is normal."""
-        pace, siblings = self.candidate.breaker.pace, self.candidate.backend.siblings
-        if siblings is None or (seconds < pace.above and at < pace.due):
+    def _note_time(self, seconds: float, at: float) -> None:
+        """Compare the time to its first token, or to its end, with a limit and what is normal.
+
+        A probe that is too slow opens the circuit again, and is no probe any more.
+        """
+        breaker, siblings = self.candidate.breaker, self.candidate.backend.siblings
+        pace, slow_s = breaker.pace, breaker.rule.slow_s
+        slow = slow_s is not None and seconds >= slow_s
+        news = siblings is not None and (seconds >= pace.above or at >= pace.due)
+        if not (slow or news) or self._waited_here(at):
             return
-        if not self._waited_here(at):
+        if slow:
+            breaker.slow(at, probe=self.probe, draw=random.random())
+            self.probe = False
+        if siblings is not None and news:
             siblings.note(self, seconds, at)
 
     def _raise_latency(self, at: float) -> None:

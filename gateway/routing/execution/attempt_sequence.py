@@ -372,7 +372,7 @@ def first_attempt(
     if at >= deadline:
         raise DeadlineExceeded(PASSED)
     # `SlidingCount.add` inlined: one call less per request.
-    firsts = candidate.backend.budget.firsts
+    firsts = (backend := candidate.backend).budget.firsts
     if at >= firsts.over_at:
         firsts.advance(at)
     firsts.current += 1
@@ -391,10 +391,10 @@ def first_attempt(
         trace=None if record.trace is None else record.trace.start_attempt(at),
         drawn=record.drawn,
         pool=b""
-        if candidate.backend.pool is None
-        else candidate.backend.pool.lines(request, candidate.request, record),
+        if backend.pool is None
+        else backend.pool.lines(request, candidate.request, record),
         sending=entry,
     )
     # By position: faster than by keyword.
     attempt = PrimaryAttempt(candidate, request, call, record, entry, at, plan)
-    return attempt if candidate.backend.siblings is None else begun(attempt)
+    return attempt if backend.siblings is None else begun(attempt)

@@ -38,6 +38,7 @@ class Backend(Struct, frozen=True, kw_only=True, eq=False):
     pool: renders headers for its endpoint picker; `None` without one.
     siblings: the backends of the same model that it is compared with; `None` if it never is.
     owner: the name of the model that it belongs to, as in `models`.
+    timed: times of attempts are compared, with those of siblings or with `breaker.slow_s`.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Backend(Struct, frozen=True, kw_only=True, eq=False):
     pool: PoolHeaders | None = None
     siblings: Siblings | None = None
     owner: str = ""
+    timed: bool = False
 
     @property
     def place(self) -> str:

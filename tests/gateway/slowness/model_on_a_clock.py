@@ -77,6 +77,7 @@ class World:
                 backend_with(name, supports),
                 siblings=None if name in fallback else siblings,
                 breaker=Breaker(rule),
+                timed=True,
             )
             for name in scripts
         }
