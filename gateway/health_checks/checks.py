@@ -56,7 +56,7 @@ class _Standing(Struct, kw_only=True):
     """One target. due_at: of its next check. slower: by this factor, because of 429s.
 
     failing_since: when the first of the failed checks in a row ended; `None` after one that passed.
-    request: that the backend answers.
+    request: that the backend answers. ended: attempts at each backend when a check was last due.
     """
 
     target: CheckTarget
@@ -65,6 +65,16 @@ class _Standing(Struct, kw_only=True):
     slower: float = 1.0
     failing_since: float | None = None
     request: Request | None = None
+    ended: dict[Breaker, int] = {}
+
+    def is_in_use(self, at: float) -> bool:
+        """Whether clients' requests of this process have shown since then that it works."""
+        breakers = [one.breaker for one in self.target.backends]
+        return all(one.is_up(at) and one.outcomes.ever > self.ended.get(one, 0) for one in breakers)
+
+    def note_ended(self) -> None:
+        """What has been counted so far is known; later attempts are those of clients."""
+        self.ended = {one.breaker: one.breaker.outcomes.ever for one in self.target.backends}
 
 
 class HealthChecks:
@@ -151,7 +161,9 @@ class HealthChecks:
             return
         spread = 1.0 - JITTER + 2 * JITTER * self._draw()
         standing.due_at = at + target.check.every_s * standing.slower * spread
-        if target.check.path is None and all(_is_in_use(one, at) for one in target.backends):
+        in_use = target.check.path is None and standing.is_in_use(at)
+        standing.note_ended()
+        if in_use:
             return  # clients' requests show that it works
         standing.running = asyncio.create_task(self._check(standing))
 
@@ -190,6 +202,7 @@ class HealthChecks:
                 backend.breaker.vouch(at, began)
                 for _, breaker in backend.breakers:
                     breaker.vouch(at, began)
+        standing.note_ended()
         if outcome in ("failed", "rejected"):
             if standing.failing_since is None:
                 standing.failing_since = at
@@ -245,11 +258,6 @@ async def _sent(target: CheckTarget, known: Request | None) -> Request | None:
     if first is not None:
         raise first
     return None
-
-
-def _is_in_use(backend: Backend, at: float) -> bool:
-    """Whether clients' requests of this process have shown within the window that it works."""
-    return backend.breaker.is_up(at) and backend.breaker.outcomes.at(at) > 0
 
 
 def _outcome(error: GatewayError | None) -> Outcome:
