@@ -1,4 +1,4 @@
-"""The systemd unit is valid, sandboxed, and gives the gateway time to drain."""
+"""The systemd units are valid; the service is sandboxed, and has time to drain."""
 
 import re
 import shutil
@@ -11,7 +11,7 @@ from gateway.config.schema.config import ServerConfig
 from tests.deploy.proxies import DEPLOY, replaced
 
 ANALYZE = shutil.which("systemd-analyze")
-UNIT = DEPLOY / "strowger.service"
+UNIT, SOCKET = DEPLOY / "strowger.service", DEPLOY / "strowger.socket"
 MOST_EXPOSED = 20
 """Of 100, as `systemd-analyze security` counts; an unprotected service has 96."""
 
@@ -31,6 +31,17 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
     found = analyze(tmp_path, "verify", "--man=no")
 
     ours = [line for line in found.stderr.splitlines() if UNIT.name in line]
+    assert (found.returncode, ours) == (0, [])
+
+
+@needs_systemd
+def test_systemd_finds_nothing_wrong_with_the_socket(tmp_path: Path) -> None:
+    shutil.copy(SOCKET, tmp_path)
+    analyze(tmp_path, "verify", "--man=no")  # the service, which the socket starts
+    command = [ANALYZE or "", "verify", "--man=no", str(tmp_path / SOCKET.name)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    ours = [line for line in found.stderr.splitlines() if "strowger" in line]
     assert (found.returncode, ours) == (0, [])
 
 

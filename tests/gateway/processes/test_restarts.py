@@ -145,3 +145,37 @@ async def test_many_hand_overs_lose_no_request(workers: str, tmp_path: Path) -> 
     print(f"{RESTARTS} hand-overs of {workers} workers: {dict(load.outcomes)}, {slow}")
     assert set(load.outcomes) == {"answered"}, load.outcomes
     assert recorded(tmp_path) == load.outcomes["answered"]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("signalled", ["the old one", "the new one"])
+async def test_a_signal_while_a_new_gateway_starts(
+    workers: str, signalled: str, tmp_path: Path
+) -> None:
+    """SIGTERM to the old one ends both. A new one that is killed changes nothing."""
+    text = config("http://127.0.0.1:9", tmp_path)
+    async with commanded(tmp_path / "config.yaml", text, "--workers", workers) as up:
+        for pause_s in (0.5, 0.1, 1.0):
+            os.kill(up.process.pid, signal.SIGUSR2)
+            await asyncio.sleep(pause_s)
+            (new,) = await asyncio.to_thread(gateways_under, up.process.pid)
+            since = len(up.lines)
+            if signalled == "the new one":
+                os.kill(new, signal.SIGKILL)
+                await up.said("before it was ready", since=since)
+                async with up.client() as client:
+                    assert (await client.get("/healthz")).status_code == 200
+                continue
+            up.process.terminate()
+            await asyncio.wait_for(up.process.wait(), SOON_S)
+            await gone(new)
+            assert await ask(int(up.url[PORT_OF])) == "refused"
+            break
+
+
+def gateways_under(pid: int) -> list[int]:
+    """The children of a process that run `strowger serve`."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    found = [int(one) for one in children]
+    return [one for one in found if b"gateway.cli" in Path(f"/proc/{one}/cmdline").read_bytes()]
