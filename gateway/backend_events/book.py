@@ -139,6 +139,8 @@ class EventBook(Collector):
 
 
 def _bound(known: dict[_Place, Phase] | dict[_Place, float]) -> None:
-    """Forget the oldest: clients choose the names of wildcards."""
-    while len(known) > MOST:
-        del known[next(iter(known))]
+    """Forget the oldest names of wildcards, which clients choose, and the oldest replicas."""
+    if len(known) > MOST:
+        names = [place for place in known if place[2] or REPLICA_MARK in place[1]]
+        for place in names[: len(known) - MOST]:
+            del known[place]

@@ -16,7 +16,7 @@ from gateway.backend_events.cause import cause_of
 from gateway.backend_events.event import BackendEvent, Kind
 from gateway.clock import now
 from gateway.routing.planning.route import Backend
-from gateway.routing.resilience.breaker_per_model import MOST, NAMED
+from gateway.routing.resilience.breaker_per_model import NAMED, bound
 from gateway.routing.resilience.breaker_state import Phase
 from gateway.routing.resilience.circuit_breaker import Breaker
 
@@ -99,6 +99,8 @@ class BackendWatch:
 
     def _watch_name(self, key: str, name: str, breaker: Breaker) -> None:
         """Watch the breaker of one model name of a wildcard."""
+        if not breaker.is_tried:
+            self._seen.pop(key + NAMED + name, None)  # of one that was evicted
         breaker.moved = partial(self._on_moved, key + NAMED + name, breaker)
 
     def _on_moved(self, key: str, breaker: Breaker) -> None:
@@ -108,8 +110,7 @@ class BackendWatch:
         if seen is None:
             if phase == "up" and until <= at:
                 return
-            while len(self._seen) >= MOST:
-                del self._seen[next(iter(self._seen))]
+            bound(self._seen)
             seen = self._seen[key] = _Seen()
         if until > at and at >= seen.cooling_until:
             self._report(key, "cooldown", breaker, at, for_s=until - at)

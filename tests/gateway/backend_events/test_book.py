@@ -93,6 +93,20 @@ def test_the_list_is_bounded() -> None:
     assert book.newest(3)[0].event.backend == f"p/{2 * KEPT - 1}"
 
 
+def test_a_client_that_invents_names_makes_no_outage_be_forgotten() -> None:
+    book = EventBook()
+    book.add(event("failing", "failing"))
+    for place in range(5000):
+        book.add(event("failing", "failing", backend="q/*", requested=f"invented-{place}"))
+    book.add(event("failing", "failing"))
+    book.add(event("recovered"))
+
+    assert [one.event.kind for one in book.newest() if one.event.backend == "p/m"] == [
+        "recovered",
+        "failing",
+    ]
+
+
 @pytest.mark.anyio
 async def test_the_last_of_too_many_events_follows_so_that_the_log_ends_with_the_truth(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -216,6 +216,20 @@ async def test_a_wildcard_is_down_when_no_name_succeeds_and_up_when_any_does(
     assert "bad" not in metrics, "clients choose the names"
 
 
+async def test_a_client_that_invents_names_hides_no_other_outage(tmp_path: Path) -> None:
+    async with simulated(tmp_path) as one:
+        for _ in range(3):
+            one.attempt(CHAT, ok=False)
+        for place in range(4500):
+            name = f"invented-{place}"
+            for _ in range(3):
+                one.attempt("any/*: q/*", ok=False, name=name)
+        one.attempt(CHAT, ok=True)
+        found = await one.kinds(model="chat")
+
+    assert found == ["failing", "no_backend", "recovered", "backend_again"]
+
+
 async def test_a_backend_that_flaps_writes_few_lines_and_says_how_many_it_left_out(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
