@@ -113,7 +113,7 @@ def _path(raw: Raw, place: int) -> str:
                 members = [(f"{path}[]", v) for v in _list.decode(raw)]
             else:
                 return path
-        except (DecodeError, RecursionError):
+        except (DecodeError, RecursionError, UnicodeDecodeError):
             return path
         text, at = bytes(raw), 0
         for name, value in members:

@@ -60,6 +60,8 @@ class FirstByte(Struct, frozen=True, gc=False):
             tokens *= max(sampling.n or 1, sampling.best_of or 1)
         if type(request) is CompletionRequest:
             tokens *= len(request.prompts)
+        if tokens > self.most_s / TOKEN_S:  # also numbers that no float can be
+            return self.most_s
         return min(self.most_s, self.base_s + TOKEN_S * tokens)
 
 

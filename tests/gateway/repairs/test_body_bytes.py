@@ -70,6 +70,18 @@ async def test_whole_emojis_and_escaped_backslashes_stay_as_they_are(rig: Rig) -
     assert rb"\\ud83d" in rig.vendor.requests[-1].body
 
 
+async def test_both_faults_in_one_body_are_repaired(rig: Rig) -> None:
+    values = CHAT % (b"openai", rb"caf" + b"\xe9" + rb" \ud83d")
+    names = rb'{"caf' + b"\xe9" + rb'":1,' + (CHAT % (b"openai", rb"\ud83d"))[1:]
+
+    texts, fields = [await post(rig, "/v1/chat/completions", one) for one in (values, names)]
+
+    assert texts[0] == 200, texts
+    assert {"messages[].content:invalid_utf8"} < {*texts[1]}
+    assert fields[0] == 200, fields
+    assert fields[1] == ["lone_surrogate", "invalid_utf8"]
+
+
 async def test_bytes_that_are_not_utf8_are_replaced(rig: Rig) -> None:
     status, made, text = await post(
         rig, "/v1/chat/completions", CHAT % (b"openai", b"caf\xe9 \xed\xa0\xbd")

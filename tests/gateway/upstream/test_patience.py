@@ -28,6 +28,7 @@ def completion(prompts: int, sampling: Sampling = FEW) -> CompletionRequest:
         (chat(Sampling(max_tokens=None)), 480.0),
         (chat(FEW), 170.0),
         (chat(Sampling(max_tokens=16_000)), 480.0),
+        (chat(Sampling(max_tokens=10**400)), 480.0),
         (chat(replace(FEW, n=4)), 320.0),
         (chat(replace(FEW, n=2, best_of=5)), 370.0),
         (completion(1), 170.0),
