@@ -78,7 +78,7 @@ class Records(Struct, frozen=True, kw_only=True, eq=False):
         return asyncio.create_task(self._import_after(serving, on_problem, freed))
 
     async def release(self) -> None:
-        """Stop the import for good: another gateway imports what is left and what is to come."""
+        """Stop the import for good: another gateway imports the rest, and all later records."""
         await asyncio.to_thread(self.importer.release)
 
     async def _import_after(

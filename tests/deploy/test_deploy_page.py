@@ -33,5 +33,5 @@ def test_commands_of_the_page_parse_and_name_files_that_exist(text: str) -> None
 
 
 def test_the_page_has_commands_and_configurations() -> None:
-    assert (len(YAML), len(BASH)) == (2, 2)
+    assert (len(YAML), len(BASH)) == (2, 4)
     assert {kind for kind, _ in BLOCKS} == {"yaml", "bash", "ini"}
