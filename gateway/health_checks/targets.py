@@ -32,8 +32,16 @@ def targets_of(config: Config, backends: Mapping[str, Backend]) -> dict[str, Che
     checks = {one.name: one for one in config.providers if one.health_check is not None}
     if not checks:
         return {}
+    discovered = {
+        f"{ref.provider}/{ref.model}"
+        for model in config.models
+        for ref in model.backends
+        if ref.discover is not None
+    }
     found: dict[str, list[Backend]] = {}
     for key, backend in backends.items():
+        if backend.replica is None and backend.name in discovered:
+            continue  # none of its replicas is known
         provider = checks.get(backend.name.partition("/")[0])
         if provider is None or provider.health_check is None or key.endswith(MIRROR):
             continue

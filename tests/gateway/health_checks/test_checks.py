@@ -10,6 +10,7 @@ from gateway.config.load import read_config
 from gateway.discovery.discovered import Discovered, ReplicaSet
 from gateway.discovery.source import HostPort
 from gateway.health_checks.checks import HealthChecks
+from gateway.health_checks.path_check import get
 from gateway.health_checks.targets import targets_of
 from gateway.runtime import Runtime
 from schemas.errors import InvalidConfig
@@ -247,11 +248,30 @@ models:
     runtime = Runtime(settings, run_dir=tmp_path, discovered=found)
 
     targets = targets_of(settings, runtime.backends)
+    unknown = Runtime(settings, run_dir=tmp_path)
 
+    assert targets_of(settings, unknown.backends) == {}
     assert [(one.name, one.address) for one in targets.values()] == [
         ("pool @ 10.0.0.7:8000", "10.0.0.7:8000"),
         ("pool @ 10.0.0.8:8000", "10.0.0.8:8000"),
     ]
+
+
+async def test_a_check_by_path_goes_to_the_replicas_address_with_the_servers_name(
+    tmp_path: Path,
+) -> None:
+    async with provider(Vendor()) as remote:
+        url = f"http://pool.internal:{remote.port}/v1"
+        settings = read_config(
+            config(url, "{path: /health}").replace("sk-1", "sk-1, headers: {x-tenant: t1}"),
+            source="config.yaml",
+            env={},
+        )
+        await get(settings.providers[0], "/health", f"127.0.0.1:{remote.port}", 5.0)
+        (request,) = remote.requests
+
+    assert request.headers["host"] == f"pool.internal:{remote.port}"
+    assert request.headers["x-tenant"] == "t1"
 
 
 @pytest.mark.parametrize(
