@@ -25,7 +25,7 @@ providers:
   - {{name: b, adapter: openai, base_url: "{url}", api_key: k}}
 models:
   - {{name: plain, backends: [{{provider: a, model: fast}}]}}
-  - {{name: hedged, policy: in_order, hedge_after_s: 0.05, deadline_s: 5,
+  - {{name: hedged, policy: in_order, on_slow: keep, hedge_after_s: 0.05, deadline_s: 5,
      backends: [{{provider: a, model: never}}, {{provider: b, model: fast}}]}}
   - {{name: copied, backends: [{{provider: a, model: fast}}],
      mirror: {{backend: b/copy, share: 1}}}}
