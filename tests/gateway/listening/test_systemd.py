@@ -5,10 +5,11 @@ systemd is not run here. A stand-in passes sockets and variables as sd_listen_fd
 
 import asyncio
 import os
+import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Generator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -16,18 +17,19 @@ import pytest
 
 from gateway.listening.systemd import activated, widest_address
 from schemas.errors import InvalidConfig
-from tests.gateway.commanded import SOON_S, Commanded, Running, Started, commanded
-from tests.gateway.processes.restarts import Load, line_of, speaks
+from tests.gateway.commanded import Commanded, Running, Started, commanded
+from tests.gateway.processes.restarts import CHAT, Client, Load, line_of, speaks
 from tests.stand_ins.provider import provider
 
 pytestmark = pytest.mark.anyio
 
 CONFIG = """
-server: {{port: 1, drain_delay_s: 0.3}}
+server: {{port: 1, drain_delay_s: 0.3, reload: signal}}
 store: {{url: "sqlite:///{folder}/strowger.db"}}
-auth: {{mode: none}}
+auth: {{mode: keys, keys: [{{name: ci, key: k}}, {{name: limited, key: few}}]}}
+limits: [{{name: few, who: {{key: limited}}, requests: 5, per: hour}}]
 providers: [{{name: one, adapter: openai, base_url: "{url}", api_key: k}}]
-models: [{{name: chat, backends: [{{provider: one, model: m}}]}}]
+models: [{{name: chat, policy: in_order, backends: [{{provider: one, model: m}}]}}]
 """
 AS_SYSTEMD = """
 import os, sys
@@ -89,8 +91,7 @@ class Systemd:
         return cast(Running, process), process.stdout, process.stderr
 
     @asynccontextmanager
-    async def service(self, url: str) -> AsyncGenerator[Commanded, None]:
-        text = CONFIG.format(url=url, folder=self._folder)
+    async def service(self, text: str) -> AsyncGenerator[Commanded, None]:
         config = self._folder / "config.yaml"
         async with commanded(config, text, start=self._start) as up:
             yield up
@@ -105,38 +106,51 @@ def systemd(folder: Path) -> Generator[Systemd, None, None]:
         manager.close()
 
 
-async def test_a_restart_of_a_service_with_a_socket_refuses_and_resets_nothing(
+async def limited(address: tuple[str, int], times: int) -> list[str]:
+    """Send requests with the key that has a limit, one after the other."""
+    loop = asyncio.get_running_loop()
+    _, client = await loop.create_connection(Client, *address)
+    found = [await client.exchange(CHAT, key="few") for _ in range(times)]
+    client.close()
+    return found
+
+
+async def test_a_service_with_a_socket_is_upgraded_and_restarted_and_refuses_and_resets_nothing(
     tmp_path: Path,
 ) -> None:
-    """What arrives while no gateway runs waits for the next one, over TCP and the Unix socket."""
+    """What arrives while no gateway runs waits for the next one, over TCP and the Unix socket.
+
+    A new gateway that cannot start changes nothing. One that can goes on with the limits.
+    """
     with systemd(tmp_path) as manager:
-        async with AsyncExitStack() as stack:
-            remote = await stack.enter_async_context(provider(speaks))
+        async with provider(speaks) as remote:
+            text = CONFIG.format(url=remote.base_url, folder=tmp_path)
             address: tuple[str, int] = manager.tcp.getsockname()
-            loads = [Load(address, 20, 25), Load(manager.path, 20, 25)]
-            async with manager.service(remote.base_url) as up:
-                first = up.lines
+            loads = [Load(address, 20, 15), Load(manager.path, 20, 15)]
+            async with manager.service(text) as up, line_of(up) as line:
                 for load in loads:
                     await load.start()
-                    await load.sent(10)
-                up.process.terminate()
-                await asyncio.wait_for(up.process.wait(), SOON_S)
-            stopped = manager.reported()
-            async with manager.service(remote.base_url) as up, line_of(up) as line:
-                for load in loads:
-                    await load.sent(10)
-                begun = manager.reported()
+                up.edit(text.replace("in_order", "in_no_order"))
+                os.kill(line.pid, signal.SIGUSR2)
+                told = await up.said("before it was ready")
+                before = await limited(address, 3)
+                up.edit(text)
                 await line.hand_over(until_gone=True)
+                after = await limited(address, 3)
+                served = up.lines
+            async with manager.service(text):
                 for load in loads:
-                    await load.sent(10)
+                    await load.sent(8)
                     await load.stop()
-            handed = manager.reported()
+            reported = manager.reported()
 
     assert [set(load.outcomes) for load in loads] == [{"answered"}] * 2
-    where = f"on http://127.0.0.1:{address[1]}, unix:{manager.path}"
-    assert any(where in line for line in first)
-    assert (stopped, begun) == (["READY=1", "STOPPING=1"], ["READY=1"])
-    assert handed[0] == f"MAINPID={line.pid}"
+    assert any(f"on http://127.0.0.1:{address[1]}, unix:{manager.path}" in one for one in served)
+    assert "exited with status 1" in told
+    assert any("in_no_order" in one for one in served)
+    assert (before, after) == (["answered"] * 3, ["answered", "answered", "status 429"])
+    second = ["READY=1", f"MAINPID={line.pid}", "READY=1", "STOPPING=1"]
+    assert reported == [*second, "READY=1"]
 
 
 def test_sockets_for_another_process_are_not_taken() -> None:

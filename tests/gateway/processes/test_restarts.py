@@ -23,16 +23,15 @@ CONNECTIONS, RATE = 200, 25.0
 CONFIG = """
 server: {{drain_delay_s: {delay_s}, drain_timeout_s: 20}}
 store: {{url: "sqlite:///{folder}/strowger.db"}}
-auth: {{mode: keys, keys: [{{name: ci, key: k}}, {{name: other, key: other}}]}}
-limits: [{{name: few, who: {{key: ci}}, requests: {limit}, per: hour}}]
+auth: {{mode: keys, keys: [{{name: ci, key: k}}]}}
 providers: [{{name: one, adapter: openai, base_url: "{url}", api_key: k}}]
-models: [{{name: chat, policy: in_order, backends: [{{provider: one, model: m}}]}}]
+models: [{{name: chat, backends: [{{provider: one, model: m}}]}}]
 """
 PORT_OF = slice(len("http://127.0.0.1:"), None)
 
 
-def config(url: str, folder: Path, *, limit: int = 1_000_000, delay_s: float = 0.3) -> str:
-    return CONFIG.format(url=url, folder=folder, limit=limit, delay_s=delay_s)
+def config(url: str, folder: Path, *, delay_s: float = 0.3) -> str:
+    return CONFIG.format(url=url, folder=folder, delay_s=delay_s)
 
 
 def recorded(folder: Path) -> int:
@@ -76,9 +75,9 @@ async def test_a_new_gateway_takes_over_without_a_lost_request(tmp_path: Path) -
         port = int(up.url[PORT_OF])
         load = Load(("127.0.0.1", port), CONNECTIONS, RATE)
         await load.start()
-        await load.sent(16)
+        await load.sent(12)
         await line.hand_over(until_gone=True)
-        await load.sent(16)
+        await load.sent(12)
         await load.stop()
         os.kill(line.pid, signal.SIGTERM)
         ended = await asyncio.wait_for(every_20_ms(port, line.pid), SOON_S)
@@ -88,36 +87,6 @@ async def test_a_new_gateway_takes_over_without_a_lost_request(tmp_path: Path) -
     assert set(ended) <= {"answered", "status 503", "refused"}, ended
     assert ended["answered"] > 0
     assert recorded(tmp_path) == load.outcomes["answered"] + ended["answered"] + ended["status 503"]
-
-
-async def test_a_gateway_goes_on_until_a_new_one_can_serve_and_passes_its_limits_on(
-    tmp_path: Path,
-) -> None:
-    async with provider(speaks) as remote:
-        good = config(remote.base_url, tmp_path, limit=5)
-        manual = good.replace("server: {", "server: {reload: signal, ")
-        bad = manual.replace("in_order", "in_no_order")
-        async with commanded(tmp_path / "config.yaml", manual) as up, line_of(up) as line:
-            port = int(up.url[PORT_OF])
-            before = [await ask(port) for _ in range(2)]
-            up.edit(bad)
-            os.kill(line.pid, signal.SIGUSR2)
-            told = await up.said("before it was ready")
-            between = await ask(port)
-            up.edit(manual)
-            load = Load(("127.0.0.1", port), 20, RATE, key="other")
-            await load.start()
-            await line.hand_over(until_gone=True)
-            await load.sent(8)
-            await load.stop()
-            after = [await ask(port) for _ in range(3)]
-            why = [one for one in up.lines if "in_no_order" in one]
-
-    assert [*before, between] == ["answered"] * 3
-    assert "exited with status 1" in told
-    assert why
-    assert after == ["answered", "answered", "status 429"]
-    assert set(load.outcomes) == {"answered"}, load.outcomes
 
 
 @pytest.mark.nightly
