@@ -65,7 +65,7 @@ class HandOver:
     def begin(self) -> None:
         """Start a new gateway, unless one is starting."""
         if self._over or (self._running is not None and not self._running.done()):
-            _log.warning("a new gateway is already taking over")
+            _log.warning("not handing over: a new gateway is starting already, or this one ends")
         elif os.getpid() == 1:
             # A container ends with its first process, whatever else runs in it.
             message = "not handing over: this is process 1 of a container; start another container"

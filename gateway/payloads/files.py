@@ -7,7 +7,8 @@ from pathlib import Path
 class RotatedFile:
     """`FOLDER/payloads-WORKER.jsonl`, and `.1` (newest) to `.N-1` of earlier ones.
 
-    One thread may write. Raises OSError as the disk does; the next `write` tries again.
+    One thread may write, and during a hand-over one of another gateway as well. Raises OSError as
+    the disk does; the next `write` tries again.
     """
 
     def __init__(self, folder: Path, worker: int, *, max_bytes: int, files: int) -> None:
@@ -43,7 +44,12 @@ class RotatedFile:
         self._size = os.fstat(self._open).st_size
 
     def _rotate(self) -> None:
+        """Begin a new file, unless another gateway has: then go on in that one."""
+        named = self._is_named()
         self.close()
+        if not named:
+            self._begin()
+            return
         earlier = [self._path.with_name(f"{self._path.name}.{n}") for n in range(1, self._files)]
         for older, newer in reversed(list(zip(earlier[1:], earlier, strict=False))):
             if newer.exists():
@@ -53,3 +59,11 @@ class RotatedFile:
         else:
             self._path.unlink()
         self._begin()
+
+    def _is_named(self) -> bool:
+        """Whether the open file still has the name."""
+        assert self._open is not None
+        try:
+            return os.path.samestat(os.fstat(self._open), self._path.stat())
+        except FileNotFoundError:
+            return False
