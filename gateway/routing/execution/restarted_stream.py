@@ -2,7 +2,7 @@
 
 For clients that would rather wait than receive a part of an answer. Nothing of an answer that broke
 off is shown, so that the next backend starts from the beginning, whatever was in it: reasoning,
-calls of tools, a grammar. The client waits for the whole answer, and meanwhile gets what is sent
+calls of tools, a grammar. The client waits for the whole answer, and until then gets what is sent
 to any stream without content.
 """
 

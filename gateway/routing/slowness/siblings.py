@@ -3,8 +3,8 @@
 A backend counts as slow if it takes several times its own normal (`pace.py`), and longer than its
 siblings for the same work. Siblings whose time is not known are tried: if they turn out alike, the
 cause is common, and the order is the operator's again. A slow backend gets few requests, which
-show when it has recovered. It stays before the models of `fallback`, because a fast answer of
-another model is not what was asked for.
+show when it has recovered. It stays before the models of `fallback`, because the client has
+requested this model, and a fast answer of another one is another answer.
 
 What is local is no evidence: attempts that waited in the gateway's own queues do not count, nor
 those that were in flight while the process itself stood still.
