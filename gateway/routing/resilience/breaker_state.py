@@ -95,7 +95,7 @@ class BreakerState:
         self.outcomes, self._failures = SlidingCount(rule.window_s), SlidingCount(rule.window_s)
         self._evidence = 0.0
         self._seen = self.seen_by = 0
-        self.failed = 0
+        self.failed: int = 0
         self._failed_at = self._begun_at = float("-inf")
         self.open_until: float | None = None
         self._cooldown = rule.cooldown_s
