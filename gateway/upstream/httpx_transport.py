@@ -27,7 +27,7 @@ from gateway.upstream.sending import UNWATCHED, Sending
 from gateway.upstream.socket_options import SOCKET_OPTIONS
 from gateway.upstream.tls import client_context
 from gateway.upstream.transport import UNCLAIMED, AnswerTooLarge, Step, relay_chunks
-from gateway.upstream.wire.faults import too_late
+from gateway.upstream.wire.faults import unsent
 from gateway.upstream.wire.head import Limits, ReplyHeaders
 from schemas.errors import (
     GatewayError,
@@ -193,7 +193,7 @@ class HttpxTransport:
         if progress.dialled:
             problem = "no connection in time (DNS, TCP and TLS together)"
             return UpstreamTimeout(problem, upstream=self._name)
-        return too_late(self._name)
+        return unsent(self._name, late=True)
 
 
 class HttpxReply:

@@ -110,16 +110,13 @@ class HttpConnection(PacedReads):
     async def send(self, request: bytes, head_by: float, *, head_only: bool) -> None:
         """Begin an exchange and wait for the head of its answer: `status` and `headers`.
 
-        Raises StaleConnection, UpstreamUnreachable, UpstreamTimeout or UpstreamBroken; only after
-        StaleConnection does the caller still own the connection's slot. head_only: the request is
-        HEAD, whose answer has no body.
+        Raises StaleConnection, after which the caller still has the connection's slot,
+        UpstreamUnreachable, UpstreamTimeout or UpstreamBroken. head_only: its answer has no body.
         """
         now = self.clock()
         if head_by <= now or not self._reusable or self._lost:
             self.release()
-            if head_by <= now:
-                raise faults.too_late(self.upstream)
-            raise self._error or faults.closed_early(self.upstream, None)
+            raise self._error or faults.unsent(self.upstream, late=head_by <= now)
         self.state = ON_SEND[self.state]
         self._head_only, self._sent_at = head_only, now
         self._turn.write(self._transport, request)
@@ -295,11 +292,8 @@ class HttpConnection(PacedReads):
             self.state = ON_END[self.state]
             self._wake()
         elif (
-            self.state is SENT
-            and self._reused
-            and not self._barren
-            and self.clock() - self._sent_at < STALE_S
-        ):
+            self.state is SENT and self._reused and not self._barren
+        ) and self.clock() - self._sent_at < STALE_S:
             self._error = StaleConnection()
             self.state = ON_FAILURE[self.state]
             self._wake()

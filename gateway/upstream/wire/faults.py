@@ -33,11 +33,13 @@ def late(upstream: str, *, begun: bool) -> UpstreamError:
 CLOSED_EARLY: Final = "closed the connection before the request"
 
 
-def too_late(upstream: str) -> UpstreamError:
-    """Nothing was sent: the deadline had passed."""
-    error = UpstreamTimeout("no time is left for an answer", upstream=upstream)
-    error.unread = True
-    return error
+def unsent(upstream: str, *, late: bool) -> UpstreamError:
+    """Nothing was sent. late: the deadline had passed, else the connection was closed."""
+    if late:
+        error = UpstreamTimeout("no time is left for an answer", upstream=upstream)
+        error.unread = True
+        return error
+    return closed_early(upstream, None)
 
 
 def closed_early(upstream: str, cause: Exception | None) -> UpstreamError:
