@@ -76,7 +76,7 @@ class Draining:
         quiet = clock() + quiet_s
         while self._server.connections and clock() < quiet + timeout_s:
             if clock() >= quiet:
-                self._server.close_idle()
+                await self._server.close_idle()
             await asyncio.sleep(CHECK_S)
         self._gateway.admission.draining = True
         self._gateway.admission.refuse()
@@ -107,5 +107,5 @@ class Draining:
     async def _close_idle(self) -> None:
         """Close connections as they become idle, until cancelled."""
         while True:
-            self._server.close_idle()
+            await self._server.close_idle()
             await asyncio.sleep(CHECK_S)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "examples" / "load-test" / "README.md").read_text("utf-8")
-BRIEFLY = ("--seconds", "0.4", "--concurrency", "2")
+BRIEFLY = ("--seconds", "2", "--concurrency", "2")
 
 
 async def run(url: str, *options: str) -> tuple[int | None, str]:

@@ -119,16 +119,21 @@ class HttpServer:
         for one in self._listening:
             one.close()
 
-    def close_idle(self) -> None:
+    async def close_idle(self) -> None:
         """Close the connections whose clients have sent nothing since their last answer.
 
         Those that have just been opened or answered stay: their next request may be on its way.
+        Each closes in an iteration of its own: what arrives between the look at its socket and the
+        close, which the event loop puts off to the end of the iteration, is lost.
         """
-        at = now()
         for connection in tuple(self.connections):
+            if connection not in self.connections:
+                continue
+            at = now()
             standing = connection.standing(at)
             if standing is None or at - standing.since >= FRESH_S:
                 connection.close_idle()
+                await asyncio.sleep(0)
 
     def stop(self, *, at_once: bool = False) -> None:
         """End `serve`: answers that are being sent have GRACE_S, or none if `at_once`."""

@@ -20,6 +20,8 @@ pytestmark = pytest.mark.anyio
 
 RESTARTS = int(os.environ.get("STROWGER_RESTARTS", "20"))
 CONNECTIONS, RATE = 200, 25.0
+"""Of nightly runs. Others have fewer connections, so that each is used before idle ones close."""
+FEW, EACH_USED_S = 30, 5.0
 CONFIG = """
 server: {{drain_delay_s: {delay_s}, drain_timeout_s: 20}}
 store: {{url: "sqlite:///{folder}/strowger.db"}}
@@ -68,12 +70,15 @@ async def test_a_new_gateway_takes_over_without_a_lost_request(tmp_path: Path) -
     async with (
         provider(speaks) as remote,
         commanded(
-            tmp_path / "config.yaml", config(remote.base_url, tmp_path), "--workers", "2"
+            tmp_path / "config.yaml",
+            config(remote.base_url, tmp_path, delay_s=EACH_USED_S),
+            "--workers",
+            "2",
         ) as up,
         line_of(up) as line,
     ):
         port = int(up.url[PORT_OF])
-        load = Load(("127.0.0.1", port), CONNECTIONS, RATE)
+        load = Load(("127.0.0.1", port), FEW, RATE)
         await load.start()
         await load.sent(12)
         await line.hand_over(until_gone=True)
