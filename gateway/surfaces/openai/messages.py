@@ -71,9 +71,10 @@ def read_messages(raws: list[Raw], *, strictly: bool = False) -> tuple[Message, 
 
 
 def _without_nulls(wire: _MessageWire, raw: Raw) -> Raw:
-    """Return the message without nulls and empty lists, which vendors refuse.
+    """Return the message without what vendors refuse: nulls, empty lists, and calls without a type.
 
-    Clients that dump the answer's message send them. A content without anything becomes what the
+    Clients that dump the answer's message send them; those that build a call from a stream's pieces
+    leave its type out. A content without anything becomes what the
     role has: null of the assistant, an empty text of all others.
     """
     if (
@@ -90,6 +91,7 @@ def _without_nulls(wire: _MessageWire, raw: Raw) -> Raw:
         and wire.refusal is not None
         and (wire.function_call is UNSET or not is_null(wire.function_call))
         and (wire.audio is UNSET or not is_null(wire.audio))
+        and (wire.tool_calls is UNSET or all(map(_is_typed, wire.tool_calls)))
     ):
         return raw
     kept = {
@@ -98,9 +100,26 @@ def _without_nulls(wire: _MessageWire, raw: Raw) -> Raw:
         if name == "content"
         or not (is_null(one) or (name == "tool_calls" and wire.tool_calls == []))
     }
+    if wire.tool_calls:
+        kept["tool_calls"] = Raw(encode([_typed(one) for one in wire.tool_calls]))
     if wire.content == [] or (wire.content is None and wire.role == "tool"):
         kept["content"] = Raw(b"null" if wire.role == "assistant" else b'""')
     return Raw(encode(kept))
+
+
+def _is_typed(call: Raw) -> bool:
+    return b'"type"' in bytes(call)
+
+
+def _typed(call: Raw) -> Raw:
+    """Return the call with its type, which is `function` where the client writes none."""
+    if _is_typed(call):
+        return call
+    try:
+        fields = _fields.decode(call)
+    except DecodeError:
+        return call  # the reader of calls says what is wrong
+    return Raw(encode({"type": "function", **fields})) if "function" in fields else call
 
 
 def _read(wire: _MessageWire, raw: Raw, place: int, strictly: bool) -> Message:

@@ -34,6 +34,20 @@ def test_a_message_keeps_what_the_client_sent() -> None:
     assert json(message(**sent).raw) == sent
 
 
+def test_a_call_without_a_type_is_sent_as_a_functions() -> None:
+    untyped = {name: one for name, one in CALL.items() if name != "type"}
+    other = {"id": "c2", "type": "custom", "custom": {"name": "g", "input": ""}}
+
+    read = message(role="assistant", content=None, tool_calls=[untyped, other])
+
+    assert json(read.raw) == {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"type": "function", **untyped}, other],
+    }
+    assert [one.id for one in read.tool_calls] == ["c1"]
+
+
 def test_messages_stay_in_order() -> None:
     request = chat(messages=[{**HELLO, "content": str(turn)} for turn in range(5)])
 
