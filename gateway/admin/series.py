@@ -33,7 +33,7 @@ class PointView(Struct, frozen=True, kw_only=True):
     """Counts for `step_s` seconds from `time`, Unix seconds.
 
     requests: that ended with this backend. errors: 5xx, broken off, or 429 because of backends.
-    refused: other 4xx, and 429 by limits and budgets of the gateway, which are no errors.
+    refused: other 4xx, and 429 by limits and budgets of the gateway, which are not errors.
     attempts: at this backend. failed: failed attempts. Durations are of successful responses.
     """
 

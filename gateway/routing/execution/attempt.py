@@ -265,7 +265,7 @@ class Attempt(Struct, eq=False):
     def _note_time(self, seconds: float, at: float) -> None:
         """Compare the time to its first token, or to its end, with a limit and what is normal.
 
-        A probe that is too slow opens the circuit again, and is no probe any more.
+        A probe that is too slow opens the circuit again, and is not a probe after that.
         """
         breaker, siblings = self.candidate.breaker, self.candidate.backend.siblings
         pace, slow_s = breaker.pace, breaker.rule.slow_s

@@ -76,7 +76,7 @@ class _Held:
         self._size = self._claimed = 0
 
     def add(self, batch: Sequence[Event]) -> None:
-        """Raises Throttled or Unavailable if there is no memory for it."""
+        """Raises Throttled if the key's share of memory is full, Unavailable if all memory is."""
         for event in batch:
             if isinstance(event, TextDelta) and not event.logprobs:
                 if event.index != self._index or self._length >= LONGEST_TEXT:

@@ -39,7 +39,7 @@ class BreakerState:
     moved:      called when `phase` may have changed, or a cooldown may have begun.
     failed:     failures ever. on_failure: called after each.
     seen_by:    see BreakerSnapshot.
-    outcomes:   counts the attempts that ended within the window. If the attempt is no probe and
+    outcomes:   counts the attempts that ended within the window. If the attempt is not a probe and
                 `unsettled` is false, a success changes nothing else.
     unsettled:  a success changes more: something has failed or was limited since the last one, it
                 is the first, or only a health check has succeeded.

@@ -6,8 +6,8 @@ cause is common, and the order is the operator's again. A slow backend gets few 
 show when it has recovered. It stays before the models of `fallback`, because the client has
 requested this model, and a fast answer of another one is another answer.
 
-What is local is no evidence: attempts that waited in the gateway's own queues do not count, nor
-those that were in flight while the process itself stood still.
+Local delays do not count: of attempts that waited in the gateway's own queues, and of those that
+were in flight while the process itself stood still.
 """
 
 import asyncio
@@ -112,7 +112,7 @@ def _call_later(seconds: float, call: Callable[[], None]) -> object:
 
 
 class Siblings:
-    """What the backends of one model share. model: its name, for the log."""
+    """What the backends of one model share. model: its name in log lines."""
 
     __slots__ = ("_clock", "_due", "_later", "_stood_at", "_waiting", "model")
 
