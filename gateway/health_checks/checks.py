@@ -177,7 +177,7 @@ class HealthChecks:
                     error = exc
                 except TimeoutError:
                     error = UpstreamTimeout(
-                        f"no answer to the health check within {target.check.timeout_s:g} s",
+                        f"no answer to the health check within {target.check.within_s:g} s",
                         upstream=target.provider.name,
                     )
             self._judge(standing, target, error, began)
@@ -241,14 +241,14 @@ async def _sent(target: CheckTarget, known: Request | None) -> Request | None:
     """
     check, backend = target.check, target.backends[0]
     if check.path is not None:
-        async with asyncio.timeout(check.timeout_s):
-            await get(target.provider, check.path, target.address, check.timeout_s)
+        async with asyncio.timeout(check.within_s):
+            await get(target.provider, check.path, target.address, check.within_s)
         return None
     first: GatewayError | None = None
     requests = [request for _, request in smallest_requests(backend)]
     for request in requests if known is None else (known,):
         try:
-            await send(backend, request, check.timeout_s)
+            await send(backend, request, check.within_s)
         except (UpstreamRejected, UpstreamRefused) as exc:
             if isinstance(exc, UpstreamRefused) and exc.code != MODEL_UNKNOWN:
                 raise

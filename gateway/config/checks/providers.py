@@ -259,10 +259,10 @@ def _health_check(check: HealthCheck, path: Path, problems: Problems) -> None:
         problems.add(
             (*path, "path"), Found(check.path), " is not a path; write it from the / on: /health"
         )
-    if check.timeout_s > check.every_s and not problems.at((*path, "timeout_s")):
+    if check.within_s > check.every_s and not problems.at((*path, "timeout_s")):
         problems.add(
             (*path, "timeout_s"),
-            f"is {check.timeout_s:g}, which is more than every_s ({check.every_s:g})",
+            f"is {check.within_s:g}, which is more than every_s ({check.every_s:g})",
         )
 
 

@@ -30,19 +30,28 @@ class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     total_s: Seconds | None = None
 
 
+CHECK_S: Final = 10.0
+"""Seconds for the answer to a health check, unless the operator says otherwise."""
+
+
 class HealthCheck(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Checks of a provider's backends, also while no client sends anything: by path or by request.
 
     every_s: the mean interval between two checks of a server, or of a backend.
     path:    GET it at the provider's server; a status below 400 passes. One check per server.
     request: send the smallest request that the API has, with one token of output, to each backend.
-    timeout_s: for the whole answer.
+    timeout_s: for the whole answer; `None`: CHECK_S, or `every_s` if that is less.
     """
 
     every_s: Seconds = 30.0
     path: str | None = None
     request: Literal["smallest"] | None = None
-    timeout_s: Seconds = 10.0
+    timeout_s: Seconds | None = None
+
+    @property
+    def within_s(self) -> float:
+        """Return the seconds for an answer."""
+        return min(CHECK_S, self.every_s) if self.timeout_s is None else self.timeout_s
 
 
 class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

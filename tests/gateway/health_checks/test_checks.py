@@ -280,7 +280,10 @@ async def test_a_check_by_path_goes_to_the_replicas_address_with_the_servers_nam
         ("{}", "providers[0].health_check: has neither path and request; give path"),
         ("{path: /h, request: smallest}", "providers[0].health_check: has both"),
         ("{path: health}", "providers[0].health_check.path: 'health' is not a path; write it from"),
-        ("{path: /h, every_s: 1}", "providers[0].health_check.timeout_s: is 10, which is more"),
+        (
+            "{path: /h, every_s: 1, timeout_s: 10}",
+            "providers[0].health_check.timeout_s: is 10, which is more",
+        ),
         ("{request: big}", "providers[0].health_check.request"),
         ("{path: /h, every_s: 0}", "providers[0].health_check.every_s"),
     ],
@@ -292,3 +295,12 @@ def test_a_check_that_cannot_be_is_named_with_its_remedy(check: str, problem: st
     assert problem.replace("'health'", "") in str(failed.value).replace("'health'", "").replace(
         '"health"', ""
     )
+
+
+def test_a_short_interval_shortens_the_time_for_an_answer() -> None:
+    text = config("http://127.0.0.1:9/v1", "{path: /h, every_s: 5}")
+
+    check = read_config(text, source="config.yaml", env={}).providers[0].health_check
+
+    assert check is not None
+    assert check.within_s == 5.0
