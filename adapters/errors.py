@@ -62,9 +62,24 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "limit_requests": 429,
     "limit_burst_rate": 429,
     "requestlimitexceeded": 429,
+    "1210": 400,
+    "1211": 404,
+    "1213": 400,
+    "1214": 400,
+    "1215": 400,
+    "1261": 400,
+    "1301": 400,
     "1302": 429,
     "1303": 429,
+    "1304": 429,
     "1305": 429,
+    "1308": 429,
+    "1310": 429,
+    "1312": 429,
+    "1313": 429,
+    "17": 429,
+    "18": 429,
+    "19": 429,
     "336501": 429,
     "336502": 429,
     "40001": 400,
@@ -83,10 +98,11 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "temporarily_unavailable": 503,
 }
 """For an error inside a 200, which has no status of its own. Numbers of four digits are Zhipu's, of
-six Baidu's, and of five FastChat's, whose other codes (50001 to 50006) are failures of a server.
+two and six Baidu's, and of five FastChat's, whose other codes (50001 to 50006) are failures of a
+server, as is Baidu's 4, a cluster at its limit.
 https://github.com/lm-sys/FastChat/blob/main/fastchat/constants.py
 https://docs.bigmodel.cn/cn/api/api-code
-https://cloud.baidu.com/doc/WENXINWORKSHOP/s/tlmyncueh"""
+https://ai.baidu.com/ai-doc/WENXINWORKSHOP/tlmyncueh"""
 
 THROTTLED = "throttling"
 """How Alibaba's codes for a rate that is too high begin: Throttling.RateQuota, .BurstRate, …

@@ -63,7 +63,7 @@ _EMPTY_LIST = Raw(b"[]")
 
 
 DONE = b"[DONE]"
-_TROUBLE = frozenset({"error_code", "error_type", "detail", "message"})
+_TROUBLE = frozenset({"error_code", "error_type", "detail", "message", "msg"})
 """Fields whose text only an error has; `error` itself also occurs next to choices."""
 
 _BAIDUS_ERROR = frozenset({"error_code", "error_msg"})

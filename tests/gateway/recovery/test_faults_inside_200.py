@@ -24,7 +24,11 @@ LIMITS: Mapping[str, Json] = {
     "minimax-empty": {"choices": [], "base_resp": {"status_code": 1002, "status_msg": "limit"}},
     "fastchat": {"object": "error", "message": "slow down", "code": 42901},
     "zhipu": {"error": {"code": "1302", "message": "concurrency"}},
+    "zhipu-day": {"error": {"code": "1304", "message": "the calls of today are used up"}},
+    "zhipu-busy": {"error": {"code": "1312", "message": "the model is busy"}},
     "baidu": {"error_code": 336501, "error_msg": "Rate limit reached for RPM"},
+    "baidu-code": {"code": 336502, "msg": "Rate limit reached for TPM"},
+    "baidu-qps": {"error_code": 18, "error_msg": "Open api qps request limit reached"},
 }
 """What a vendor sends with status 200 in place of an answer."""
 
