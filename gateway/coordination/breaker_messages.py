@@ -11,6 +11,15 @@ class BreakerUpdate(Struct, frozen=True, kw_only=True, tag=True):
     health: dict[str, BreakerSnapshot]
 
 
+class BreakerReset(Struct, frozen=True, kw_only=True, tag=True):
+    """Backends whose circuits a reload has begun again; from a worker to the leader.
+
+    backends: keys of Runtime.backends. What the leader knows about them is of the old ones.
+    """
+
+    backends: tuple[str, ...]
+
+
 class LoadUpdate(Struct, frozen=True, kw_only=True, tag=True):
     """Changed counts of attempts in flight by backend; total requests and bytes of bodies.
 
@@ -52,5 +61,5 @@ class OutcomeWatch(Struct, frozen=True, kw_only=True, tag=True):
     since: dict[str, float]
 
 
-FromWorker = BreakerUpdate | LoadUpdate | OutcomeUpdate
+FromWorker = BreakerReset | BreakerUpdate | LoadUpdate | OutcomeUpdate
 ToWorker = BreakerUpdate | LoadUpdate | OutcomeWatch

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from msgspec import structs
 
 from gateway.coordination.breaker_messages import (
+    BreakerReset,
     BreakerUpdate,
     FromWorker,
     LoadUpdate,
@@ -16,7 +17,7 @@ from gateway.coordination.breaker_messages import (
     OutcomeWatch,
     ToWorker,
 )
-from gateway.routing.resilience.breaker_per_model import bound
+from gateway.routing.resilience.breaker_per_model import NAMED, bound
 from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot, later
 
 GATHER_S = 0.05
@@ -73,6 +74,9 @@ class StateHub:
             case OutcomeUpdate():
                 if self._count is not None:
                     self._count(message)
+            case BreakerReset(backends=backends):
+                for key in [key for key in self._health if key.partition(NAMED)[0] in backends]:
+                    del self._health[key]
             case BreakerUpdate(health=health):
                 for key, one in health.items():
                     known = self._health.get(key)

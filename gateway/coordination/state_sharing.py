@@ -1,12 +1,13 @@
 """Send the breaker, outcome and load updates of a process that serves, and apply others'."""
 
 import asyncio
-from collections.abc import Callable, Collection, Set
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Protocol
 
 from gateway.clock import now
 from gateway.coordination.breaker_messages import (
+    BreakerReset,
     BreakerUpdate,
     FromWorker,
     LoadUpdate,
@@ -48,7 +49,7 @@ class StateSharing:
         self._updates: dict[str, BreakerSnapshot] = {}
         self._attempts: dict[str, int] = {}
         self._received: dict[str, int] = {}
-        self._followed: Set[str] = frozenset()
+        self._followed: Mapping[str, Breaker] = {}
         self._totals = (0, 0)
         self._processes = 1
         self.follow(gateway.runtime)
@@ -56,11 +57,16 @@ class StateSharing:
     def follow(self, runtime: Runtime) -> None:
         """Send and receive the updates of this Runtime's breakers and loads from now on."""
         runtime.divide_budgets(self._processes)
-        gone = self._followed - runtime.backends.keys()
+        gone = self._followed.keys() - runtime.backends.keys()
         self._leases.forget(gone)
         for key in gone:
             self._received.pop(key, None)
-        self._followed = runtime.backends.keys()
+        breakers = {key: backend.breaker for key, backend in runtime.backends.items()}
+        known = self._followed
+        anew = [key for key, one in breakers.items() if known.get(key, one) is not one]
+        if gone or anew:
+            self._send(BreakerReset(backends=(*gone, *anew)))
+        self._followed = breakers
         for key, backend in runtime.backends.items():
             breaker = backend.breaker
             breaker.changed = partial(self._changed, key)

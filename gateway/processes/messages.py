@@ -9,6 +9,7 @@ from gateway.backend_events.event import BackendEvent
 from gateway.budgets import messages as budgets
 from gateway.config.schema.config import Config
 from gateway.coordination.breaker_messages import (
+    BreakerReset,
     BreakerUpdate,
     LoadUpdate,
     OutcomeUpdate,
@@ -251,6 +252,7 @@ ToLeader = (
     | Idle
     | Answer
     | AskPeers
+    | BreakerReset
     | BreakerUpdate
     | LoadUpdate
     | OutcomeUpdate

@@ -35,6 +35,7 @@ from gateway.listening.listening_socket import Listener
 from gateway.processes.messages import (
     Answer,
     AskPeers,
+    BreakerReset,
     BreakerUpdate,
     Close,
     Committed,
@@ -335,7 +336,7 @@ class WorkerPool:
                 worker.extend()
             case Prepared() | Committed() | Idle() | Answer():
                 worker.on_message(message)
-            case BreakerUpdate() | LoadUpdate() | OutcomeUpdate():
+            case BreakerReset() | BreakerUpdate() | LoadUpdate() | OutcomeUpdate():
                 self.hub.on_message(worker.number, message)
             case BackendEvent():
                 self.events.add(message)
