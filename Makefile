@@ -45,7 +45,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 # A test run starts dozens of processes; without cached bytecode each would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast test-device coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-families nightly-properties nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-restarts nightly-terminal nightly-ray nightly-image nightly-npu nightly-wheel check fmt docs reference cli-reference config-schema demo bench soak chaos matrix agents families parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-dev clean
+.PHONY: help run test test-fast test-device coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-families nightly-properties nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-restarts nightly-terminal nightly-ray nightly-image nightly-npu nightly-wheel check fmt docs reference cli-reference config-schema prices demo bench soak chaos matrix agents families parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-dev clean
 
 help:  ## List the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -182,6 +182,9 @@ reference: setup-dev  ## Write the pages of docs/reference that come from the co
 config-schema: setup-dev  ## Write docs/config.schema.json from the code and docs/configuration.md
 	$(BIN)/python -m tools.config_schema
 
+prices: setup-dev  ## Write the table of published prices from the locked genai-prices, with the date
+	$(BIN)/python -m tools.price_table
+
 matrix: setup-dev  ## Write docs/matrix.md from a running gateway: which client formats reach which backends
 	$(BIN)/python -m tests.matrix.measure
 
@@ -235,7 +238,7 @@ figures: setup-dev  ## Copy the figures of docs/benchmarks.md into the README
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--no-header --excludes requirements/excluded.txt $(UPGRADE)
 # What the images can do: every provider, every database, and guardrails. No parquet, which would add 45 MB.
-IMAGE_EXTRAS := $(addprefix --extra ,postgres redis jwt tokens bedrock vertex entra catalogue guardrails dns)
+IMAGE_EXTRAS := $(addprefix --extra ,postgres redis jwt tokens bedrock vertex entra guardrails dns)
 lock: setup-dev  ## Write the versions and hashes in requirements/ (needs PyPI); UPGRADE=--upgrade for new versions
 	$(PIP) install 'uv>=0.13,<0.14'
 	$(COMPILE) -c constraints.txt --extra local --extra dev pyproject.toml requirements/extra.in -o requirements/dev.txt

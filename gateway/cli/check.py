@@ -31,7 +31,7 @@ def check(named: Path | None, path: Path) -> None:
     Settings without effect are warnings, and so are models that retire within 60 days.
     """
     path = path if named is None else named
-    config = load(path, lambda warning: click.echo(f"warning: {warning}", err=True), priced=True)
+    config = load(path, lambda warning: click.echo(f"warning: {warning}", err=True))
     for note in build(config):
         click.echo(f"note: {note}", err=True)
     for warning in file_warnings(config, most_open_files()):

@@ -38,18 +38,13 @@ def faults_shown() -> Generator[None, None, None]:
         raise Faults(exc.problems) from exc
 
 
-def load(path: Path, warn: Callable[[str], None] | None = None, *, priced: bool = False) -> Config:
-    """Load a configuration. Raises Faults. warn: as for `load_config`; `None` drops warnings.
-
-    priced: also read the catalogue of prices, if it names one.
-    """
-    # Late: these import every adapter, which `health` with a URL does not need.
+def load(path: Path, warn: Callable[[str], None] | None = None) -> Config:
+    """Load a configuration. Raises Faults. warn: as for `load_config`; `None` drops warnings."""
+    # Late: this imports every adapter, which `health` with a URL does not need.
     from gateway.config.load import ignore_warning, load_config
-    from gateway.price_catalogue.lookup import with_catalogue
 
     with faults_shown():
-        config = load_config(path, os.environ, warn or ignore_warning)
-        return with_catalogue(config, source=str(path)) if priced else config
+        return load_config(path, os.environ, warn or ignore_warning)
 
 
 def config_option(command: F) -> F:

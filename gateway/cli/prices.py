@@ -43,7 +43,7 @@ def prices(model: str | None, as_json: bool, path: Path) -> None:
 
     SOURCE is the row of the configuration, or the catalogue with its version and the vendor's page.
     """
-    config = load(path, priced=True)
+    config = load(path)
     names = [one.name for one in config.models]
     if model is not None and model not in names:
         raise Faults((f"no model is named {model!r}{nearest(model, names)}",))

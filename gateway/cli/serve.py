@@ -11,7 +11,6 @@ from gateway.config.load import load_config, recheck
 from gateway.config.schema.config import Config
 from gateway.listening.predecessor import Predecessor
 from gateway.listening.systemd import SYSTEMD, activated, widest_address
-from gateway.price_catalogue.lookup import with_catalogue
 
 
 @click.command()
@@ -34,7 +33,7 @@ def serve(path: Path, host: str | None, port: int | None, workers: int | None) -
         listen = (host, port) if given is None else (widest_address(given) or (host, port))
         config = with_listen_overrides(load_config(path, os.environ, warn), *listen, workers)
         recheck(config, source=str(path))
-        return with_catalogue(config, source=str(path))
+        return config
 
     with faults_shown():
         given = activated()

@@ -21,6 +21,7 @@ from gateway.config.text_files import LARGEST, TooLarge, read_text
 from gateway.config.unused_variables import warn_unused_variables
 from gateway.config.yaml_document import parse
 from gateway.model_table.table import with_published_facts
+from gateway.price_catalogue.lookup import with_catalogue
 from schemas.errors import InvalidConfig
 
 
@@ -83,7 +84,7 @@ def read_config(
     config = replace(config, hidden=exposed_secrets(config, problems.secrets))
     config = replace(config, digest=tree_digest(tree, whole, config, problems.secrets))
     placed = with_store_placed(with_base_urls(config, known), start)
-    return with_replicas(with_contracts(with_published_facts(placed)))
+    return with_catalogue(with_replicas(with_contracts(with_published_facts(placed))))
 
 
 def with_contracts(config: Config) -> Config:

@@ -1,1 +1,1 @@
-"""Prices from a catalogue of published prices, read in a process of its own."""
+"""Published prices: a table in the package, and the prices that a configuration needs."""

@@ -1,70 +1,65 @@
-"""Look up the backends of a configuration in the catalogue, once when it is loaded."""
+"""Look up the backends of a configuration in the catalogue, when it is loaded."""
 
-import subprocess
-import sys
-from datetime import UTC, datetime
-from importlib.util import find_spec
-from typing import NoReturn
+from datetime import UTC, date, datetime
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from gateway.child_environment import child_environment
 from gateway.config.checks.routing import overlap, reachable
 from gateway.config.schema.config import Config
-from gateway.price_catalogue.messages import Asked, CatalogueAnswer, Question
-from schemas.errors import InvalidConfig
+from gateway.config.schema.prices import CatalogueRow, Price
+from gateway.price_catalogue.table import DatedPrice, ListedModels, read_price_table
 
-TIMEOUT_S = 60.0
-_PACKAGE = "genai_prices"
-_PROGRAM = "gateway.price_catalogue.program"
+_NO_VENDOR: Final = "the catalogue knows no vendor at this address"
+_NO_MODEL: Final = "the catalogue does not know this model of the vendor"
 
 
-def with_catalogue(config: Config, *, source: str) -> Config:
+def with_catalogue(config: Config) -> Config:
     """Return the configuration with the catalogue's rows, if its `prices` are from there.
 
-    Blocks for about a second. Workers get the rows with the configuration, so that the program
-    runs once for all processes. source: the file's name, for messages.
-    Raises InvalidConfig without the package, or if its program fails.
+    The rows are of the backends for which the operator has none. Workers get them with the
+    configuration, so that only the process that loads it reads the table.
     """
     if config.prices_from != "catalogue":
         return config
-    if find_spec(_PACKAGE) is None:
-        _fail(source, "needs the package genai-prices; pip install 'strowger-gateway[catalogue]'")
-    return replace(config, catalogue=_ask(_question(config), source).rows)
-
-
-def _question(config: Config) -> Question:
-    """Ask for each backend that has no row of the operator's."""
     addresses = {one.name: one.base_url or "" for one in config.providers}
-    backends: list[Asked] = []
+    catalogue = Catalogue(datetime.now(UTC).date())
+    rows: list[CatalogueRow] = []
     for backend in dict.fromkeys(reachable(config)):
-        provider, _, model = backend.partition("/")
         if not any(overlap(backend, row.match) for row in config.prices):
-            address = addresses.get(provider, "")
-            backends.append(Asked(backend=backend, base_url=address, model=model))
-    return Question(day=datetime.now(UTC).date().isoformat(), backends=tuple(backends))
+            provider, _, model = backend.partition("/")
+            rows.append(catalogue.row(backend, addresses.get(provider, ""), model))
+    return replace(config, catalogue=tuple(rows))
 
 
-def _ask(question: Question, source: str) -> CatalogueAnswer:
-    try:
-        done = subprocess.run(
-            (sys.executable, "-m", _PROGRAM),
-            input=msgspec.json.encode(question),
-            capture_output=True,
-            env=child_environment(),
-            timeout=TIMEOUT_S,
-            check=False,
+class Catalogue:
+    """What the table says on a day. Keep no reference to it in a serving process."""
+
+    def __init__(self, day: date) -> None:
+        """day: in UTC, on which prices are valid."""
+        self._day, self._table = day, read_price_table()
+        self._models = ListedModels(self._table)
+        self._source = f"{self._table.source}, read on {self._table.made.isoformat()}"
+
+    def row(self, backend: str, base_url: str, model: str) -> CatalogueRow:
+        """Find the price of a backend. model: the vendor's name of it."""
+        vendor = self._table.vendor_at(base_url)
+        if vendor is None:
+            return CatalogueRow(backend=backend, source=self._source, unknown=_NO_VENDOR)
+        listed = self._models.find(vendor, model)
+        found = DatedPrice(unknown=_NO_MODEL) if listed is None else listed.price_on(self._day)
+        return CatalogueRow(
+            backend=backend,
+            price=_price(found, backend),
+            source=self._source,
+            url=vendor.url,
+            since="" if found.since is None else found.since.isoformat(),
+            unknown=found.unknown,
         )
-        if done.returncode:
-            lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
-            _fail(source, f"the catalogue cannot be read: {lines[-1]}")
-        return msgspec.json.decode(done.stdout, type=CatalogueAnswer)
-    except subprocess.TimeoutExpired:
-        _fail(source, f"the catalogue was not read within {TIMEOUT_S:g} s")
-    except (OSError, msgspec.DecodeError) as exc:
-        _fail(source, f"the catalogue cannot be read: {exc}")
 
 
-def _fail(source: str, why: str) -> NoReturn:
-    raise InvalidConfig((f"{source}: prices.from: {why}",))
+def _price(found: DatedPrice, backend: str) -> Price | None:
+    if found.price is None:
+        return None
+    return msgspec.convert({**found.price, "match": backend}, Price)

@@ -84,7 +84,7 @@ def explain(
         down=down,
     )
     if address is None:
-        found = _from_configuration(question, load(path, priced=True))
+        found = _from_configuration(question, load(path))
     else:
         found = _from_gateway(question, address, admin_key)
     if as_json:

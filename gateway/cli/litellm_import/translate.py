@@ -11,7 +11,7 @@ from gateway.cli.litellm_import.values import Values
 from gateway.cli.litellm_import.yaml_output import COMMENT, document
 from gateway.config.yaml_document import Tree
 
-_CATALOGUE = "LiteLLM has prices of its own; these need pip install 'strowger-gateway[catalogue]'"
+_CATALOGUE = "LiteLLM has prices of its own; these are published ones, in the gateway's table"
 
 
 class Translation(NamedTuple):

@@ -27,7 +27,6 @@ IMAGE_EXTRAS = {
     "bedrock",
     "vertex",
     "entra",
-    "catalogue",
     "guardrails",
     "dns",
 }

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.config.load import read_config
-from gateway.price_catalogue.lookup import with_catalogue
 from gateway.routing.planning.planner import Planner
 from gateway.routing.planning.request_facts import RequestFacts
 from gateway.runtime import Runtime
@@ -89,7 +88,7 @@ def test_the_backend_of_unknown_context_takes_every_prompt(
 
 
 def test_the_cheapest_by_published_prices_needs_no_written_ones(tmp_path: Path) -> None:
-    config = with_catalogue(read_config(PRICED, source="c", env={}), source="c")
+    config = read_config(PRICED, source="c", env={})
     runtime = Runtime(config, run_dir=tmp_path)
     request = ChatRequest("chat", (Message(role="user", content="hi"),))
 
