@@ -56,11 +56,12 @@ def build(config: Config) -> tuple[str, ...]:
 
     Returns notes for the operator.
     Raises Faults for errors that only building shows: an address that an adapter rejects, an
-    unreadable file, a missing extra, a host that is not this machine's, tables of a newer version.
+    unreadable file, a missing extra, a host that is not this machine's, tables of another
+    version.
     Does not bind the port: the running gateway may use it.
     """
     # Late: an invalid configuration does not get here.
-    from gateway.cli.newer_schema import refuse_newer
+    from gateway.cli.newer_schema import refuse_other_tables
     from gateway.coordination.setup import transport_of
     from gateway.listening.listening_socket import listen
     from gateway.runtime import Runtime
@@ -75,7 +76,7 @@ def build(config: Config) -> tuple[str, ...]:
         notes = (*_bounds(runtime.table.routes.values()), *_replicas(config), *cuts)
         asyncio.run(runtime.close())
         open_store(config.store.url).close()
-        refuse_newer(config.store.url)
+        refuse_other_tables(config.store.url)
         transport_of(config)
         listen(config.server.host, 0).close()
     return notes

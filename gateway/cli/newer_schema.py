@@ -1,4 +1,4 @@
-"""Detect the tables of a newer version in a SQLite file without changing the file."""
+"""Detect the tables of another version in a SQLite file without changing the file."""
 
 import sqlite3
 from contextlib import closing
@@ -9,10 +9,14 @@ from gateway.store.schema import VERSION, check_version
 from schemas.secret import Secret
 
 
-def refuse_newer(url: Secret) -> None:
-    """Raises InvalidConfig for newer tables. Servers and unreadable files are not checked."""
+def refuse_other_tables(url: Secret) -> None:
+    """Raises InvalidConfig for tables that a newer or unreleased version has created.
+
+    Servers and unreadable files are not checked.
+    """
     address = url.reveal()
-    file = Path(address.removeprefix(SQLITE)).absolute()
+    path = Path(address.removeprefix(SQLITE))
+    file = path.absolute()
     if not address.startswith(SQLITE) or not file.is_file():
         return
     try:
@@ -21,4 +25,4 @@ def refuse_newer(url: Secret) -> None:
     except sqlite3.Error:  # the gateway also serves without its store, and logs that
         return
     if found is not None:
-        check_version(int(found[0]))
+        check_version(found, str(path))

@@ -1,8 +1,8 @@
 """What is exported: the tables, their columns and types, and the order in which rows come.
 
 Every import is a transaction with a number, `batch`; imports take turns, so that a number is only
-visible once all smaller ones are. Rows from before batches were counted have 0. So a position is a
-batch and a key within it, and no row ever appears before it.
+visible once all smaller ones are. So a position is a batch and a key within it, and no row ever
+appears before it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -102,25 +102,18 @@ def page(session: Session, table: RecordTable, after: Position, until: Position,
 
     An empty page ends at `until`.
     """
-    if after.batch == 0:
-        rows = _rows(session, table, after, until, most, "batch = 0")
-        if rows:
-            return _page(table, rows)
-        if until.batch == 0:
-            return Page(rows=(), end=until)
-        after = Position(batch=1)
-    rows = _rows(session, table, after, until, most, "batch > 0")
+    rows = _rows(session, table, after, until, most)
     return _page(table, rows) if rows else Page(rows=(), end=until)
 
 
 def _rows(
-    session: Session, table: RecordTable, after: Position, until: Position, most: int, part: str
+    session: Session, table: RecordTable, after: Position, until: Position, most: int
 ) -> list[tuple[object, ...]]:
     """Compare keys within a batch; the indexes have the same columns."""
     names = ("batch", *table.key)
     order, columns = ", ".join(names), ", ".join(table.columns)
     values: list[Value] = [after.batch, *(after.key or _first(table))]
-    limits = f"{part} AND ({order}) > ({', '.join('?' * len(names))}) AND batch <= ?"
+    limits = f"({order}) > ({', '.join('?' * len(names))}) AND batch <= ?"
     values.append(until.batch)
     if until.key:
         limits += f" AND ({order}) <= ({', '.join('?' * len(names))})"

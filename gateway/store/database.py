@@ -87,6 +87,7 @@ class Driver(Protocol):
     """A kind of database at one address.
 
     text:   the type of texts that sort by code point.
+    where:  names the database in messages, without secrets.
     begin_read, begin_write: statements; the latter waits until no other process writes.
     begin_change: as begin_write, but where rows are locked, transactions of this kind do not wait
                   for others that change other rows.
@@ -95,6 +96,7 @@ class Driver(Protocol):
     """
 
     text: str
+    where: str
     begin_read: tuple[str, ...]
     begin_write: tuple[str, ...]
     begin_change: tuple[str, ...]

@@ -71,7 +71,8 @@ class PostgresDriver:
             self._address = make_conninfo("", **{**defaults, **given})
         except psycopg.Error as exc:
             raise InvalidConfig((f"store.url: not a PostgreSQL address: {exc}",)) from None
-        self._where = f"{given.get('host', 'the local host')}/{given.get('dbname', '')}"
+        host, name = given.get("host", "the local host"), given.get("dbname", "")
+        self.where = f"PostgreSQL at {host}/{name}"
 
     def connect(self) -> "PostgresConnection":
         try:
@@ -86,7 +87,7 @@ class PostgresDriver:
     def unavailable(self, error: Exception) -> StoreUnavailable:
         """psycopg names host and user in its messages, never the password."""
         message = " ".join(str(error).split())
-        failure = StoreUnavailable(f"PostgreSQL at {self._where}: {message}")
+        failure = StoreUnavailable(f"{self.where}: {message}")
         if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
             failure.fault = "read_only"
         elif isinstance(error, psycopg.errors.DiskFull):

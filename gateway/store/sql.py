@@ -60,7 +60,7 @@ class SqlStore:
     """
 
     def __init__(self, driver: Driver) -> None:
-        self.database = self._database = Database(driver, migration(driver.text))
+        self.database = self._database = Database(driver, migration(driver))
         self.stored_responses = ResponseRows(self._database)
         self.issued_keys = KeyRows(self._database)
         self.spend = SpendRows(self._database)

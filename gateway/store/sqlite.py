@@ -48,6 +48,7 @@ class SqliteDriver:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.where = str(path)
         self._private = False
 
     def connect(self) -> "SqliteConnection":

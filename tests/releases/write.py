@@ -1,17 +1,20 @@
 """Store what this version writes, for the tests of later ones: `python -m tests.releases.write`.
 
 Run it once per release, after the version in pyproject.toml is set, and never again for an old one.
+Until the first release, a change of the tables deletes the folder and writes it again.
 """
 
 import asyncio
 import json
+import os
 import shutil
 import sqlite3
 import tempfile
 import tomllib
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from signal import SIGKILL
 from typing import cast
 
 import httpx
@@ -125,8 +128,18 @@ async def leave_a_spool(gateway: Commanded) -> None:
             while sum(file.stat().st_size - len(HEAD) for file in spool.glob("*.rows")) == 0:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         await asyncio.sleep(1)  # all three are in the file: it is synced several times per second
+        importers = children_of(gateway.process.pid)
         gateway.process.kill()
         await gateway.process.wait()
+        for pid in importers:  # else one that waits for the lock imports before it ends
+            with suppress(ProcessLookupError):
+                os.kill(pid, SIGKILL)
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the child processes of a process, whichever of its threads started them."""
+    texts = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [int(child) for text in texts for child in text.split()]
 
 
 async def write(release: Path) -> None:

@@ -138,20 +138,6 @@ def test_columns_are_those_of_the_tables(store: SqlStore) -> None:
             )
 
 
-def test_rows_from_before_batches_were_counted_come_first(store: SqlStore, tmp_path: Path) -> None:
-    recorded = Recorded(store)
-    recorded.add(20)
-    with store.database.writing() as session:
-        session.run("UPDATE requests SET batch = 0")
-        session.run("UPDATE attempts SET batch = 0")
-    recorded.add(9)
-    export(store, tmp_path / "out")
-    recorded.add(3)
-    export(store, tmp_path / "out")
-
-    assert complete(tmp_path / "out", recorded.ids)
-
-
 def test_the_folder_of_another_store_or_of_a_newer_state_is_refused(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("one", "two")]
     for file in files:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.store.database import Database
-from gateway.store.schema import MIGRATIONS, migration
+from gateway.store.schema import migration
 from gateway.store.sqlite import SqliteConnection, SqliteDriver
 
 
@@ -24,7 +24,7 @@ class Remembering(SqliteDriver):
 
 def test_a_transaction_that_outlasts_the_store_closes_its_connection(tmp_path: Path) -> None:
     driver = Remembering(tmp_path / "store.db")
-    database = Database(driver, migration(driver.text, MIGRATIONS))
+    database = Database(driver, migration(driver))
 
     with database.writing() as late:
         with database.reading():

@@ -3,15 +3,10 @@
 import random
 
 import pytest
-from msgspec.structs import replace
 
-from gateway.store.database import Database
-from gateway.store.open import driver_of, open_store
 from gateway.store.rows import AttemptRow, RequestRow
-from gateway.store.schema import MIGRATIONS, migration
 from gateway.store.spend_rows import Amount, Holding, Payer
 from gateway.store.sql import SqlStore
-from schemas.secret import Secret
 from tests.gateway.store.rows import NOON, attempt_row, request_row
 
 EVER = (0, 1 << 60)
@@ -36,26 +31,6 @@ def test_the_sums_are_those_of_the_attempts_exactly(store: SqlStore) -> None:
         store.import_rows("f", number, number + 1, [*requests, *attempts])
 
     assert spent(store).nanos == sum(nanos)
-
-
-def test_what_an_older_program_has_summed_up_is_kept(url: Secret) -> None:
-    """Its sums name no end users."""
-    driver = driver_of(url)
-    older = Database(driver, migration(driver.text, MIGRATIONS[:18]))
-    with older.writing() as session:
-        session.run(
-            "INSERT INTO spend (slot, key_name, team, end_user, route, model, nanos, tokens,"
-            " unpriced) VALUES (900, 'k', 't', 'u', 'r', 'm', 5, 6, 7)"
-        )
-    older.close()
-    store = open_store(url)
-    named = request_row("r", time=950.0)
-    store.import_rows("f", 0, 1, [replace(named, end_user="ann"), attempt_row("r", cost=1e-9)])
-    (sums,) = store.spend.read(-1, [EVER], "me").whole
-    store.close()
-
-    assert sums[Payer("k", "t", "u", "r", "m")] == Amount(5, 6, 7)
-    assert sorted(payer.end_user for payer in sums) == ["", "ann"]
 
 
 def test_a_request_counts_once_and_a_mirrors_copy_never(store: SqlStore) -> None:

@@ -1,11 +1,8 @@
 """Schema versions and retention, on both databases."""
 
 import pytest
-from msgspec.structs import replace
 
-from gateway.experiments.statistics.interval_history import Interval, Point
-from gateway.store.base import Pause, RequestCounts
-from gateway.store.database import Database
+from gateway.store.database import Database, Value
 from gateway.store.errors import StoreUnavailable
 from gateway.store.open import driver_of, open_store
 from gateway.store.schema import MIGRATIONS, migration
@@ -20,7 +17,7 @@ NEWER = f"has schema version {len(MIGRATIONS) + 1}, this program supports up to 
 
 def test_a_database_of_a_newer_program_is_refused(url: Secret) -> None:
     driver = driver_of(url)
-    newer = Database(driver, migration(driver.text, (*MIGRATIONS, ("SELECT 1",))))
+    newer = Database(driver, migration(driver, (*MIGRATIONS, ("SELECT 1",))))
     newer.prepare()
     newer.close()
 
@@ -33,7 +30,7 @@ def test_tables_changed_by_a_newer_program_count_as_unreachable(
 ) -> None:
     """Where replicas are replaced one by one, the older ones go on, and their records wait."""
     driver = driver_of(url)
-    newer = Database(driver, migration(driver.text, (*MIGRATIONS, ("SELECT 1",))))
+    newer = Database(driver, migration(driver, (*MIGRATIONS, ("SELECT 1",))))
     newer.prepare()
     newer.close()
 
@@ -41,74 +38,67 @@ def test_tables_changed_by_a_newer_program_count_as_unreachable(
         store.pauses()
 
 
-def test_a_store_of_the_first_version_is_used_with_what_is_in_it(url: Secret) -> None:
+UNRELEASED = "has the tables of an unreleased strowger"
+
+
+@pytest.mark.parametrize("version", [1, 3, 22])
+def test_a_database_of_an_unreleased_program_is_refused_with_what_to_do(
+    url: Secret, store: SqlStore, version: int
+) -> None:
+    """Its version has no digest of the tables."""
+    create_version(url, "version INTEGER NOT NULL", version)
+
+    with pytest.raises(InvalidConfig) as caught:
+        store.prepare()
+
+    (problem,) = caught.value.problems
+    name = driver_of(url).where
+    assert problem.startswith(f"store.url: {name} {UNRELEASED} (schema version {version})")
+    assert "start with an empty one" in problem
+    assert "`strowger records export` with the strowger that wrote them" in problem
+
+
+def test_a_database_whose_version_1_had_other_tables_is_refused(
+    url: Secret, store: SqlStore
+) -> None:
     driver = driver_of(url)
-    older = Database(driver, migration(driver.text, MIGRATIONS[:1]))
-    with older.writing() as session:
-        session.run("INSERT INTO experiment_pauses VALUES (?, ?, ?)", "e", "too slow", 10.0)
-    older.close()
-    store = open_store(url)
-    point = Point(time=20.0, intervals={"b": Interval(difference=0.5, low=0.25, high=0.75)})
+    edited = Database(driver, migration(driver, (("CREATE TABLE requests (x INTEGER)",),)))
+    edited.prepare()
+    edited.close()
 
-    store.add_interval_point("e", "error", point)
-
-    assert store.pauses() == {"e": Pause(experiment="e", reason="too slow", at=10.0)}
-    assert store.interval_points("e", "error") == (point,)
-    store.close()
+    with pytest.raises(InvalidConfig, match=rf"{UNRELEASED} \(schema version 1\)"):
+        store.prepare()
 
 
-def test_what_an_older_program_has_counted_goes_on(url: Secret) -> None:
-    driver = driver_of(url)
-    older = Database(driver, migration(driver.text, MIGRATIONS[:3]))
-    with older.writing() as session:
-        session.run("INSERT INTO experiment_requests VALUES (?, ?, ?, ?, ?)", "e", 1, "a", 5, 1)
-    older.close()
-    store = open_store(url)
+def test_a_table_of_another_program_is_refused(url: Secret, store: SqlStore) -> None:
+    create_version(url, "at TEXT NOT NULL", "today")
 
-    before = store.request_counts("e")
-    store.import_rows("f", 0, 1, [request_row("r1", fallback=True)])
-
-    counted = RequestCounts(epoch=1, variant="a", requests=5, fallbacks=1)
-    assert before == [counted]
-    assert store.request_counts("e") == [replace(counted, requests=6, fallbacks=2, last=NOON)]
-    store.close()
+    with pytest.raises(InvalidConfig, match="has a table schema_version of another program"):
+        store.prepare()
 
 
-def test_the_votes_of_an_older_store_are_in_the_vote_rate(url: Secret) -> None:
-    """Its own feedback may have had a name that the gateway measures now."""
-    driver = driver_of(url)
-    older = Database(driver, migration(driver.text, MIGRATIONS[:6]))
-    unit = "INSERT INTO experiment_units VALUES (?, ?, ?, ?, ?, ?, ?)"
-    feedback = (
-        "INSERT INTO feedback (request_id, metric, key_name, time, value, comment, boolean, joined,"
-        " experiment, epoch, variant, unit) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-    )
-    with older.writing() as session:
-        for name, count in (("0a", 3), ("7b", 1), ("ff", 2), ("other", 1)):
-            session.run(unit, "e", "error", name, 1, "a", count, 0.0)
-        session.run(unit, "e", "fallback", "0a", 1, "a", 1, 5.0)
-        for request_id, metric, name in (
-            *(("r1", "stars", "0a"), ("r1", "fallback", "0a"), ("r2", "stars", "0a")),
-            *(("r3", "stars", "ff"), ("r4", "stars", "other")),
-        ):
-            placed = (1, "e", 1, "a", name)
-            session.run(feedback, request_id, metric, "key", 1.0, 5.0, "", 0, *placed)
-    older.close()
-    store = open_store(url)
+def test_a_refused_database_stays_as_it_was(url: Secret, store: SqlStore) -> None:
+    create_version(url, "version INTEGER NOT NULL", 22)
+    with pytest.raises(InvalidConfig):
+        store.prepare()
 
-    rows = [row for page in store.units("e") for row in page if row.metric != "error"]
+    unprepared = Database(driver_of(url), lambda _: None)
+    with unprepared.reading() as session:
+        rows = session.rows(tuple[object, ...], "SELECT * FROM schema_version")
+    with pytest.raises(StoreUnavailable, match="requests"), unprepared.reading() as session:
+        session.rows(tuple[object, ...], "SELECT * FROM requests")
+    unprepared.close()
 
-    assert [(row.metric, row.unit, row.count, row.total) for row in rows] == [
-        ("fallback_votes", "0a", 1, 5.0),
-        ("vote_rate", "0a", 3, 2.0),
-        ("vote_rate", "7b", 1, 0.0),
-        ("vote_rate", "ff", 2, 1.0),
-        ("vote_rate", "other", 1, 1.0),
-    ]
-    assert list(store.metrics("e")) == ["fallback_votes", "stars"]
-    store.import_rows("f", 0, 1, [request_row("r5", unit="7b"), vote("r5", 1.0)])
-    assert store.outcomes("e", "vote_rate").cells[0].total == 5.0
-    store.close()
+    assert rows == [(22,)]
+
+
+def create_version(url: Secret, columns: str, value: Value) -> None:
+    """Create the table schema_version as another program has it, with one row."""
+    unprepared = Database(driver_of(url), lambda _: None)
+    with unprepared.writing() as session:
+        session.run(f"CREATE TABLE schema_version ({columns})")
+        session.run("INSERT INTO schema_version VALUES (?)", value)
+    unprepared.close()
 
 
 def test_an_older_database_is_brought_up_to_date_with_what_is_in_it(
@@ -117,7 +107,7 @@ def test_an_older_database_is_brought_up_to_date_with_what_is_in_it(
     store.import_rows("f", 0, 1, [request_row("r1")])
     driver = driver_of(url)
     step = ("ALTER TABLE requests ADD COLUMN mood {text} NOT NULL DEFAULT 'calm'",)
-    newer = Database(driver, migration(driver.text, (*MIGRATIONS, step)))
+    newer = Database(driver, migration(driver, (*MIGRATIONS, step)))
 
     with newer.reading() as session:
         moods = session.rows(tuple[str], "SELECT mood FROM requests")
@@ -130,12 +120,12 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(url: Secret, store
     store.prepare()
     driver = driver_of(url)
     steps = (*MIGRATIONS, ("CREATE TABLE half (done INTEGER)", "CREATE TABLE requests (x INTEGER)"))
-    broken = Database(driver, migration(driver.text, steps))
+    broken = Database(driver, migration(driver, steps))
 
     with pytest.raises(Exception, match="already exists"):
         broken.prepare()
 
-    sound = Database(driver, migration(driver.text, (*MIGRATIONS, steps[-1][:1])))
+    sound = Database(driver, migration(driver, (*MIGRATIONS, steps[-1][:1])))
     sound.prepare()
     sound.close()
 

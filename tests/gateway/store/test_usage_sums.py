@@ -3,15 +3,10 @@
 import random
 from collections import defaultdict
 
-import pytest
 from msgspec.structs import replace
 
-from gateway.store.database import Database
-from gateway.store.open import driver_of, open_store
 from gateway.store.rows import AttemptRow, RequestRow
-from gateway.store.schema import MIGRATIONS, migration
 from gateway.store.sql import SqlStore
-from schemas.secret import Secret
 from tests.gateway.store.rows import NOON, attempt_row, request_row
 from tests.gateway.store.used import used
 
@@ -122,45 +117,6 @@ def test_usage_outlives_its_requests_until_it_is_too_old_itself(store: SqlStore)
     assert store.recorded_request("old") is None
     assert outlived == ["new", "old"]
     assert [row.key for row in used(store, "key")] == ["new"]
-
-
-@pytest.mark.parametrize("cost", [1e308, 12.345678901])
-def test_what_an_older_program_has_recorded_is_summed_up(url: Secret, cost: float) -> None:
-    driver = driver_of(url)
-    older = Database(driver, migration(driver.text, MIGRATIONS[:BEFORE_SUMS]))
-    draws = random.Random(2)
-    with older.writing() as session:
-        for number in range(200):
-            at = NOON + draws.randrange(40 * 96) * 900 + draws.choice([0.0, 0.25, 899.75])
-            session.run(
-                "INSERT INTO requests (request_id, time, status, ms, key_name, surface, task,"
-                " model, route, backend, stream, error, experiment, epoch, variant, unit,"
-                " fallback, team)"
-                " VALUES (?, ?, 200, 1, ?, '', '', '', 'chat', 'b/m', 0, '', '', 0, '', '', 0, ?)",
-                *(f"{number}", at, f"k{number % 3}", f"t{number % 2}"),
-            )
-            session.run(
-                "INSERT INTO attempts (request_id, number, time, backend, role, outcome, ms,"
-                " source, prompt_tokens, cost_usd, day) VALUES (?, 1, ?, 'b/m', 'served', 'ok', 1,"
-                " 'reported', ?, ?, ?)",
-                *(f"{number}", at, None if number % 5 else 3, cost, int(at // 86_400)),
-            )
-    older.close()
-    store = open_store(url)
-
-    found = used(store, "hour,key,team", int(NOON // 900) * 900, int(NOON // 900 + 41 * 96) * 900)
-    again = [request_row("new", key="k1"), attempt_row("new")]
-    store.import_rows("f", 0, 1, again)
-
-    assert sum(row.requests for row in found) == 200
-    assert {(row.key, row.team) for row in found} == {
-        (f"k{k}", f"t{t}") for k in range(3) for t in range(2)
-    }
-    assert sum(row.prompt_tokens for row in found) == 40 * 3
-    counted = round(min(cost, 1e6) * 1e9)
-    assert sum(row.cost_nano_usd for row in found) == 200 * counted
-    assert sum(row.requests for row in used(store, "key")) == 201
-    store.close()
 
 
 def test_a_request_counts_in_the_quarter_of_an_hour_in_which_it_ended(store: SqlStore) -> None:

@@ -43,7 +43,7 @@ def test_numbers(url: Secret, store: SqlStore) -> None:
     store.import_rows("f", 0, 1, [*rows, attempt_row("nothing", cost=None)])
 
     driver = driver_of(url)
-    database = Database(driver, migration(driver.text))
+    database = Database(driver, migration(driver))
     with database.reading() as session:
         kind = tuple[str, float, float | None]
         found = session.rows(kind, "SELECT request_id, ms, cost_usd FROM attempts")
