@@ -12,12 +12,13 @@ FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)")
 INDEX = ROOT / "docs" / "index.md"
-RECORDS = sorted((ROOT / "docs" / "adr").glob("*.md"))
+RECORDS = sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
 RECORD = re.compile(
     r"# ADR (?P<number>\d+): .+\n\n- Status: .+\n- Date: \d{4}-\d\d-\d\d\n\n"
     r"## Context\n.+?\n## Decision\n.+?\n## Consequences\n.+",
     re.DOTALL,
 )
+RECORD_LINK = re.compile(r"^- \[(?P<title>[^]]+)]\((?P<file>[^)]+)\)$", re.MULTILINE)
 GLOSSARY = re.compile(r"^## Glossary$(.*?)^## ", re.MULTILINE | re.DOTALL)
 WORD = re.compile(r"[a-zA-Z][\w-]*")
 PACKAGES = ("schemas", "adapters", "local_engine", "gateway")
@@ -96,3 +97,14 @@ def test_a_decision_record_has_status_date_context_decision_and_consequences(rec
 
     assert form is not None
     assert int(form["number"]) == int(record.stem.partition("-")[0])
+
+
+def test_the_index_of_decision_records_lists_each_once_with_its_title() -> None:
+    titles = {
+        record.name: record.read_text("utf-8").partition("\n")[0].removeprefix("# ")
+        for record in RECORDS
+    }
+
+    listed = RECORD_LINK.findall((ROOT / "docs" / "adr" / "README.md").read_text("utf-8"))
+
+    assert sorted((file, title) for title, file in listed) == sorted(titles.items())
