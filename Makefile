@@ -45,7 +45,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 # A test run starts dozens of processes; without cached bytecode each would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast test-device coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-families nightly-properties nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-restarts nightly-terminal nightly-ray nightly-image nightly-npu nightly-wheel check fmt docs reference cli-reference config-schema prices demo bench soak chaos matrix agents families parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-dev clean
+.PHONY: help run test test-fast test-device coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-families nightly-properties nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-restarts nightly-terminal nightly-ray nightly-image nightly-npu nightly-wheel check fmt docs reference cli-reference config-schema changelog prices demo bench soak chaos matrix agents families parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-dev clean
 
 help:  ## List the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -160,6 +160,10 @@ fmt: setup-dev  ## Fix and format the code
 
 demo: setup  ## Run an A/B test of two bundled models with simulated users, up to the verdict
 	$(BIN)/python docs/examples/ab-test/demo.py
+# VERSION=0.2.0 names the version that is about to be released.
+changelog: setup-dev  ## Move the files of changelog.d into a section of CHANGELOG.md for VERSION
+	$(BIN)/python -m tools.changelog $(VERSION)
+
 
 bench: setup-dev  ## Run all benchmarks (needs nginx; a quarter of an hour for the gateway's)
 	$(BIN)/python -m benchmarks

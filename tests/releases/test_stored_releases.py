@@ -28,7 +28,7 @@ from tests.releases.stored import (
 )
 
 ROOT = Path(__file__).parents[2]
-RELEASED = re.compile(r"^## \[?(?P<version>\d+\.\d+\.\d+)", re.MULTILINE)
+RELEASED = re.compile(r"^## (?P<version>\d+\.\d+\.\d+) - ", re.MULTILINE)
 
 
 NEW_DEFAULTS = {
