@@ -149,21 +149,23 @@ nightly-npu: setup-dev
 nightly-wheel: setup-dev
 	STROWGER_PYTHONS="$(PYTHONS)" $(BIN)/python -m pytest -s -m nightly tests/releases
 
-check: setup-dev  ## Check only style and types
+# Translations are only reported: a release fails for them (release.yml).
+check: setup-dev  ## Check only style and types, and report translations that are older than their English pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m tools.type_check
+	$(BIN)/python -m tools.twins
 
 fmt: setup-dev  ## Fix and format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-demo: setup  ## Run an A/B test of two bundled models with simulated users, up to the verdict
-	$(BIN)/python docs/examples/ab-test/demo.py
 # VERSION=0.2.0 names the version that is about to be released.
 changelog: setup-dev  ## Move the files of changelog.d into a section of CHANGELOG.md for VERSION
 	$(BIN)/python -m tools.changelog $(VERSION)
 
+demo: setup  ## Run an A/B test of two bundled models with simulated users, up to the verdict
+	$(BIN)/python docs/examples/ab-test/demo.py
 
 bench: setup-dev  ## Run all benchmarks (needs nginx; a quarter of an hour for the gateway's)
 	$(BIN)/python -m benchmarks

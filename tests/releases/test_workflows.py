@@ -2,12 +2,15 @@
 
 import re
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
 import pytest
 import yaml
+
+from tests.site.two_languages import two_languages
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -146,6 +149,28 @@ def test_a_tag_that_is_not_the_projects_version_is_refused(
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "1.2.3"\n')
 
     assert shell(command("pyproject.toml"), tmp_path, GITHUB_REF_NAME=tag) == status
+
+
+def test_the_suite_runs_on_both_architectures_that_are_supported() -> None:
+    strategy = cast("Mapping[str, Mapping[str, object]]", jobs("ci.yml")["test"]["strategy"])
+    included = cast("list[Mapping[str, str]]", strategy["matrix"]["include"])
+
+    assert strategy["matrix"]["python"] == ["3.11", "3.12", "3.13"]
+    assert strategy["matrix"]["runner"] == ["ubuntu-latest"]
+    assert included == [{"python": "3.11", "runner": "ubuntu-24.04-arm"}]
+    assert jobs("ci.yml")["test"]["runs-on"] == "${{ matrix.runner }}"
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_translation_that_is_older_than_its_english_page_is_not_released(
+    older: bool, tmp_path: Path
+) -> None:
+    project = two_languages(tmp_path)
+    if older:
+        (project / "docs" / "agents.md").write_text("# Agents\n\nA change.\n")
+
+    python = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    assert bool(shell(command("tools.twins"), project, PATH=python)) == older
 
 
 def test_the_notes_are_the_section_of_the_version(tmp_path: Path) -> None:
