@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator, MutableMapping
 from contextlib import suppress
 from ipaddress import ip_address
+from itertools import chain, repeat
 from typing import Final
 
 from gateway.listening.listening_socket import Listener
@@ -25,18 +26,22 @@ def activated(environment: MutableMapping[str, str] = os.environ) -> Listener | 
     """Return the sockets that systemd passes to this process; `None` if there are none.
 
     Removes the variables, which children would take for their own. Raises InvalidConfig for a file
-    that is not a listening stream socket.
+    that is not a listening stream socket, or that is not open.
     """
     pid, count, names = [environment.pop(name, "") for name in (_PID, _COUNT, _NAMES)]
     if pid != str(os.getpid()) or not count.isdecimal() or not int(count):
         return None
     numbers = range(_FIRST, _FIRST + int(count))
-    named = names.split(":") if names else [""] * len(numbers)
+    named = chain(names.split(":"), repeat(""))
     problems: list[str] = []
     found: list[socket.socket] = []
     for number, name in zip(numbers, named, strict=False):
-        os.set_inheritable(number, False)
         where = f"{_COUNT}: file descriptor {number}{f' ({name})' if name else ''}"
+        try:
+            os.set_inheritable(number, False)
+        except OSError as exc:
+            problems.append(f"{where} is not open: {exc.strerror}; the count is {count}")
+            break  # and neither are those behind it
         try:
             one = socket.socket(fileno=number)
             listens = one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)

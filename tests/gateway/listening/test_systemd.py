@@ -160,26 +160,60 @@ def test_sockets_for_another_process_are_not_taken() -> None:
     assert environment == {}
 
 
-def test_a_file_that_is_not_a_listening_socket_is_named(tmp_path: Path) -> None:
-    """In a child, whose descriptors can be placed."""
+def reported_in_a_child(names: str, count: int, descriptors: list[int]) -> str:
+    """Return what a service with these descriptors, from 3 on, gets: problems, or sockets."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(reader)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 3)
+        report = os.dup2(writer, 100)
+        for at, descriptor in enumerate(
+            os.dup2(one, 110 + at) for at, one in enumerate(descriptors)
+        ):
+            os.dup2(descriptor, 3 + at)
+        os.closerange(3 + len(descriptors), 50)
+        pid = str(os.getpid())
         try:
-            activated({"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1", "LISTEN_FDNAMES": "http"})
+            given = activated(
+                {"LISTEN_PID": pid, "LISTEN_FDS": str(count), "LISTEN_FDNAMES": names}
+            )
+            os.write(report, f"{0 if given is None else len(given.sockets)} sockets".encode())
         except InvalidConfig as exc:
-            os.write(writer, str(exc.problems[0]).encode())
+            os.write(report, "; ".join(exc.problems).encode())
         finally:
             os._exit(0)
     os.close(writer)
     os.waitpid(child, 0)
     told = os.read(reader, 1000).decode()
     os.close(reader)
+    return told
+
+
+def test_a_file_that_is_not_a_listening_socket_is_named() -> None:
+    with open(os.devnull) as file:
+        told = reported_in_a_child("http", 1, [file.fileno()])
 
     assert told.startswith("LISTEN_FDS: file descriptor 3 (http) is not a socket")
     assert told.endswith("use ListenStream=")
+
+
+def test_a_count_of_more_sockets_than_are_open_is_an_error_and_no_traceback() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        told = reported_in_a_child("http", 3, [one.fileno()])
+
+    assert told == (
+        "LISTEN_FDS: file descriptor 4 is not open: Bad file descriptor; the count is 3"
+    )
+
+
+@pytest.mark.parametrize("names", ["", "http", "http:local", "a:b:c"])
+def test_every_socket_is_served_however_many_of_them_have_names(names: str) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as other,
+    ):
+        told = reported_in_a_child(names, 2, [one.fileno(), other.fileno()])
+
+    assert told == "2 sockets"
 
 
 def test_the_address_that_most_clients_reach_decides_whether_keys_are_required() -> None:
