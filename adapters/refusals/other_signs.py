@@ -41,8 +41,19 @@ ABOUT_THE_REQUEST: Final = (
         about="request",
         statuses=frozenset({403, 404}),
         text=r"this (is (not )?a chat model|model is (not|only) supported in)"
-        r"|you are not allowed to generate embeddings",
-        sources=("https://github.com/simonw/llm/issues/1236", _OPENAI),
+        r"|you are not allowed to (generate embeddings|sample) from",
+        sources=(
+            "https://github.com/simonw/llm/issues/1236",
+            "https://github.com/open-webui/open-webui/issues/2250",
+            _OPENAI,
+        ),
+    ),
+    RefusalSign(
+        vendor="llama.cpp, also inside Ollama: a task that its model is not for is a 501",
+        about="request",
+        statuses=frozenset({501}),
+        text=r"this server does not support (completions|chat|embeddings|reranking|infill)",
+        sources=("https://github.com/ggml-org/llama.cpp/blob/master/tools/server/server.cpp",),
     ),
     RefusalSign(
         vendor="DeepInfra: a model without tools is a 405, which otherwise blames the address",

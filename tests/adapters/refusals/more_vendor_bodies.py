@@ -374,6 +374,13 @@ OTHERS = (
         "model",
         _error("The model `x` does not exist.", type="NotFoundError", param="model", code=404),
     ),
+    _sent(
+        "Ollama: embeddings by a model that has none",
+        "ollama",
+        501,
+        "request",
+        {"error": "This server does not support embeddings. Start it with `--embeddings`"},
+    ),
     _sent("vLLM: a wrong path", "vllm", 404, "unclear", {"detail": "Not Found"}),
     _sent("MindIE: unknown model", "mindie", 404, "model", {"error": "Model not found."}),
     _sent("TGI: a wrong path", "tgi", 404, "unclear", ""),

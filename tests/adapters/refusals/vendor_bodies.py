@@ -132,6 +132,13 @@ OPENAI = (
         about="request",
     ),
     Sent(
+        vendor="OpenAI: a model of embeddings asked for a chat",
+        adapter="openai",
+        status=403,
+        about="request",
+        body={"error": {"message": "You are not allowed to sample from this model", "code": None}},
+    ),
+    Sent(
         vendor="OpenAI: a rate limit",
         adapter="openai",
         status=429,
