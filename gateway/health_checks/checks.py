@@ -13,7 +13,6 @@ from typing import Final, Literal
 from msgspec import Struct
 from prometheus_client.registry import CollectorRegistry
 
-from adapters.errors import MODEL_UNKNOWN
 from gateway.backend_events.cause import cause_of
 from gateway.backend_events.event import BackendEvent
 from gateway.backend_events.watch import BackendWatch
@@ -27,10 +26,12 @@ from gateway.routing.request_record import new_request_id
 from gateway.routing.resilience.circuit_breaker import Breaker
 from gateway.routing.resilience.retry import concerns_backend
 from gateway.telemetry.fast_counters import FastCounter
+from gateway.upstream.tls import TlsContexts
 from schemas.errors import (
     GatewayError,
     UpstreamBusy,
     UpstreamError,
+    UpstreamOverloaded,
     UpstreamRefused,
     UpstreamRejected,
     UpstreamTimeout,
@@ -56,6 +57,7 @@ class _Standing(Struct, kw_only=True):
     """One target. due_at: of its next check. slower: by this factor, because of 429s.
 
     failing_since: when the first of the failed checks in a row ended; `None` after one that passed.
+    judged: a check has ended; of those before a reload or a restart nothing is known.
     request: that the backend answers. ended: attempts at each backend when a check was last due.
     """
 
@@ -64,6 +66,7 @@ class _Standing(Struct, kw_only=True):
     running: asyncio.Task[None] | None = None
     slower: float = 1.0
     failing_since: float | None = None
+    judged: bool = False
     request: Request | None = None
     ended: dict[Breaker, int] = {}
 
@@ -97,6 +100,7 @@ class HealthChecks:
         self._followed: Mapping[str, Backend] | None = None
         self._known: dict[str, _Standing] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._contexts = TlsContexts()
         self._counts = FastCounter(
             "strowger_health_checks",
             "Health checks by outcome; limited: answered with 429, rejected: not understood.",
@@ -139,7 +143,7 @@ class HealthChecks:
     def _follow(self, backends: Mapping[str, Backend]) -> None:
         """Check the targets of these backends; the first check of a new one is soon."""
         self._followed, before = backends, self._known
-        self._known = {}
+        self._known, self._contexts = {}, TlsContexts()
         at = self._clock()
         for name, target in targets_of(self._config(), backends).items():
             old = before.pop(name, None)
@@ -172,7 +176,7 @@ class HealthChecks:
         try:
             async with self._slots:
                 try:
-                    standing.request = await _sent(target, standing.request)
+                    standing.request = await _sent(target, standing.request, self._contexts)
                 except GatewayError as exc:
                     error = exc
                 except TimeoutError:
@@ -207,10 +211,13 @@ class HealthChecks:
             if standing.failing_since is None:
                 standing.failing_since = at
                 self._send("check_failed", target, error, None)
-        elif outcome == "passed" and standing.failing_since is not None:
-            lasted = at - standing.failing_since
+        elif outcome == "passed" and (standing.failing_since is not None or not standing.judged):
+            # The first one as well, for an earlier check may have failed last; if none has, it is
+            # no news to the events.
+            lasted = None if standing.failing_since is None else at - standing.failing_since
             standing.failing_since = None
             self._send("check_passed", target, None, lasted)
+        standing.judged = standing.judged or outcome != "limited"
 
     def _send(
         self,
@@ -234,15 +241,18 @@ class HealthChecks:
         )
 
 
-async def _sent(target: CheckTarget, known: Request | None) -> Request | None:
+async def _sent(
+    target: CheckTarget, known: Request | None, contexts: TlsContexts
+) -> Request | None:
     """Send the check and read its answer; return the request that was answered.
 
-    known: that of earlier checks. Raises GatewayError, TimeoutError.
+    known: that of earlier checks. Until one is, a request that the backend refuses may be of
+    another task than its model's. Raises GatewayError, TimeoutError.
     """
     check, backend = target.check, target.backends[0]
     if check.path is not None:
         async with asyncio.timeout(check.within_s):
-            await get(target.provider, check.path, target.address, check.within_s)
+            await get(target.provider, check.path, target.address, check.within_s, contexts)
         return None
     first: GatewayError | None = None
     requests = [request for _, request in smallest_requests(backend)]
@@ -250,7 +260,7 @@ async def _sent(target: CheckTarget, known: Request | None) -> Request | None:
         try:
             await send(backend, request, check.within_s)
         except (UpstreamRejected, UpstreamRefused) as exc:
-            if isinstance(exc, UpstreamRefused) and exc.code != MODEL_UNKNOWN:
+            if isinstance(exc, UpstreamRefused) and exc.about == "account":
                 raise
             first = first or exc
         else:
@@ -291,6 +301,8 @@ def _fail(backend: Backend, error: GatewayError, at: float) -> None:
                 breaker.moved()
             else:
                 breaker.fail(at, probe=False, draw=random.random())
+                if isinstance(error, UpstreamOverloaded) and error.retry_after:
+                    breaker.cool_down(at, error.retry_after, probe=False, limited=False)
     finally:
         breaker.failing_on = None
 

@@ -13,6 +13,7 @@ from gateway.health_checks.checks import HealthChecks
 from gateway.health_checks.path_check import get
 from gateway.health_checks.targets import targets_of
 from gateway.runtime import Runtime
+from gateway.upstream.tls import TlsContexts
 from schemas.errors import InvalidConfig
 from tests.gateway.backend_events.simulated import Simulated, simulated
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
@@ -267,7 +268,8 @@ async def test_a_check_by_path_goes_to_the_replicas_address_with_the_servers_nam
             source="config.yaml",
             env={},
         )
-        await get(settings.providers[0], "/health", f"127.0.0.1:{remote.port}", 5.0)
+        address = f"127.0.0.1:{remote.port}"
+        await get(settings.providers[0], "/health", address, 5.0, TlsContexts())
         (request,) = remote.requests
 
     assert request.headers["host"] == f"pool.internal:{remote.port}"

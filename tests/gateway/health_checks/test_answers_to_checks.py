@@ -1,0 +1,119 @@
+"""What servers answer to health checks, and what becomes of it."""
+
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from gateway.health_checks.checks import HealthChecks
+from tests.gateway.backend_events.simulated import simulated
+from tests.gateway.certificates import Issued
+from tests.gateway.health_checks.test_checks import CHAT, Checked, Vendor, checked, config
+from tests.stand_ins.provider import Answer, Received, answers, provider
+
+pytestmark = pytest.mark.anyio
+
+REQUEST = "{request: smallest, every_s: 5, timeout_s: 2}"
+PATH = "{path: /health, every_s: 5, timeout_s: 2}"
+
+
+def error(message: str) -> Mapping[str, object]:
+    return {"error": {"message": message}}
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (403, error("You are not allowed to sample from this model")),
+        (404, {"detail": "Not Found"}),
+        (405, {"detail": "Method Not Allowed"}),
+        (501, error("This server does not support completions. Start it without `--embeddings`")),
+    ],
+)
+async def test_a_model_of_embeddings_is_checked_by_embeddings_whatever_it_answers_to_chats(
+    status: int, body: Mapping[str, object], tmp_path: Path
+) -> None:
+    async def embeds(request: Received, answer: Answer) -> None:
+        if "embeddings" in request.path:
+            await answers(request, answer)
+        else:
+            await answer.json(body, status)
+
+    async with checked(tmp_path, REQUEST) as one:
+        one.remote.behaviour = embeds
+        await one.pass_s(12.0)
+        kinds, metrics = await one.kinds(), await one.metrics()
+        up = await one.gauge(CHAT)
+
+    assert kinds == []
+    assert 'strowger_health_checks_total{outcome="passed",provider="p"} 2.0' in metrics
+    assert up == 1.0
+
+
+async def test_an_overloaded_vendor_is_checked_again_after_the_pause_that_it_asks_for(
+    tmp_path: Path,
+) -> None:
+    async with checked(tmp_path, REQUEST) as one:
+        one.vendor.status, one.vendor.headers = 503, {"retry-after": "60"}
+        await one.pass_s(50.0)
+        asked = len(one.remote.requests)
+        await one.pass_s(20.0)
+
+    assert asked == 1
+    assert len(one.remote.requests) > asked
+
+
+async def test_a_page_of_any_length_is_an_answer(tmp_path: Path) -> None:
+    async def shows_all_it_has(request: Received, answer: Answer) -> None:
+        await answer.body(b"x" * 2_000_000, "text/plain")
+
+    async with checked(tmp_path, PATH) as one:
+        one.remote.behaviour = shows_all_it_has
+        await one.pass_s(12.0)
+        metrics = await one.metrics()
+
+    assert 'strowger_health_checks_total{outcome="passed",provider="p"} 2.0' in metrics
+
+
+async def test_a_failure_after_the_check_was_corrected_is_an_event_again(tmp_path: Path) -> None:
+    """What was known of a check ends with a reload that changes it, and with its process."""
+    async with checked(tmp_path, "{path: /wrong, every_s: 5, timeout_s: 2}") as one:
+        one.vendor.healthy = 404
+        await one.pass_s(12.0)
+        one.reload(config(one.remote.base_url, PATH))
+        one.vendor.healthy = 200
+        await one.pass_s(12.0)
+        one.vendor.healthy = 500
+        await one.pass_s(12.0)
+        kinds = [kind for kind in await one.kinds() if kind.startswith("check")]
+
+    assert kinds == ["check_failed", "check_passed", "check_failed"]
+
+
+async def test_checks_over_tls_read_certificates_once(tmp_path: Path) -> None:
+    """Reading them takes 20 ms or more, in which the process does nothing else."""
+    issued = Issued.to(tmp_path, "127.0.0.1")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(issued.cert, issued.key)
+    async with provider(Vendor(), tls=context) as remote:
+        url = remote.base_url.replace("http:", "https:")
+        text = config(url, PATH).replace("sk-1", f"sk-1, tls: {{ca_file: {issued.ca}}}")
+        async with simulated(tmp_path, text) as one:
+            found = Checked(one.up, one.clock, one.client, tmp_path)
+            state = one.up.state
+            found.checks = HealthChecks(
+                lambda: state.runtime.config,
+                lambda: state.runtime.backends,
+                state.watch,
+                state.log.metrics.registry,
+                clock=one.clock,
+                draw=lambda: 0.5,
+            )
+            await found.pass_s(6.0)
+            issued.ca.unlink()
+            await found.pass_s(6.0)
+            metrics = await found.metrics()
+            await found.checks.close()
+
+    assert 'strowger_health_checks_total{outcome="passed",provider="p"} 2.0' in metrics
