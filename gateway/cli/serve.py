@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from gateway.cli.config_loading import config_option, faults_shown, with_listen_overrides
-from gateway.config.load import load_config, recheck
+from gateway.config.load import load_config
 from gateway.config.schema.config import Config
 from gateway.listening.predecessor import Predecessor
 from gateway.listening.systemd import SYSTEMD, activated, widest_address
@@ -31,9 +31,11 @@ def serve(path: Path, host: str | None, port: int | None, workers: int | None) -
     def read(warn: Callable[[str], None]) -> Config:
         """Raises InvalidConfig."""
         listen = (host, port) if given is None else (widest_address(given) or (host, port))
-        config = with_listen_overrides(load_config(path, os.environ, warn), *listen, workers)
-        recheck(config, source=str(path))
-        return config
+
+        def override(config: Config) -> Config:
+            return with_listen_overrides(config, *listen, workers)
+
+        return load_config(path, os.environ, warn, override)
 
     with faults_shown():
         given = activated()

@@ -29,12 +29,21 @@ def ignore_warning(warning: str) -> None:
     """Drop a warning that another caller reports."""
 
 
+def unchanged(config: Config) -> Config:
+    """Return what the file says: nothing overrides it."""
+    return config
+
+
 def load_config(
-    path: Path, env: Mapping[str, str], warn: Callable[[str], None] = ignore_warning
+    path: Path,
+    env: Mapping[str, str],
+    warn: Callable[[str], None] = ignore_warning,
+    override: Callable[[Config], Config] = unchanged,
 ) -> Config:
     """Read a file. Raises InvalidConfig with every fault found.
 
-    warn: called with one sentence per setting that is valid and has no effect.
+    warn:     called with one sentence per setting that is valid and has no effect.
+    override: replaces settings, by command-line options for example, before they are checked.
     """
     try:
         text = read_text(path)
@@ -45,7 +54,9 @@ def load_config(
         raise InvalidConfig((message,)) from exc
     except UnicodeDecodeError as exc:
         raise InvalidConfig((f"{path}: is not UTF-8 text",)) from exc
-    return read_config(text, source=str(path), env=env, folder=path.parent, warn=warn)
+    return read_config(
+        text, source=str(path), env=env, folder=path.parent, warn=warn, override=override
+    )
 
 
 def read_config(
@@ -56,13 +67,14 @@ def read_config(
     folder: Path | None = None,
     adapters: Mapping[str, Defaults] | None = None,
     warn: Callable[[str], None] = ignore_warning,
+    override: Callable[[Config], Config] = unchanged,
 ) -> Config:
     """Read text. Raises InvalidConfig with every fault found.
 
     source:   the file's name, which starts every message.
     folder:   where relative paths start; `None`: the working directory.
     adapters: the names that `adapter:` may have; `None`: the installed ones.
-    warn:     as for `load_config`.
+    warn, override: as for `load_config`.
     """
     start = folder or Path()
     problems = Problems(source, start)
@@ -74,7 +86,7 @@ def read_config(
     whole = Interpolation(env, start, problems).fill(tree)
     filled, prices_from = split_prices(whole, problems)
     config = Decoder(start, problems).struct(filled, Config, ())
-    config = replace(config, prices_from=prices_from)
+    config = override(replace(config, prices_from=prices_from))
     known = known_adapters() if adapters is None else adapters
     check(config, problems, known)
     warn_unused_variables(config, env, problems)
@@ -93,13 +105,3 @@ def with_contracts(config: Config) -> Config:
         replace(experiment, contracts=config.metrics) for experiment in config.experiments
     )
     return replace(config, experiments=experiments)
-
-
-def recheck(config: Config, *, source: str) -> None:
-    """Check a configuration that was changed in code, by a command-line option for example.
-
-    Raises InvalidConfig.
-    """
-    problems = Problems(source)
-    check(config, problems, known_adapters())
-    problems.raise_if_any()

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from gateway.cli.main import strowger
+from tests.gateway.forked_commands import forked, printed
 
 GOOD = """
 server: {{port: 0, {server}}}
@@ -87,3 +88,24 @@ def test_check_changes_nothing_and_takes_the_port_that_a_gateway_has(tmp_path: P
 
     assert CliRunner().invoke(strowger, ["check", str(file)]).exit_code == 0
     assert before == (sorted(tmp_path.iterdir()), (tmp_path / "newer.db").read_bytes())
+
+
+@pytest.mark.anyio
+async def test_an_address_given_to_serve_is_checked_in_place_of_the_files(tmp_path: Path) -> None:
+    file = written(tmp_path, "host: 0.0.0.0")
+
+    async with forked(file, file.read_text(), "--host", "127.0.0.1") as gateway:
+        await gateway.reload(f"{file.read_text()}\nlogging: {{level: debug}}\n")
+
+    assert CliRunner().invoke(strowger, ["check", str(file)]).exit_code == 1
+
+
+@pytest.mark.anyio
+async def test_serve_refuses_an_open_address_that_an_option_gives(tmp_path: Path) -> None:
+    file = written(tmp_path, "host: 127.0.0.1")
+
+    status, _, errors = await printed("serve", "--config", str(file), "--host", "0.0.0.0")
+
+    refusals = [line for line in errors.splitlines() if "auth.mode" in line]
+    assert (status, len(refusals)) == (1, 1), errors
+    assert "0.0.0.0" in refusals[0]
