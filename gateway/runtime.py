@@ -172,7 +172,7 @@ class Runtime:
     def divide_budgets(self, processes: int) -> None:
         """Take this process's part of the budgets of retries and hedges.
 
-        processes: all that serve, of all replicas.
+        processes: all that serve, of all gateways.
         """
         hedging = (route.hedging.budget for route in self.table.routes.values() if route.hedging)
         for budget in (*self._upstreams.budgets.values(), *hedging):

@@ -76,7 +76,7 @@ class Gateway:
     limits and budgets in force. limits, budgets, end_users: over all generations. by_place: what of
     them applies to which requests. log: the ended ones.
     refused: the configuration file, as it is now, is invalid, and an older one is in force.
-    differing_replicas: that run another configuration, as far as Redis shows.
+    differing_gateways: that run another configuration, as far as Redis shows.
     worker: this process's number among the workers. sessions: those of browsers at /admin.
     trials: the experiments, if there is a store. minding: their jobs, if this process leads.
     seals: of items of responses that clients refer to while none are stored.
@@ -146,7 +146,7 @@ class Gateway:
         self.sessions = self.admin_sessions()
         self.worker, self.started_at = 0, int(time.time())
         self.config_rejected, self.import_problem = False, ""
-        self.differing_replicas = 0
+        self.differing_gateways = 0
 
     def _most_in_flight(self) -> int:
         return min(self.runtime.config.server.max_in_flight, self.shares.room)

@@ -1,6 +1,6 @@
 """Simulate a fleet of gateways and replicas in virtual time: `python -m benchmarks.fleet`.
 
-Policies, breakers, probe leases, budgets, limits and the messages between replicas are the
+Policies, breakers, probe leases, budgets, limits and the messages between gateways are the
 gateway's own code; sockets, model servers and Redis are simulated.
 """
 

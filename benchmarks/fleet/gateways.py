@@ -19,9 +19,9 @@ from gateway.coordination.breaker_messages import (
     OutcomeWatch,
     ToWorker,
 )
+from gateway.coordination.gateway_sync import GatewaySync
 from gateway.coordination.outcome_reports import OutcomeReports
 from gateway.coordination.probe_locks import LocalLeases
-from gateway.coordination.replica_sync import ReplicaSync
 from gateway.coordination.shared_limits import SharedLimits
 from gateway.coordination.state_hub import StateHub
 from gateway.coordination.state_sharing import SEND_INTERVAL_S
@@ -117,7 +117,7 @@ class Gateway:
                 )
         self._stats = [BackendStats(name=one.name) for one in self.found]
         connection = Connection(redis, f"gateway-{number}")
-        self.sync = ReplicaSync(
+        self.sync = GatewaySync(
             self.hub, connection, LocalLeases(holders), lambda: config, loop.time
         )
         self.hub.join(0, self._receive)

@@ -11,8 +11,8 @@ from typing import Final, cast
 import msgspec
 from msgspec import Struct
 
+from gateway.coordination.gateway_transport import LEASE_S, Ask
 from gateway.coordination.limit_script import ScriptAnswer, ScriptItem, ScriptRequest
-from gateway.coordination.replica_transport import LEASE_S, Ask
 
 ROUND_TRIP_S: Final = 0.001
 
@@ -92,7 +92,7 @@ class Redis:
 
 
 class Connection:
-    """One gateway's connection: a ReplicaTransport and a ScriptRunner."""
+    """One gateway's connection: a GatewayTransport and a ScriptRunner."""
 
     sharded = False
     where = "memory"

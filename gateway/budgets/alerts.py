@@ -1,6 +1,6 @@
 """Alert when spend passes a share of a budget, once per subject and period; runs in the leader.
 
-An alert is a row in the store. Whatever gateway inserts it has made it, so replicas, restarts and
+An alert is a row in the store. Whatever gateway inserts it has made it, so gateways, restarts and
 reloads make it once. Its deliveries are rows, too, and are tried until a receiver accepts them.
 """
 

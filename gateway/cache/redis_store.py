@@ -1,4 +1,4 @@
-"""Entries in Redis, for all workers and replicas, through redis-py.
+"""Entries in Redis, for all workers and gateways, through redis-py.
 
 https://redis.io/docs/latest/commands/set/
 """

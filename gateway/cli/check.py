@@ -112,7 +112,7 @@ def _replicas(config: Config) -> Iterator[str]:
     if config.responses.store == "on" and config.store.url.reveal().startswith(SQLITE):
         yield (
             "responses.store: responses are stored in an SQLite file, which one gateway uses; "
-            "several replicas need a store.url of PostgreSQL"
+            "several gateways need a store.url of PostgreSQL"
         )
 
 

@@ -2,7 +2,7 @@
 
 It is made from the file's values before references are resolved, so that an environment variable
 or a file counts by its name, and without secrets: a setting that is one counts only by the
-references in it. So the hash gives no secret away to guesses, and two replicas with different
+references in it. So the hash gives no secret away to guesses, and two gateways with different
 secrets have the same one. Comments and the order of keys do not count.
 """
 

@@ -1,1 +1,1 @@
-"""Shared state of backends: among the processes of a gateway, and among replicas through Redis."""
+"""Shared state of backends: among the processes of a gateway, and among gateways through Redis."""

@@ -1,4 +1,4 @@
-"""Messages about backends between processes and replicas: breakers, outcomes and load."""
+"""Messages about backends between processes and gateways: breakers, outcomes and load."""
 
 from msgspec import Struct
 
@@ -24,7 +24,7 @@ class LoadUpdate(Struct, frozen=True, kw_only=True, tag=True):
     """Changed counts of attempts in flight by backend; total requests and bytes of bodies.
 
     A worker sends its own numbers and receives the sum of the others'.
-    processes: that serve requests, 1 for a worker. differing: replicas with another configuration.
+    processes: that serve requests, 1 for a worker. differing: gateways with another configuration.
     """
 
     attempts: dict[str, int]
@@ -55,7 +55,7 @@ class OutcomeWatch(Struct, frozen=True, kw_only=True, tag=True):
     """The breakers of which every process reports outcomes, and since when; to all workers.
 
     since: monotonic seconds of this machine. Replaces the previous list. A worker that has not
-    received one reports nothing: no other replica would read it.
+    received one reports nothing: no other gateway would read it.
     """
 
     since: dict[str, float]

@@ -1,16 +1,16 @@
-"""The list of issued keys, as far as replicas exchange it: its version."""
+"""The list of issued keys, as far as gateways exchange it: its version."""
 
 from typing import Protocol
 
 
 class KeyVersions(Protocol):
-    """The list of issued keys: replicas announce its version, and read it from the store."""
+    """The list of issued keys: gateways announce its version, and read it from the store."""
 
     @property
     def version(self) -> int: ...
 
     def noticed(self, version: int) -> None:
-        """Another replica has this version."""
+        """Another gateway has this version."""
         ...
 
 

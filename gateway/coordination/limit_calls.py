@@ -1,4 +1,4 @@
-"""Calls of one replica to the limits in Redis, and the uses that wait for it to answer again."""
+"""Calls of one gateway to the limits in Redis, and the uses that wait for it to answer again."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""The script by which Redis keeps limits over several replicas, in one step per request.
+"""The script by which Redis keeps limits over several gateways, in one step per request.
 
 Each quantity of each account is a hash: `u:TIME` has what stops to count then, `h:HOLDER` what a
 process holds and has not used, `t:HOLDER` when it last called, `r:HOLDER` what its running requests

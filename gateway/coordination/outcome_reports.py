@@ -1,4 +1,4 @@
-"""Reports of one process: outcomes of its attempts, which all replicas add up as evidence.
+"""Reports of one process: outcomes of its attempts, which all gateways add up as evidence.
 
 It reports backends that have failed here within the window, and those that the leader watches
 because they fail elsewhere. A backend without failures costs nothing.

@@ -1,4 +1,4 @@
-"""The attempts of other replicas: their sums, kept up to date by what changes."""
+"""The attempts of other gateways: their sums, kept up to date by what changes."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,7 +9,7 @@ _NONE: Mapping[str, int] = {}
 
 
 class PeerLoads:
-    """A change costs as much as what has changed, however many replicas there are."""
+    """A change costs as much as what has changed, however many gateways there are."""
 
     def __init__(self, place: Callable[[str], str | None]) -> None:
         """place: returns the shared provider of a backend here, or `None`."""
@@ -19,7 +19,7 @@ class PeerLoads:
         self._changed: dict[str, int] = {}
 
     def put(self, peer: bytes, attempts: Attempts) -> None:
-        """Replace the attempts of one replica. Backends that are not here too do not count."""
+        """Replace the attempts of one gateway. Backends that are not here too do not count."""
         before = self._by_peer.get(peer, {})
         self._by_peer[peer] = attempts
         for place in before.keys() | attempts.keys():
@@ -32,7 +32,7 @@ class PeerLoads:
                 self._add(place, key, -old[key])
 
     def remove(self, peer: bytes) -> None:
-        """A replica is gone, and with it its attempts."""
+        """A gateway is gone, and with it its attempts."""
         if peer in self._by_peer:
             self.put(peer, {})
             del self._by_peer[peer]

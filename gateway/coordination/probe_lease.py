@@ -1,25 +1,25 @@
-"""Leases that let one replica at a time probe a backend whose circuit is open.
+"""Leases that let one gateway at a time probe a backend whose circuit is open.
 
-While a breaker is open, each replica blocks its own processes from probing. Shortly before the
-probe is due it tries to take the lease that all replicas share, and unblocks its processes while it
-holds it. So no request waits for the lease. An unused lease passes to another replica.
+While a breaker is open, each gateway blocks its own processes from probing. Shortly before the
+probe is due it tries to take the lease that all gateways share, and unblocks its processes while it
+holds it. So no request waits for the lease. An unused lease passes to another gateway.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-from gateway.coordination.replica_transport import Ask, ReplicaTransport
+from gateway.coordination.gateway_transport import Ask, GatewayTransport
 from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
 
 AHEAD_S = 1.0
-"""Time before the probe is due at which a replica takes the lease."""
+"""Time before the probe is due at which a gateway takes the lease."""
 
 UNUSED_S = 1.0
-"""Time after the probe is due at which an unused lease is released to the other replicas."""
+"""Time after the probe is due at which an unused lease is released to the other gateways."""
 
 
 class LocalProbeBlock(Protocol):
-    """A lease among the processes of this replica; holding it blocks their probes."""
+    """A lease among the processes of this gateway; holding it blocks their probes."""
 
     def available(self) -> bool: ...
     def acquire(self) -> bool: ...
@@ -33,12 +33,12 @@ class LocalProbeBlocks(Protocol):
 
 
 class ProbeLeases:
-    """The probe leases of one replica.
+    """The probe leases of one gateway.
 
-    Keys are those of breakers; names are those of the leases, which the replicas share.
+    Keys are those of breakers; names are those of the leases, which the gateways share.
     """
 
-    def __init__(self, transport: ReplicaTransport, blocks: LocalProbeBlocks) -> None:
+    def __init__(self, transport: GatewayTransport, blocks: LocalProbeBlocks) -> None:
         self._transport = transport
         self._local = blocks
         self._blocked: set[str] = set()
@@ -50,12 +50,12 @@ class ProbeLeases:
         self,
         health: Mapping[str, BreakerSnapshot],
         names: Mapping[str, str],
-        replicas: int,
+        gateways: int,
         now: float,
     ) -> None:
         """Take, keep or give leases as the breakers require.
 
-        health: breakers as known to all replicas. now: monotonic seconds.
+        health: breakers as known to all gateways. now: monotonic seconds.
         Raises TransportUnavailable.
         """
         self._names.update(names)
@@ -79,10 +79,10 @@ class ProbeLeases:
             elif ask == "give" or (ask == "keep" and not done):
                 self._held.pop(key, None)
                 if key in is_open:
-                    self._retry_after[key] = now + UNUSED_S * replicas
+                    self._retry_after[key] = now + UNUSED_S * gateways
 
     def release_all(self) -> None:
-        """Unblock everything: without a transport, the processes of this replica decide alone."""
+        """Unblock everything: without a transport, the processes of this gateway decide alone."""
         for key in tuple(self._blocked):
             self._unblock(key)
         self._held.clear()

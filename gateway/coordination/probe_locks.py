@@ -50,7 +50,7 @@ class FileLeases:
 
 
 class LocalLeases:
-    """The leases of one of two holders in a process: the server and the replica synchronisation."""
+    """The leases of one of two holders in a process: the server and the gateway synchronisation."""
 
     def __init__(self, holders: "dict[str, LocalLeases]") -> None:
         """holders: shared by both."""

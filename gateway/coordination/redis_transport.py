@@ -1,6 +1,6 @@
-"""Redis as the transport between replicas, through redis-py.
+"""Redis as the transport between gateways, through redis-py.
 
-One hash holds the notices of all replicas; each lease is a key, so each command has one key and a
+One hash holds the notices of all gateways; each lease is a key, so each command has one key and a
 Cluster needs nothing else. https://redis.io/docs/latest/commands/
 """
 
@@ -10,17 +10,17 @@ from typing import cast
 
 from redis.exceptions import RedisClusterException, RedisError
 
-from gateway.coordination.replica_transport import LEASE_S, Ask, TransportUnavailable
+from gateway.coordination.gateway_transport import LEASE_S, Ask, TransportUnavailable
 from gateway.redis_client import ROUND_S, open_client
 from gateway.redis_faults import reason_of
 from schemas.secret import Secret
 
-NOTICES = "strowger:replicas:1"
+NOTICES = "strowger:gateways:1"
 LEASE = "strowger:probe:1:"
 """Both names contain the version of the format."""
 
 NOTICES_S = 120
-"""Expiry of the notices after the last replica has stopped, seconds."""
+"""Expiry of the notices after the last gateway has stopped, seconds."""
 
 _KEEP = (
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('pexpire',KEYS[1],ARGV[2]) end "
@@ -30,7 +30,7 @@ _GIVE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS
 
 
 class RedisTransport:
-    """See ReplicaTransport. One connection, used by one task."""
+    """See GatewayTransport. One connection, used by one task."""
 
     def __init__(self, url: Secret, name: str, lease_s: float = LEASE_S) -> None:
         """lease_s: how long a lease lasts without `keep`.
@@ -48,7 +48,7 @@ class RedisTransport:
         return self._client.where
 
     async def exchange(self, own: bytes, gone: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        """See ReplicaTransport.exchange."""
+        """See GatewayTransport.exchange."""
         commands: list[tuple[str | bytes, ...]] = [("HSET", NOTICES, self.name, own)]
         if gone:
             commands.append(("HDEL", NOTICES, *gone))
@@ -56,7 +56,7 @@ class RedisTransport:
         return cast("dict[bytes, bytes]", (await self._round(commands))[-1])
 
     async def leases(self, asks: Sequence[tuple[Ask, str]]) -> list[bool]:
-        """See ReplicaTransport.leases."""
+        """See GatewayTransport.leases."""
         return [bool(answer) for answer in await self._round([self._lease(*ask) for ask in asks])]
 
     async def run(self, commands: Sequence[tuple[str | bytes, ...]]) -> list[object]:
@@ -64,12 +64,12 @@ class RedisTransport:
         return await self._round(commands)
 
     async def leave(self) -> None:
-        """See ReplicaTransport.leave."""
+        """See GatewayTransport.leave."""
         try:
             if self._connected:
                 await self._round([("HDEL", NOTICES, self.name)])
         except TransportUnavailable:
-            return  # the other replicas notice the silence
+            return  # the other gateways notice the silence
         await self._hang_up()
 
     def _lease(self, ask: Ask, place: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Create the replica synchronisation from the configuration and run it while the gateway serves."""
+"""Create the gateway synchronisation from the configuration and run it while the gateway serves."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -11,8 +11,8 @@ from prometheus_client.registry import CollectorRegistry
 from gateway.background import OnCrash, keep_running
 from gateway.config.schema.config import Config
 from gateway.config.schema.limits import Limit
+from gateway.coordination.gateway_transport import GatewayTransport
 from gateway.coordination.probe_lease import LocalProbeBlocks
-from gateway.coordination.replica_transport import ReplicaTransport
 from gateway.coordination.state_hub import StateHub
 from schemas.errors import InvalidConfig
 from schemas.secret import Secret
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from gateway.coordination.shared_limits import SharedLimits
 
 
-def transport_of(config: Config) -> ReplicaTransport | None:
+def transport_of(config: Config) -> GatewayTransport | None:
     """Return the transport; `None` without `store.redis_url`. Raises InvalidConfig."""
     return None if config.store.redis_url is None else open_transport(config.store.redis_url)
 
 
 @asynccontextmanager
-async def replica_sync_running(
-    transport: ReplicaTransport | None,
+async def gateway_sync_running(
+    transport: GatewayTransport | None,
     hub: StateHub,
     blocks: Callable[[], LocalProbeBlocks],
     config: Callable[[], Config],
@@ -38,7 +38,7 @@ async def replica_sync_running(
     crashed: OnCrash,
     keys: "KeyVersions",
 ) -> AsyncGenerator[None, None]:
-    """Synchronise with other replicas until the block ends; without a transport, do nothing.
+    """Synchronise with other gateways until the block ends; without a transport, do nothing.
 
     transport: see `transport_of`. blocks: creates the local leases if they are needed. config:
     returns the current configuration. registry: of this process's metrics. keys: the leader's list.
@@ -47,12 +47,12 @@ async def replica_sync_running(
         yield
         return
     # Imported here: a gateway without Redis saves 0.7 MB.
-    from gateway.coordination.metrics import ReplicaCollector
-    from gateway.coordination.replica_sync import ReplicaSync
+    from gateway.coordination.gateway_sync import GatewaySync
+    from gateway.coordination.metrics import GatewaysCollector
 
-    sync = ReplicaSync(hub, transport, blocks(), config, keys=keys)
-    registry.register(ReplicaCollector(sync))
-    task = asyncio.create_task(keep_running("replica sync", sync.run, crashed))
+    sync = GatewaySync(hub, transport, blocks(), config, keys=keys)
+    registry.register(GatewaysCollector(sync))
+    task = asyncio.create_task(keep_running("gateway sync", sync.run, crashed))
     try:
         yield
     finally:
@@ -61,7 +61,7 @@ async def replica_sync_running(
 
 
 def shared_limits(config: Config, limits: Callable[[], tuple[Limit, ...]]) -> "SharedLimits | None":
-    """Return the limits of all replicas, to be run; `None` without `store.redis_url`.
+    """Return the limits of all gateways, to be run; `None` without `store.redis_url`.
 
     limits: those of the current configuration. Raises InvalidConfig.
     """

@@ -1,9 +1,9 @@
-"""What one replica knows of circuits: those of its own processes, and what it adopts of others.
+"""What one gateway knows of circuits: those of its own processes, and what it adopts of others.
 
-Another replica's word never opens a circuit here, because its network may be what is broken. A
-circuit opens on failures here, on those of several replicas (`shared_evidence`), or because two
-replicas say that several have seen failures: so a replica that has just come knows what all know.
-A circuit that is open here stays open or closes by whichever replica has probed. Pauses that a
+Another gateway's word never opens a circuit here, because its network may be what is broken. A
+circuit opens on failures here, on those of several gateways (`shared_evidence`), or because two
+gateways say that several have seen failures: so a gateway that has just come knows what all know.
+A circuit that is open here stays open or closes by whichever gateway has probed. Pauses that a
 backend has asked for are adopted as they are.
 """
 
@@ -20,13 +20,13 @@ FORGET_S = 60.0
 """A breaker that has been closed for this long, without a cooldown, is not published any more."""
 
 AGREEING = 2
-"""The replicas that must say that several have seen failures."""
+"""The gateways that must say that several have seen failures."""
 
 _NEVER = float("-inf")
 
 
 class SharedCircuits:
-    """By the keys of breakers. known: the latest state, of any replica."""
+    """By the keys of breakers. known: the latest state, of any gateway."""
 
     def __init__(self) -> None:
         self.known: dict[str, BreakerSnapshot] = {}
@@ -34,7 +34,7 @@ class SharedCircuits:
         self._passed: dict[str, BreakerSnapshot] = {}
 
     def on_own(self, key: str, health: BreakerSnapshot) -> None:
-        """A process of this replica has changed its breaker, or this replica has opened it."""
+        """A process of this gateway has changed its breaker, or this gateway has opened it."""
         self._know(key, health)
         own = _without(health, self._passed.get(key))
         known = self._own.get(key)
@@ -42,7 +42,7 @@ class SharedCircuits:
         bound(self._own)
 
     def published(self, now: float) -> dict[str, BreakerSnapshot]:
-        """Return what other replicas do not know better."""
+        """Return what other gateways do not know better."""
         self._own = {
             key: one
             for key, one in self._own.items()
@@ -58,10 +58,10 @@ class SharedCircuits:
     def adopt(
         self, key: str, told: BreakerSnapshot, published: Iterable[BreakerSnapshot]
     ) -> BreakerSnapshot:
-        """Return the part of another replica's news that holds here, and keep it.
+        """Return the part of another gateway's news that holds here, and keep it.
 
-        told: within the bounds of `bounded`. published: what each live replica publishes of this
-        breaker, all on this replica's clock.
+        told: within the bounds of `bounded`. published: what each live gateway publishes of this
+        breaker, all on this gateway's clock.
         """
         if told.open_until is not None and not self.is_open(key):
             agreeing = [one for one in published if one.open_until is not None and one.seen_by > 1]
@@ -79,7 +79,7 @@ class SharedCircuits:
         self._know(key, told)
         own = self._own.get(key)
         if own is not None and told.open_until is None and told.at > own.at:
-            # A replica that comes later must not take the old state of this one for news.
+            # A gateway that comes later must not take the old state of this one for news.
             self._own[key] = structs.replace(own, at=_NEVER, open_until=None, seen_by=0)
         passed = self._passed.get(key)
         self._passed[key] = later(passed, told) if passed else told
@@ -93,7 +93,7 @@ class SharedCircuits:
 
 
 def bounded(health: BreakerSnapshot, rule: BreakerRule, now: float) -> BreakerSnapshot:
-    """Return a snapshot of another replica with no time beyond what the rule here allows.
+    """Return a snapshot of another gateway with no time beyond what the rule here allows.
 
     Without what it knows of refusals: its key may be another one, or wrong there alone. Nor of
     failures in a row: its network may be what fails.
@@ -120,7 +120,7 @@ def bounded(health: BreakerSnapshot, rule: BreakerRule, now: float) -> BreakerSn
 
 
 def _without(health: BreakerSnapshot, passed: BreakerSnapshot | None) -> BreakerSnapshot:
-    """Return the part of a process's snapshot that did not come from another replica.
+    """Return the part of a process's snapshot that did not come from another gateway.
 
     Sending that part back would add up to one sync interval to its times on each round trip.
     """

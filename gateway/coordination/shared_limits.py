@@ -1,7 +1,7 @@
-"""Limits over several replicas: what processes ask and report goes to Redis, by one script.
+"""Limits over several gateways: what processes ask and report goes to Redis, by one script.
 
-Each process of each replica is a holder. Without Redis, a limit with `on_outage: local` is kept by
-each replica for itself, from what its own processes have used; `refuse` refuses what no lease
+Each process of each gateway is a holder. Without Redis, a limit with `on_outage: local` is kept by
+each gateway for itself, from what its own processes have used; `refuse` refuses what no lease
 covers.
 """
 
@@ -15,6 +15,7 @@ from typing import Final, cast
 import msgspec
 
 from gateway.config.schema.limits import Limit
+from gateway.coordination.gateway_transport import ScriptRunner, TransportUnavailable
 from gateway.coordination.limit_calls import LimitCall, MissedUses, by_place
 from gateway.coordination.limit_script import (
     RESERVED_MS,
@@ -33,7 +34,6 @@ from gateway.coordination.limit_shards import (
     merged,
     shards,
 )
-from gateway.coordination.replica_transport import ScriptRunner, TransportUnavailable
 from gateway.coordination.shared_standings import TurnTaker, shared_standings
 from gateway.limits.bank import LimitBank, Send
 from gateway.limits.ledger import Account
@@ -63,7 +63,7 @@ _answer: msgspec.json.Decoder[ScriptAnswer] = msgspec.json.Decoder(ScriptAnswer)
 
 
 class SharedLimits:
-    """The connection of one replica's processes to the limits in Redis: see LimitBank."""
+    """The connection of one gateway's processes to the limits in Redis: see LimitBank."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class SharedLimits:
         limits: Callable[[], tuple[Limit, ...]],
         clock: Callable[[], int] = monotonic_ns,
     ) -> None:
-        """name: of this replica. limits: the current configuration's. clock: nanoseconds."""
+        """name: of this gateway. limits: the current configuration's. clock: nanoseconds."""
         self._runner = TurnTaker(runner)
         self._sharded = runner.sharded
         self._name = name
@@ -110,11 +110,11 @@ class SharedLimits:
             del self._held[holder, place]
 
     def accounts(self) -> list[Account]:
-        """What the processes of this replica have used, see LimitBank.accounts."""
+        """What the processes of this gateway have used, see LimitBank.accounts."""
         return self._local.accounts()
 
     async def standings(self, places: Sequence[LimitPlace]) -> tuple[LimitStanding, ...]:
-        """What is used over all replicas, see LimitBank.standings; of this one without Redis."""
+        """What is used over all gateways, see LimitBank.standings; of this one without Redis."""
         own = await self._local.standings(places)
         if self.unavailable:
             return own
@@ -295,7 +295,7 @@ class SharedLimits:
                     self._ask_locally(call.worker, call.ask)
             return
         if self.unavailable:
-            _log.warning("Redis answers again: limits hold over all replicas")
+            _log.warning("Redis answers again: limits hold over all gateways")
             self.unavailable = False
             self._report_again()
         rest = iter(answers)
@@ -346,7 +346,7 @@ class SharedLimits:
     def _lost(self, why: str) -> None:
         if not self.unavailable:
             self.unavailable = True
-            _log.warning("Redis is unreachable, limits hold per replica: %s", why)
+            _log.warning("Redis is unreachable, limits hold per gateway: %s", why)
 
     def _answered(self, call: LimitCall, answer: ScriptAnswer) -> None:
         alive = self._alive(call)

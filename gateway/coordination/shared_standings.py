@@ -1,4 +1,4 @@
-"""What is left of limits over all replicas, read from Redis for the operator."""
+"""What is left of limits over all gateways, read from Redis for the operator."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -7,6 +7,7 @@ from typing import Final, cast
 import msgspec
 
 from gateway.config.schema.limits import Limit
+from gateway.coordination.gateway_transport import ScriptRunner, TransportUnavailable
 from gateway.coordination.limit_script import (
     SCRIPT,
     SILENT_MS,
@@ -15,12 +16,11 @@ from gateway.coordination.limit_script import (
     ScriptRequest,
 )
 from gateway.coordination.limit_shards import Place, key_of
-from gateway.coordination.replica_transport import ScriptRunner, TransportUnavailable
 from gateway.limits.limits import PERIODS
 from gateway.limits.standing import LimitPlace, LimitStanding, left_elsewhere
 
 MOST_READ: Final = 200
-"""Standings that are read from Redis for one answer; the others are of this replica."""
+"""Standings that are read from Redis for one answer; the others are of this gateway."""
 
 READER: Final = "operator"
 """A holder that never holds anything."""
@@ -50,9 +50,9 @@ async def shared_standings(
     places: Sequence[LimitPlace],
     own: Sequence[LimitStanding],
 ) -> tuple[LimitStanding, ...]:
-    """The first MOST_READ standings over all replicas, the others as they are.
+    """The first MOST_READ standings over all gateways, the others as they are.
 
-    named: the limits in force. own: of this replica, which is the answer while Redis does not
+    named: the limits in force. own: of this gateway, which is the answer while Redis does not
     answer.
     """
     known = [one for one in own[:MOST_READ] if one.limit in named]

@@ -1,6 +1,6 @@
 """Distribute breaker and load updates among the serving processes of one gateway.
 
-A peer is anything that has joined: a worker, or the synchronisation with other replicas.
+A peer is anything that has joined: a worker, or the synchronisation with other gateways.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class StateHub:
         self._soon()
 
     def count(self, on_outcomes: Callable[[OutcomeUpdate], None]) -> None:
-        """Let the peers report outcomes: to the synchronisation with other replicas."""
+        """Let the peers report outcomes: to the synchronisation with other gateways."""
         self._count = on_outcomes
         self.watch(OutcomeWatch(since={}))
 

@@ -96,7 +96,7 @@ class StateSharing:
                         backend.load.other_processes = count
                 self._gateway.admission.others_in_flight = message.in_flight
                 self._gateway.shares.others_buffered = message.buffered
-                self._gateway.differing_replicas = message.differing
+                self._gateway.differing_gateways = message.differing
                 self._processes = 1 + message.processes
                 self._gateway.runtime.divide_budgets(self._processes)
 

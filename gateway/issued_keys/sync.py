@@ -1,7 +1,7 @@
 """The leader's list of issued keys: read from the store, sent to the processes that serve.
 
 A change reaches a process within two seconds: at once if this gateway made it, with the next round
-of messages from another replica over Redis, and else with the next poll of the store.
+of messages from another gateway over Redis, and else with the next poll of the store.
 """
 
 import asyncio
@@ -134,7 +134,7 @@ class KeySync:
         self._applied.pop(process, None)
 
     def noticed(self, version: int) -> None:
-        """Another replica has this version of the list."""
+        """Another gateway has this version of the list."""
         if version > self.version:
             self._wake.set()
 

@@ -267,7 +267,7 @@ class Readiness(Struct, frozen=True, kw_only=True):
 
     discovery: what is wrong, by source of replicas.
     records: why they are not imported now.
-    config_hash: of the configuration in force, without secrets; equal on replicas with equal files.
+    config_hash: of the configuration in force, without secrets; equal on gateways with equal files.
     """
 
     status: str

@@ -9,7 +9,7 @@ from gateway.background import OnCrash, count_unhandled, keep_running
 from gateway.budgets.setup import BudgetJobs, stored_budgets
 from gateway.config.schema.config import Config
 from gateway.coordination.probe_locks import PROBES, FileLeases
-from gateway.coordination.setup import replica_sync_running, shared_limits, transport_of
+from gateway.coordination.setup import gateway_sync_running, shared_limits, transport_of
 from gateway.engine_process.process import EngineProcess
 from gateway.issued_keys.metrics import IssuedKeyCollector
 from gateway.issued_keys.rules_in_force import RulesInForce
@@ -89,7 +89,7 @@ async def run_leader(config: Config, launch: Launch) -> None:
     jobs.start()
     leases = partial(FileLeases, run_dir / PROBES)
     try:
-        async with replica_sync_running(
+        async with gateway_sync_running(
             transport, pool.hub, leases, lambda: reload.config, metrics.registry, crashed, keys
         ):
             await pool.ended()
@@ -153,8 +153,8 @@ def _follow(pool: WorkerPool, engine: EngineProcess) -> None:
 def _sharing(
     limits: "SharedLimits | LimitBank", metrics: ProcessMetrics, crashed: OnCrash
 ) -> list[asyncio.Task[None]]:
-    """Measure the limits; talk to Redis, if there are replicas, until the tasks are cancelled."""
+    """Measure the limits; talk to Redis, if gateways share it, until the tasks are cancelled."""
     metrics.registry.register(LimitUseCollector(limits.accounts))
     if isinstance(limits, LimitBank):
         return []
-    return [asyncio.create_task(keep_running("limits over replicas", limits.run, crashed))]
+    return [asyncio.create_task(keep_running("limits over gateways", limits.run, crashed))]

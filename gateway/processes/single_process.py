@@ -11,9 +11,9 @@ from gateway.budgets.bank import BudgetBank
 from gateway.budgets.leases import BudgetLeases
 from gateway.budgets.setup import stored_budgets
 from gateway.config.schema.config import Config
+from gateway.coordination.gateway_transport import GatewayTransport
 from gateway.coordination.probe_locks import LocalLeases
-from gateway.coordination.replica_transport import ReplicaTransport
-from gateway.coordination.setup import replica_sync_running, shared_limits, transport_of
+from gateway.coordination.setup import gateway_sync_running, shared_limits, transport_of
 from gateway.coordination.state_hub import StateHub
 from gateway.coordination.state_sharing import StateSharing
 from gateway.issued_keys.metrics import IssuedKeyCollector
@@ -172,7 +172,7 @@ def _spending(bank: BudgetBank, serving: Server, crashed: OnCrash) -> list[async
 def _limiting(
     limits: "SharedLimits | None", serving: Server, metrics: ProcessMetrics, crashed: OnCrash
 ) -> list[asyncio.Task[None]]:
-    """Measure and show the limits; lease from all replicas' ones until the tasks are cancelled."""
+    """Measure and show the limits; lease from all gateways' until the tasks are cancelled."""
     serving.gateway.peers = LeaderCounters(metrics, limits)
     accounts = serving.gateway.limits.accounts if limits is None else limits.accounts
     metrics.registry.register(LimitUseCollector(accounts))
@@ -180,19 +180,19 @@ def _limiting(
         return []
     leases = LimitLeases(serving.gateway.limits, partial(limits.on_message, 0))
     limits.join(0, leases.on_message)
-    works = (("limits over replicas", limits.run), ("lease reports", leases.report))
+    works = (("limits over gateways", limits.run), ("lease reports", leases.report))
     return [asyncio.create_task(keep_running(name, work, crashed)) for name, work in works]
 
 
 @asynccontextmanager
 async def _synchronised(
-    transport: ReplicaTransport | None,
+    transport: GatewayTransport | None,
     serving: Server,
     reload: Reload,
     metrics: ProcessMetrics,
     keys: KeySync,
 ) -> AsyncGenerator[None, None]:
-    """Join this process to a hub as its only worker, if there are replicas to synchronise with."""
+    """Join this process to a hub as its only worker, if there are others to synchronise with."""
     if transport is None:
         yield
         return
@@ -204,7 +204,7 @@ async def _synchronised(
     sending = asyncio.create_task(keep_running("load sharing", sharing.send_updates, crashed))
     try:
         blocks = partial(LocalLeases, holders)
-        async with replica_sync_running(
+        async with gateway_sync_running(
             transport, hub, blocks, lambda: reload.config, metrics.registry, crashed, keys
         ):
             yield

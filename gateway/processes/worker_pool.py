@@ -91,7 +91,7 @@ class WorkerPool:
 
     workers: the running ones by number. hub: distributes breaker and load updates among them.
     events: of backends, as the workers report them.
-    limits: of all workers; replace it before `start` if there are replicas. budgets: the same;
+    limits: of all workers; replace it before `start` if gateways share them. budgets: the same;
     replace them before `start` if there is a store. waits: the workers accept no connections before
     `open`. surfaces: loaded by each worker before it serves.
     """

@@ -116,7 +116,7 @@ class ExportCollector(Collector):
         )
         yield GaugeMetricFamily(
             "strowger_export_last_success_timestamp_seconds",
-            "When everything was exported last, by any replica; 0: not known yet.",
+            "When everything was exported last, by any gateway; 0: not known yet.",
             value=0 if export is None else export.ended,
         )
 

@@ -9,7 +9,7 @@ class ExportProgress(Struct, frozen=True, kw_only=True):
     """The figures of one exporting process since its start.
 
     rows: by table. failing: the last run failed. ended: when everything was exported last, by any
-    replica, Unix seconds; 0: not yet, or not known.
+    gateway, Unix seconds; 0: not yet, or not known.
     """
 
     rows: Mapping[str, int]

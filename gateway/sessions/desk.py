@@ -1,6 +1,6 @@
 """Open, find, list and end the sessions of /admin, in each process that serves.
 
-A session is a row in the store, so all workers and replicas know it, and it survives a restart. A
+A session is a row in the store, so all workers and gateways know it, and it survives a restart. A
 process reads a row at most once per FRESH_S, so a session that is ended anywhere ends everywhere
 within that time.
 
@@ -173,7 +173,7 @@ class AdminSessions:
     async def end(self, session: AdminSession) -> None:
         """End a session in all processes.
 
-        Raises Unavailable if other replicas, or other processes, still accept it for now.
+        Raises Unavailable if other gateways, or other processes, still accept it for now.
         """
         self._forget(session.id)
         try:
@@ -183,7 +183,7 @@ class AdminSessions:
             self._end_here(session.id, int(session.expires))
             raise Unavailable(
                 "the store is unreachable; the session has ended in this gateway, and ends in its "
-                "replicas when the store is back",
+                "gateways when the store is back",
                 code=exc.code,
             ) from exc
 

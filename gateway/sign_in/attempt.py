@@ -1,7 +1,7 @@
 """One sign-in in progress, kept only in the browser that began it.
 
 Everything that the flow needs is derived from one random secret in a cookie, so any worker or
-replica can finish what another one began, and the gateway keeps nothing for visitors that never
+gateway can finish what another one began, and the gateway keeps nothing for visitors that never
 come back. The provider and the address bar see the state, the nonce and the challenge, from which
 the secret cannot be computed.
 
@@ -22,7 +22,7 @@ from msgspec import Struct
 
 LASTS_S: Final = 600
 LEEWAY_S: Final = 60
-"""How far the clock of the replica that began a sign-in may be ahead of the one that ends it."""
+"""How far the clock of the gateway that began a sign-in may be ahead of the one that ends it."""
 
 HOME: Final = "/admin"
 _SECRET, _TIME = 32, 8

@@ -26,7 +26,7 @@ def insert_rows(session: Session, rows: Sequence[Row]) -> int:
     """Insert all rows; return the number of feedback rows on requests of other keys.
 
     Requests and attempts that exist are skipped; a vote replaces the vote of the same request,
-    metric and key. The last one to arrive counts, whatever its time: clocks of replicas differ, and
+    metric and key. The last one to arrive counts, whatever its time: clocks of gateways differ, and
     one that is an hour ahead would win for an hour. Raises StoreRejected.
     """
     requests, attempts = _new(session, _requests(rows)), _attempts(rows)

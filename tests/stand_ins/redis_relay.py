@@ -1,4 +1,4 @@
-"""A relay between a replica and Redis that records the command without an answer so far."""
+"""A relay between a gateway and Redis that records the command without an answer so far."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -9,7 +9,7 @@ class Relay:
     """url: of the database 0 behind it.
 
     question: the pending command, each a separate object; `None` if there is none. It ends with
-    Redis's first bytes, or when the replica disconnects.
+    Redis's first bytes, or when the gateway disconnects.
     """
 
     def __init__(self, redis: int) -> None:
@@ -19,7 +19,7 @@ class Relay:
         self._redis = redis
 
     async def relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Relay one connection of the replica until either end disconnects."""
+        """Relay one connection of the gateway until either end disconnects."""
         try:
             answers, onward = await asyncio.open_connection("127.0.0.1", self._redis)
         except ConnectionError:
@@ -51,7 +51,7 @@ async def _read(reader: asyncio.StreamReader) -> bytes:
 
 @asynccontextmanager
 async def relayed(redis: int) -> AsyncGenerator[Relay, None]:
-    """Run a relay for one replica until the block ends. redis: see Relay."""
+    """Run a relay for one gateway until the block ends. redis: see Relay."""
     relay = Relay(redis)
     server = await asyncio.start_server(relay.relay, "127.0.0.1")
     relay.url = f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}/0"

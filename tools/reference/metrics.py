@@ -42,7 +42,7 @@ SECTIONS = {
     "gateway/responses": "Records, audit log and store",
     "gateway/payloads": "Export of traces, metrics and payloads",
     "gateway/otlp": "Export of traces, metrics and payloads",
-    "gateway/coordination": "Replicas",
+    "gateway/coordination": "Gateways",
     "gateway/discovery": "Discovery",
     "gateway/replica_gauges": "Discovery",
     "gateway/placement": "Placement (`strowger placement`)",

@@ -64,8 +64,8 @@ def _state(gateway: Gateway, outages: Outages) -> tuple[str, str]:
         return "warn", "draining"
     if not gateway.runtime.ready:
         return "warn", "loading"
-    if many := gateway.differing_replicas:
-        what = "1 replica runs" if many == 1 else f"{many} replicas run"
+    if many := gateway.differing_gateways:
+        what = "1 gateway runs" if many == 1 else f"{many} gateways run"
         return "warn", f"ready · {what} another configuration"
     if outages.mark is not None:
         tone, label = outages.mark

@@ -21,7 +21,7 @@ def check_responses(config: Config, problems: Problems) -> None:
         problems.warn(
             ("responses", "store"),
             "gateways that share store.redis_url have an SQLite file each, so none can continue "
-            "another's responses; several replicas need a store.url of PostgreSQL",
+            "another's responses; several gateways need a store.url of PostgreSQL",
         )
     if config.auth.mode == "none" and config.auth.allow_open:
         problems.warn(

@@ -13,7 +13,7 @@ PromptCache = Literal["auto", "always", "off"]
 class CacheConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where answers are kept.
 
-    store: memory, of each worker; or redis, the one of `store.redis_url`, for all replicas.
+    store: memory, of each worker; or redis, the one of `store.redis_url`, for all gateways.
     max_bytes: of the memory, per worker. max_entry_bytes: of one answer; a larger one is not kept.
     ttl_s: of answers to requests that ask by header, on models without a rule of their own.
     share: key: a key's answers are for its own requests; team: for those of its whole team.

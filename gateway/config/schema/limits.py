@@ -28,7 +28,7 @@ class Limit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tokens:     prompt and completion. concurrent: requests at the same time.
     exact:      never exceeded; false: each worker may exceed it by what it holds in advance.
     wait_s:     hold a request this long for room before it is refused.
-    on_outage:  without Redis, each replica limits alone, or requests are refused.
+    on_outage:  without Redis, each gateway limits alone, or requests are refused.
     plan:       only requests of callers with this plan count; "" is all.
     """
 

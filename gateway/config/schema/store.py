@@ -11,7 +11,7 @@ DEFAULT_STORE = "sqlite:///strowger.db"
 
 
 class RecordExport(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Each row once, by one replica at a time.
+    """Each row once, by one gateway at a time.
 
     to:      a folder, or s3://BUCKET/PREFIX?OPTIONS, which may contain credentials, hence `Secret`.
     every_s: from the end of one run to the begin of the next, at most a year.

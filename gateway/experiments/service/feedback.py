@@ -122,7 +122,7 @@ def row_of(
 def is_young(request_id: str, at: float) -> bool:
     """True if an id of ours is so recent that its row may not be in the store yet.
 
-    Its first 48 bits are Unix milliseconds (RFC 9562); clocks of replicas may differ a little.
+    Its first 48 bits are Unix milliseconds (RFC 9562); clocks of gateways may differ a little.
     """
     if not _ID.fullmatch(request_id):
         return False

@@ -25,9 +25,9 @@ LATE = 0.9
 
 
 class GuardrailMonitor:
-    """Check the outcomes in the store, for all workers and replicas that use it.
+    """Check the outcomes in the store, for all workers and gateways that use it.
 
-    A check reads the sums of every unit, so replicas share the work: one that finds no recent claim
+    A check reads the sums of every unit, so gateways share the work: one that finds no recent claim
     on an experiment checks it. Two checks at once do no harm, because a pause is written once.
 
     mismatched: by experiment, whether the last check by this monitor found a sample ratio mismatch.

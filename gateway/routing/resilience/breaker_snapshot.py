@@ -15,7 +15,7 @@ class BreakerSnapshot(Struct, frozen=True, kw_only=True):
     that, and how long it gets no requests; only the processes of one gateway exchange them.
     failed_in_row, run_at, run_since: its FailureRun, exchanged as refusals are.
     slow_at, slow_until: since when, and until when it counts as slow, exchanged in the same way.
-    The last ten fields are absent from snapshots of replicas that do not know them.
+    The last ten fields are absent from snapshots of gateways that do not know them.
     """
 
     at: float

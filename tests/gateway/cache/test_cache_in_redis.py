@@ -1,4 +1,4 @@
-"""Answers in Redis: shared by replicas, bounded in time and size, and never a condition."""
+"""Answers in Redis: shared by gateways, bounded in time and size, and never a condition."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator
@@ -26,7 +26,7 @@ def redis() -> Generator[RedisServer]:
 
 
 @asynccontextmanager
-async def replica(
+async def one_gateway(
     backend: Provider, redis: RedisServer, run_dir: Path, more: str = ""
 ) -> AsyncGenerator[Serving]:
     text = f"cache: {{store: redis{more}}}\nstore: {{redis_url: '{redis.url}'}}\n"
@@ -66,11 +66,11 @@ async def written(redis: RedisServer, count: int) -> list[bytes]:
     return found
 
 
-async def test_replicas_share_answers(redis: RedisServer, tmp_path: Path) -> None:
+async def test_gateways_share_answers(redis: RedisServer, tmp_path: Path) -> None:
     async with (
         provider() as backend,
-        replica(backend, redis, tmp_path) as one,
-        replica(backend, redis, tmp_path) as other,
+        one_gateway(backend, redis, tmp_path) as one,
+        one_gateway(backend, redis, tmp_path) as other,
     ):
         for number, stream in enumerate((False, True), start=1):
             assert shown(await ask(one, {"stream": stream})) == "miss"
@@ -84,12 +84,12 @@ async def test_entries_expire_and_large_ones_are_not_written(
     redis: RedisServer, tmp_path: Path
 ) -> None:
     async with provider() as backend:
-        async with replica(backend, redis, tmp_path, ", ttl_s: 900") as gateway:
+        async with one_gateway(backend, redis, tmp_path, ", ttl_s: 900") as gateway:
             await ask(gateway)
             (key,) = await written(redis, 1)
         assert 800 < cast(int, await command(redis, "TTL", key.decode())) <= 900
         await command(redis, "FLUSHALL")
-        async with replica(backend, redis, tmp_path, ", max_entry_bytes: 50") as gateway:
+        async with one_gateway(backend, redis, tmp_path, ", max_entry_bytes: 50") as gateway:
             assert [shown(await ask(gateway)) for _ in range(2)] == ["miss", "miss"]
         assert await keys(redis) == []
 
@@ -98,7 +98,7 @@ async def test_entries_expire_and_large_ones_are_not_written(
 async def test_without_redis_requests_are_answered_and_pass_the_cache_by(
     fault: str, redis: RedisServer, tmp_path: Path
 ) -> None:
-    async with provider() as backend, replica(backend, redis, tmp_path) as gateway:
+    async with provider() as backend, one_gateway(backend, redis, tmp_path) as gateway:
         assert shown(await ask(gateway)) == "miss"
         await written(redis, 1)
         if fault == "killed":
@@ -127,7 +127,7 @@ async def test_without_redis_requests_are_answered_and_pass_the_cache_by(
 async def test_a_redis_that_is_full_is_still_read(
     redis: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with provider() as backend, replica(backend, redis, tmp_path) as gateway:
+    async with provider() as backend, one_gateway(backend, redis, tmp_path) as gateway:
         await ask(gateway)
         await written(redis, 1)
         await command(redis, "CONFIG", "SET", "maxmemory", "1")

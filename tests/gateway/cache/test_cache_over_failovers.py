@@ -30,7 +30,7 @@ def group(request: pytest.FixtureRequest) -> Generator[Watched | Cluster]:
 
 
 @asynccontextmanager
-async def replica(
+async def one_gateway(
     backend: Provider, group: Watched | Cluster, run_dir: Path
 ) -> AsyncGenerator[Serving]:
     text = f"cache: {{store: redis}}\nstore: {{redis_url: '{group.url}'}}\n"
@@ -70,13 +70,13 @@ async def until_used(gateway: Serving) -> None:
             pass
 
 
-async def test_replicas_share_answers_and_every_request_is_answered_while_a_master_is_lost(
+async def test_gateways_share_answers_and_every_request_is_answered_while_a_master_is_lost(
     group: Watched | Cluster, tmp_path: Path
 ) -> None:
     async with (
         provider() as backend,
-        replica(backend, group, tmp_path) as one,
-        replica(backend, group, tmp_path) as other,
+        one_gateway(backend, group, tmp_path) as one,
+        one_gateway(backend, group, tmp_path) as other,
     ):
         assert await all_of(one) == ["miss"] * ASKED
         await written(group)

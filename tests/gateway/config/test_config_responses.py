@@ -37,7 +37,7 @@ def test_sealing_keys_are_long_two_at_most_and_secret() -> None:
     assert key not in repr(good)
 
 
-def test_replicas_with_an_sqlite_file_each_are_warned_of() -> None:
+def test_gateways_with_an_sqlite_file_each_are_warned_of() -> None:
     (found,) = warnings(GOOD + ON + REDIS % "sqlite:///strowger.db")
 
     assert found.startswith("responses.store: gateways that share store.redis_url")
@@ -52,7 +52,7 @@ def test_clients_without_keys_share_their_responses() -> None:
     assert "each can read" in found
 
 
-def test_check_notes_that_several_replicas_need_postgresql(tmp_path: Path) -> None:
+def test_check_notes_that_several_gateways_need_postgresql(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(
         "providers: [{name: a, adapter: openai, base_url: http://localhost:9/v1, api_key: k}]\n"
@@ -62,4 +62,4 @@ def test_check_notes_that_several_replicas_need_postgresql(tmp_path: Path) -> No
     said = CliRunner().invoke(strowger, ["check", str(file)])
 
     assert said.exit_code == 0
-    assert "several replicas need a store.url of PostgreSQL" in said.output
+    assert "several gateways need a store.url of PostgreSQL" in said.output

@@ -1,4 +1,4 @@
-"""Replicas that exchange notices on a board in memory, each with a clock of its own."""
+"""Gateways that exchange notices on a board in memory, each with a clock of its own."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,9 +7,9 @@ from msgspec import Struct
 from gateway.config.load import read_config
 from gateway.config.schema.config import Config
 from gateway.coordination.breaker_messages import BreakerUpdate, FromWorker, ToWorker
+from gateway.coordination.gateway_sync import GatewaySync
+from gateway.coordination.gateway_transport import Ask
 from gateway.coordination.probe_locks import LocalLeases
-from gateway.coordination.replica_sync import ReplicaSync
-from gateway.coordination.replica_transport import Ask
 from gateway.coordination.state_hub import StateHub
 from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
 
@@ -44,7 +44,7 @@ def health(
 
 
 class Board:
-    """The transport of a test's replicas. Leases last until they are released."""
+    """The transport of a test's gateways. Leases last until they are released."""
 
     def __init__(self) -> None:
         self.notices: dict[bytes, bytes] = {}
@@ -53,7 +53,7 @@ class Board:
 
 
 class BoardTransport:
-    """See ReplicaTransport."""
+    """See GatewayTransport."""
 
     def __init__(self, board: Board, name: str) -> None:
         self._board = board
@@ -94,7 +94,7 @@ class Clock(Struct, kw_only=True):
 
 
 class Keys(Struct, kw_only=True):
-    """The version of a replica's issued keys, and those that it noticed."""
+    """The version of a gateway's issued keys, and those that it noticed."""
 
     version: int
     seen: list[int]
@@ -103,8 +103,8 @@ class Keys(Struct, kw_only=True):
         self.seen.append(version)
 
 
-class Replica:
-    """A replica with its own clock and one worker, which the test plays."""
+class SimulatedGateway:
+    """A gateway with its own clock and one worker, which the test plays."""
 
     def __init__(self, board: Board, name: str, now: float, text: str = CONFIG) -> None:
         self.clock = Clock(now=now)
@@ -114,7 +114,7 @@ class Replica:
         self.probe = LocalLeases(holders).lease(KEY)
         served = config(text)
         self.keys = Keys(version=1, seen=[])
-        self.exchange = ReplicaSync(
+        self.exchange = GatewaySync(
             self.hub,
             BoardTransport(board, name),
             LocalLeases(holders),
@@ -132,14 +132,14 @@ class Replica:
         return [one.health[KEY] for one in self.told if isinstance(one, BreakerUpdate)]
 
 
-def pair(board: Board, text: str = CONFIG) -> tuple[Replica, Replica]:
-    """Two replicas whose clocks are a thousand seconds apart."""
-    return Replica(board, "a", 5000.0), Replica(board, "b", 6000.0, text)
+def pair(board: Board, text: str = CONFIG) -> tuple[SimulatedGateway, SimulatedGateway]:
+    """Two gateways whose clocks are a thousand seconds apart."""
+    return SimulatedGateway(board, "a", 5000.0), SimulatedGateway(board, "b", 6000.0, text)
 
 
-async def look(*replicas: Replica, seconds: float = 0.25) -> None:
+async def look(*gateways: SimulatedGateway, seconds: float = 0.25) -> None:
     """Each looks once, and then time passes."""
-    for replica in replicas:
-        await replica.exchange.sync()
-    for replica in replicas:
-        replica.clock.now += seconds
+    for gateway in gateways:
+        await gateway.exchange.sync()
+    for gateway in gateways:
+        gateway.clock.now += seconds

@@ -1,4 +1,4 @@
-"""The hash of the configuration: it shows skew between replicas, and nothing of their secrets."""
+"""The hash of the configuration: it shows skew between gateways, and nothing of their secrets."""
 
 import itertools
 

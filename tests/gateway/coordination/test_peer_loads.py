@@ -1,4 +1,4 @@
-"""Sums of what other replicas have in flight: right after any change, and at its price."""
+"""Sums of what other gateways have in flight: right after any change, and at its price."""
 
 import sys
 from collections import Counter
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.coordination.breaker_messages import LoadUpdate
 from gateway.coordination.peer_loads import PeerLoads
-from tests.gateway.coordination.board import Board, Replica, look
+from tests.gateway.coordination.board import Board, SimulatedGateway, look
 
 PEERS = (b"a", b"b", b"c")
 loads = st.dictionaries(st.sampled_from("wxyz"), st.integers(1, 9))
@@ -19,7 +19,7 @@ steps = st.lists(st.tuples(st.sampled_from(PEERS), st.none() | loads), max_size=
 
 @given(steps)
 @settings(max_examples=80, deadline=None)
-def test_the_changes_add_up_to_the_sum_of_all_replicas(
+def test_the_changes_add_up_to_the_sum_of_all_gateways(
     taken: list[tuple[bytes, dict[str, int] | None]],
 ) -> None:
     kept = PeerLoads(lambda key: None if key == "z" else "here")
@@ -41,10 +41,10 @@ def test_the_changes_add_up_to_the_sum_of_all_replicas(
         assert +told == whole
 
 
-async def calls_of_a_poll(replicas: int, backends: int) -> int:
-    """The calls that one replica makes to read one changed load among those of all others."""
+async def calls_of_a_poll(gateways: int, backends: int) -> int:
+    """The calls that one gateway makes to read one changed load among those of all others."""
     board = Board()
-    found = [Replica(board, f"r{n}", 1000.0 * (n + 5)) for n in range(replicas)]
+    found = [SimulatedGateway(board, f"r{n}", 1000.0 * (n + 5)) for n in range(gateways)]
     busy = {f"chat: one/m @ 10.0.0.{n}:80": n + 1 for n in range(backends)}
     for one in found:
         one.exchange.on_message(LoadUpdate(attempts=busy, in_flight=backends, buffered=0))
@@ -68,15 +68,15 @@ async def calls_of_a_poll(replicas: int, backends: int) -> int:
 
 
 @pytest.mark.anyio
-async def test_a_poll_costs_the_same_for_a_replica_however_many_there_are() -> None:
+async def test_a_poll_costs_the_same_for_a_gateway_however_many_there_are() -> None:
     few, some, many = [await calls_of_a_poll(count, 20) for count in (4, 14, 24)]
 
-    assert abs((many - some) - (some - few)) < 20, "linear in the replicas"
+    assert abs((many - some) - (some - few)) < 20, "linear in the gateways"
     assert some - few < 10 * 30, "and little for each that has not changed"
 
 
 @pytest.mark.anyio
-async def test_a_poll_costs_the_same_for_a_backend_however_many_replicas_use_it() -> None:
+async def test_a_poll_costs_the_same_for_a_backend_however_many_gateways_use_it() -> None:
     def each(few: int, many: int) -> float:
         return (many - few) / 40
 

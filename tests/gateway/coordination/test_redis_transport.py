@@ -1,4 +1,4 @@
-"""Redis as the transport between replicas: its address, leases and failures."""
+"""Redis as the transport between gateways: its address, leases and failures."""
 
 import asyncio
 import sys
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gateway.config.redis_address import redis_address
+from gateway.coordination.gateway_transport import TransportUnavailable
 from gateway.coordination.redis_transport import RedisTransport
-from gateway.coordination.replica_transport import TransportUnavailable
 from gateway.coordination.setup import open_transport
 from schemas.errors import InvalidConfig
 from schemas.secret import Secret
@@ -117,7 +117,7 @@ def test_without_its_client_the_start_is_refused_with_the_remedy(
         open_transport(Secret("redis://x"))
 
 
-async def test_a_lease_is_one_replicas_until_it_gives_it_back_or_is_silent(
+async def test_a_lease_is_one_gateways_until_it_gives_it_back_or_is_silent(
     redis: RedisServer,
 ) -> None:
     one, other = (RedisTransport(Secret(redis.url), name, lease_s=0.4) for name in ("one", "other"))
@@ -135,7 +135,7 @@ async def test_a_lease_is_one_replicas_until_it_gives_it_back_or_is_silent(
     assert (taken, lapsed) == ([True], [True, False])
 
 
-async def test_a_replica_that_leaves_removes_its_notice(redis: RedisServer) -> None:
+async def test_a_gateway_that_leaves_removes_its_notice(redis: RedisServer) -> None:
     one, other = (RedisTransport(Secret(redis.url), name) for name in ("one", "other"))
 
     await one.exchange(b"first", ())

@@ -18,11 +18,11 @@ from gateway.coordination.breaker_messages import (
     ToWorker,
 )
 from gateway.coordination.evidence_sum import Reported
+from gateway.coordination.gateway_messages import notice
+from gateway.coordination.gateway_sync import FORGET_S, PEER_TIMEOUT_S, GatewaySync
 from gateway.coordination.outcome_reports import OutcomeReports
 from gateway.coordination.probe_locks import LocalLeases
 from gateway.coordination.redis_transport import RedisTransport
-from gateway.coordination.replica_messages import notice
-from gateway.coordination.replica_sync import FORGET_S, PEER_TIMEOUT_S, ReplicaSync
 from gateway.coordination.shared_evidence import (
     MOST_REPORTED,
     MOST_WATCHED,
@@ -37,7 +37,7 @@ from tests.gateway.coordination.board import (
     CONFIG,
     KEY,
     Board,
-    Replica,
+    SimulatedGateway,
     config,
     health,
     look,
@@ -50,58 +50,58 @@ FLEET = 6
 WINDOW_S = 30.0
 
 
-def fleet(board: Board, text: str = CONFIG, size: int = FLEET) -> list[Replica]:
-    return [Replica(board, f"r{n}", 1000.0 * (n + 5), text) for n in range(size)]
+def fleet(board: Board, text: str = CONFIG, size: int = FLEET) -> list[SimulatedGateway]:
+    return [SimulatedGateway(board, f"r{n}", 1000.0 * (n + 5), text) for n in range(size)]
 
 
-def ends(replica: Replica, failed: int, succeeded: int = 0, key: str = KEY) -> None:
-    """Attempts of the replica's worker have ended."""
+def ends(gateway: SimulatedGateway, failed: int, succeeded: int = 0, key: str = KEY) -> None:
+    """Attempts of the gateway's worker have ended."""
     one = NewOutcomes(failed=failed, succeeded=succeeded, recent=failed + succeeded)
-    replica.say(OutcomeUpdate(outcomes={key: one}))
+    gateway.say(OutcomeUpdate(outcomes={key: one}))
 
 
-def obey(replica: Replica) -> None:
+def obey(gateway: SimulatedGateway) -> None:
     """The worker reports what is watched, as OutcomeReports does."""
-    for message in replica.told:
+    for message in gateway.told:
         if isinstance(message, OutcomeWatch):
             for key in message.since:
-                ends(replica, 0, key=key)
+                ends(gateway, 0, key=key)
 
 
-async def pass_time(replicas: list[Replica], seconds: float) -> None:
+async def pass_time(gateways: list[SimulatedGateway], seconds: float) -> None:
     for _ in range(round(seconds / 0.25)):
-        for replica in replicas:
-            obey(replica)
-        await look(*replicas)
+        for gateway in gateways:
+            obey(gateway)
+        await look(*gateways)
 
 
-def opened(replica: Replica) -> bool:
-    return any(one.open_until is not None for one in replica.news)
+def opened(gateway: SimulatedGateway) -> bool:
+    return any(one.open_until is not None for one in gateway.news)
 
 
-async def test_two_failures_of_each_of_six_replicas_open_the_circuit_everywhere() -> None:
-    replicas = fleet(Board())
-    await pass_time(replicas, 1.0)
+async def test_two_failures_of_each_of_six_gateways_open_the_circuit_everywhere() -> None:
+    gateways = fleet(Board())
+    await pass_time(gateways, 1.0)
 
-    for replica in replicas:
-        ends(replica, 2)
-    await pass_time(replicas, 2.0)
+    for gateway in gateways:
+        ends(gateway, 2)
+    await pass_time(gateways, 2.0)
 
-    assert all(opened(replica) for replica in replicas)
-    last = [replica.news[-1] for replica in replicas]
+    assert all(opened(gateway) for gateway in gateways)
+    last = [gateway.news[-1] for gateway in gateways]
     assert {one.seen_by for one in last} == {FLEET}
     assert all(one.open_until is not None and one.cooldown_s == 5.0 for one in last)
-    assert sum(replica.exchange.opened for replica in replicas) >= 1
+    assert sum(gateway.exchange.opened for gateway in gateways) >= 1
 
 
-async def test_a_replica_that_polls_late_opens_the_circuit_too() -> None:
+async def test_a_gateway_that_polls_late_opens_the_circuit_too() -> None:
     """Two do not agree yet when it reads, so it needs the evidence of the first."""
-    replicas = fleet(Board(), size=2)
-    late, first = replicas
-    await pass_time(replicas, 1.0)
+    gateways = fleet(Board(), size=2)
+    late, first = gateways
+    await pass_time(gateways, 1.0)
     ends(late, 6)
     ends(first, 4)
-    await pass_time(replicas, 1.0)
+    await pass_time(gateways, 1.0)
 
     ends(first, 2)
     for _ in range(3):
@@ -113,10 +113,10 @@ async def test_a_replica_that_polls_late_opens_the_circuit_too() -> None:
     assert opened(late)
 
 
-async def test_a_replica_whose_own_network_is_broken_opens_no_circuit_elsewhere() -> None:
-    replicas = fleet(Board())
-    broken, others = replicas[0], replicas[1:]
-    await pass_time(replicas, 1.0)
+async def test_a_gateway_whose_own_network_is_broken_opens_no_circuit_elsewhere() -> None:
+    gateways = fleet(Board())
+    broken, others = gateways[0], gateways[1:]
+    await pass_time(gateways, 1.0)
 
     for turn in range(40):
         ends(broken, 25)
@@ -125,135 +125,135 @@ async def test_a_replica_whose_own_network_is_broken_opens_no_circuit_elsewhere(
             broken.say(BreakerUpdate(health={KEY: health(now_, now_ + 9, seen_by=FLEET)}))
         for other in others:
             ends(other, 1 if turn % 10 == 0 else 0, 1)
-        await pass_time(replicas, 0.5)
+        await pass_time(gateways, 0.5)
 
     assert not any(opened(other) for other in others)
 
 
-async def test_successes_of_replicas_without_failures_count_before_a_circuit_opens() -> None:
+async def test_successes_of_gateways_without_failures_count_before_a_circuit_opens() -> None:
     """Two of six have only failures, and the backend serves the others."""
-    replicas = fleet(Board())
-    await pass_time(replicas, 1.0)
+    gateways = fleet(Board())
+    await pass_time(gateways, 1.0)
 
     for _ in range(20):
-        for place, replica in enumerate(replicas):
+        for place, gateway in enumerate(gateways):
             if place < 2:
-                ends(replica, 1)
+                ends(gateway, 1)
             else:
-                ends(replica, 0, 1)
-        await pass_time(replicas, 0.5)
+                ends(gateway, 0, 1)
+        await pass_time(gateways, 0.5)
 
-    assert not any(opened(replica) for replica in replicas)
+    assert not any(opened(gateway) for gateway in gateways)
 
 
-async def test_a_circuit_stays_closed_while_a_replica_does_not_report_its_successes() -> None:
-    replicas = fleet(Board())
-    silent, others = replicas[0], replicas[1:]
-    await pass_time(replicas, 1.0)
+async def test_a_circuit_stays_closed_while_a_gateway_does_not_report_its_successes() -> None:
+    gateways = fleet(Board())
+    silent, others = gateways[0], gateways[1:]
+    await pass_time(gateways, 1.0)
 
     for other in others:
         ends(other, 4)
     for _ in range(8):
         for other in others:
             obey(other)
-        await look(*replicas)
+        await look(*gateways)
     before = [opened(other) for other in others]
     ends(silent, 0)
-    await pass_time(replicas, 2.0)
+    await pass_time(gateways, 2.0)
 
     assert before == [False] * len(others)
-    assert all(opened(replica) for replica in replicas)
+    assert all(opened(gateway) for gateway in gateways)
 
 
-async def test_beside_a_replica_of_an_older_version_each_goes_by_its_own_failures() -> None:
+async def test_beside_a_gateway_of_an_older_version_each_goes_by_its_own_failures() -> None:
     """It reports no outcomes, so its successes would be missing."""
     board = Board()
-    replicas = fleet(board)
+    gateways = fleet(board)
     old = msgspec.msgpack.encode({"health": {}, "busy": {}, "processes": 1})
 
     for turn in range(16):
         if turn == 4:
-            for replica in replicas:
-                ends(replica, 3)
+            for gateway in gateways:
+                ends(gateway, 3)
         board.notices[b"old"] = notice(float(turn), old)
-        await pass_time(replicas, 0.25)
+        await pass_time(gateways, 0.25)
 
-    assert all(replica.exchange.replicas == FLEET + 1 for replica in replicas)
-    assert not any(opened(replica) for replica in replicas)
+    assert all(gateway.exchange.gateways == FLEET + 1 for gateway in gateways)
+    assert not any(opened(gateway) for gateway in gateways)
 
 
-async def test_evidence_of_a_replica_that_is_gone_does_not_count() -> None:
-    replicas = fleet(Board(), size=3)
-    await pass_time(replicas, 1.0)
-    for replica in replicas[1:]:
-        ends(replica, 5)
-    await pass_time(replicas, 1.0)
+async def test_evidence_of_a_gateway_that_is_gone_does_not_count() -> None:
+    gateways = fleet(Board(), size=3)
+    await pass_time(gateways, 1.0)
+    for gateway in gateways[1:]:
+        ends(gateway, 5)
+    await pass_time(gateways, 1.0)
 
-    left = replicas[:2]
+    left = gateways[:2]
     await pass_time(left, PEER_TIMEOUT_S + 1.0)
     ends(left[0], 2)
     await pass_time(left, 2.0)
 
-    assert not any(opened(replica) for replica in left)
+    assert not any(opened(gateway) for gateway in left)
 
 
 async def test_evidence_older_than_the_window_does_not_count() -> None:
-    replicas = fleet(Board(), size=2)
-    await pass_time(replicas, 1.0)
-    for replica in replicas:
-        ends(replica, 5)
-    await pass_time(replicas, WINDOW_S + 1.0)
+    gateways = fleet(Board(), size=2)
+    await pass_time(gateways, 1.0)
+    for gateway in gateways:
+        ends(gateway, 5)
+    await pass_time(gateways, WINDOW_S + 1.0)
 
-    for replica in replicas:
-        ends(replica, 1)
-    await pass_time(replicas, 2.0)
+    for gateway in gateways:
+        ends(gateway, 1)
+    await pass_time(gateways, 2.0)
 
-    assert not any(opened(replica) for replica in replicas)
+    assert not any(opened(gateway) for gateway in gateways)
 
 
 async def test_a_circuit_that_a_probe_has_closed_starts_without_evidence() -> None:
-    replicas = fleet(Board())
-    await pass_time(replicas, 1.0)
-    for replica in replicas:
-        ends(replica, 2)
-    await pass_time(replicas, 2.0)
-    opened_before = [opened(replica) for replica in replicas]
+    gateways = fleet(Board())
+    await pass_time(gateways, 1.0)
+    for gateway in gateways:
+        ends(gateway, 2)
+    await pass_time(gateways, 2.0)
+    opened_before = [opened(gateway) for gateway in gateways]
 
-    replicas[0].say(BreakerUpdate(health={KEY: health(replicas[0].clock.now)}))
-    await pass_time(replicas, 1.0)
-    for replica in replicas:
-        replica.told.clear()
-        ends(replica, 1)
-    await pass_time(replicas, 2.0)
+    gateways[0].say(BreakerUpdate(health={KEY: health(gateways[0].clock.now)}))
+    await pass_time(gateways, 1.0)
+    for gateway in gateways:
+        gateway.told.clear()
+        ends(gateway, 1)
+    await pass_time(gateways, 2.0)
 
     assert all(opened_before)
-    assert not any(opened(replica) for replica in replicas)
+    assert not any(opened(gateway) for gateway in gateways)
 
 
-async def test_a_replica_that_comes_later_knows_which_circuits_are_open() -> None:
+async def test_a_gateway_that_comes_later_knows_which_circuits_are_open() -> None:
     board = Board()
-    replicas = fleet(board)
-    await pass_time(replicas, 1.0)
-    for replica in replicas:
-        ends(replica, 2)
-    await pass_time(replicas, 2.0)
+    gateways = fleet(board)
+    await pass_time(gateways, 1.0)
+    for gateway in gateways:
+        ends(gateway, 2)
+    await pass_time(gateways, 2.0)
 
-    late = Replica(board, "late", 90.0)
-    await pass_time([*replicas, late], 1.0)
+    late = SimulatedGateway(board, "late", 90.0)
+    await pass_time([*gateways, late], 1.0)
 
     assert opened(late)
 
 
 async def test_a_backend_without_failures_costs_no_byte_of_a_notice() -> None:
     board = Board()
-    replicas = fleet(board, size=2)
-    await pass_time(replicas, 1.0)
+    gateways = fleet(board, size=2)
+    await pass_time(gateways, 1.0)
     quiet = {name: len(body) for name, body in board.notices.items()}
 
-    ends(replicas[0], 1)
-    await pass_time(replicas, 1.0)
+    ends(gateways[0], 1)
+    await pass_time(gateways, 1.0)
     suspected = {name: len(body) for name, body in board.notices.items()}
-    await pass_time(replicas, WINDOW_S + FORGET_S)
+    await pass_time(gateways, WINDOW_S + FORGET_S)
 
     assert suspected[b"r0"] > quiet[b"r0"]
     assert suspected[b"r1"] == quiet[b"r1"]
@@ -275,7 +275,7 @@ def test_notices_are_bounded_however_many_backends_fail_anywhere() -> None:
 
 
 class Process:
-    """A replica with one process on a real Redis, whose breaker is the product's."""
+    """A gateway with one process on a real Redis, whose breaker is the product's."""
 
     def __init__(self, redis: RedisServer, name: str) -> None:
         served = config(CONFIG.replace("name: chat,", "name: chat, breaker: {cooldown_s: 2},"))
@@ -287,7 +287,7 @@ class Process:
         holders: dict[str, LocalLeases] = {}
         self.breaker.lease = LocalLeases(holders).lease(KEY)
         transport = RedisTransport(Secret(redis.url), name)
-        self.sync = ReplicaSync(self.hub, transport, LocalLeases(holders), lambda: served)
+        self.sync = GatewaySync(self.hub, transport, LocalLeases(holders), lambda: served)
         self.hub.join(0, self._receive)
 
     async def run(self) -> None:
@@ -318,10 +318,10 @@ class Process:
 
 @asynccontextmanager
 async def processes(redis: RedisServer, count: int) -> AsyncGenerator[list[Process]]:
-    """So many replicas that know each other."""
-    found = [Process(redis, f"replica-{number}") for number in range(count)]
+    """So many gateways that know each other."""
+    found = [Process(redis, f"gateway-{number}") for number in range(count)]
     tasks = [asyncio.create_task(work) for one in found for work in (one.run(), one.sync.run())]
-    await until(lambda: all(one.sync.replicas == count for one in found))
+    await until(lambda: all(one.sync.gateways == count for one in found))
     try:
         yield found
     finally:
@@ -342,23 +342,23 @@ def redis() -> Generator[RedisServer]:
         yield server
 
 
-async def test_over_a_real_redis_three_replicas_open_a_circuit_on_what_all_have_seen(
+async def test_over_a_real_redis_three_gateways_open_a_circuit_on_what_all_have_seen(
     redis: RedisServer,
 ) -> None:
-    async with processes(redis, 3) as replicas:
-        for one in replicas:
+    async with processes(redis, 3) as gateways:
+        for one in gateways:
             one.breaker.succeed(now(), probe=False)
             for _ in range(5):
                 one.breaker.fail(now(), probe=False)
-        await until(lambda: all(one.breaker.open_until is not None for one in replicas))
-        seen_by = {one.breaker.seen_by for one in replicas}
-        await until(lambda: any(one.probe() for one in replicas))
-        await until(lambda: all(one.breaker.open_until is None for one in replicas))
+        await until(lambda: all(one.breaker.open_until is not None for one in gateways))
+        seen_by = {one.breaker.seen_by for one in gateways}
+        await until(lambda: any(one.probe() for one in gateways))
+        await until(lambda: all(one.breaker.open_until is None for one in gateways))
 
     assert seen_by == {3}
 
 
-async def test_over_a_real_redis_the_failures_of_one_replica_stay_its_own(
+async def test_over_a_real_redis_the_failures_of_one_gateway_stay_its_own(
     redis: RedisServer,
 ) -> None:
     async with processes(redis, 3) as (broken, *others):

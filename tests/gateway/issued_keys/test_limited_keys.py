@@ -164,7 +164,7 @@ def redis() -> Generator[RedisServer]:
         yield server
 
 
-async def test_replicas_on_one_redis_hold_an_issued_key_to_one_limit_together(
+async def test_gateways_on_one_redis_hold_an_issued_key_to_one_limit_together(
     redis: RedisServer, tmp_path: Path
 ) -> None:
     url = f"sqlite:///{tmp_path / 'strowger.db'}"

@@ -185,7 +185,7 @@ async def test_a_revoked_key_is_refused_by_every_worker_and_no_secret_is_on_disk
     assert files_with(tmp_path, kept[-4:])  # what is searched does hold the last four characters
 
 
-async def test_replicas_share_revocations_and_keep_the_last_list_while_the_store_is_away(
+async def test_gateways_share_revocations_and_keep_the_last_list_while_the_store_is_away(
     postgres: Postgres, tmp_path: Path
 ) -> None:
     url = postgres.new_database()

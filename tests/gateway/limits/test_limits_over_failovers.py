@@ -1,4 +1,4 @@
-"""Limits of two replicas whose Redis master is killed, behind Sentinels and in a Cluster.
+"""Limits of two gateways whose Redis master is killed, behind Sentinels and in a Cluster.
 
 STROWGER_FAILOVERS is the number of masters that the long test kills (`make nightly-tests`).
 """
@@ -61,21 +61,21 @@ STRICT_LIMIT = "{{name: s{0}, who: {{key: strict{0}}}, requests: 60, on_outage: 
 SOON_S = 60.0
 
 
-class Replicas(Struct, kw_only=True, eq=False):
-    """clients: of one replica each."""
+class Gateways(Struct, kw_only=True, eq=False):
+    """clients: of one gateway each."""
 
     up: Sequence[Commanded]
     clients: list[httpx.AsyncClient]
 
     @property
     def outages(self) -> list[list[str]]:
-        """What each replica logged about Redis."""
+        """What each gateway logged about Redis."""
         return [[line for line in one.lines if "Redis" in line] for one in self.up]
 
-    async def send(self, replica: int, key: str, model: str = "chat") -> int:
+    async def send(self, gateway: int, key: str, model: str = "chat") -> int:
         headers = {"authorization": f"Bearer key-of-{key}-00000000"}
         body = {**HELLO, "model": model}
-        client = self.clients[replica % 2]
+        client = self.clients[gateway % 2]
         return (await client.post("/v1/chat/completions", json=body, headers=headers)).status_code
 
     async def in_turn(self, requests: int, key: str, model: str = "chat") -> list[int]:
@@ -85,12 +85,12 @@ class Replicas(Struct, kw_only=True, eq=False):
         """Wait until both know of each other."""
         async with asyncio.timeout(SOON_S):
             for client in self.clients:
-                while "strowger_replicas 2.0" not in (await client.get("/metrics")).text:  # noqa: ASYNC110  it is another process's
+                while "strowger_gateways 2.0" not in (await client.get("/metrics")).text:  # noqa: ASYNC110  it is another process's
                     await asyncio.sleep(0.2)
 
 
 @asynccontextmanager
-async def replicas(redis: str, folder: Path) -> AsyncGenerator[Replicas, None]:
+async def gateways(redis: str, folder: Path) -> AsyncGenerator[Gateways, None]:
     """Two gateways behind which one backend answers."""
     keys = ", ".join(f"{{name: {name}, key: key-of-{name}-00000000}}" for name in KEYS)
     strict = "\n".join(f"  - {STRICT_LIMIT.format(at)}" for at in range(STRICT))
@@ -105,25 +105,25 @@ async def replicas(redis: str, folder: Path) -> AsyncGenerator[Replicas, None]:
             *(stack.enter_async_context(forked(file, text)) for file in files)
         )
         clients = [await stack.enter_async_context(one.client()) for one in up]
-        both = Replicas(up=up, clients=clients)
+        both = Gateways(up=up, clients=clients)
         await both.synchronised()
         yield both
 
 
-async def fails_over(two: Replicas, master: RedisServer, strict: Iterator[int]) -> None:
-    """Kill the master under load; return when both replicas limit together again.
+async def fails_over(two: Gateways, master: RedisServer, strict: Iterator[int]) -> None:
+    """Kill the master under load; return when both gateways limit together again.
 
     Requests that only a lease of Redis may admit are refused until then, with 503 and nothing else.
     """
     seen: list[list[int]] = [[], []]
 
-    async def load(replica: int) -> None:
+    async def load(gateway: int) -> None:
         async with asyncio.timeout(SOON_S):
-            while 503 not in seen[replica] or seen[replica][-1] != 200:
-                seen[replica].append(await two.send(replica, f"strict{next(strict) % STRICT}"))
+            while 503 not in seen[gateway] or seen[gateway][-1] != 200:
+                seen[gateway].append(await two.send(gateway, f"strict{next(strict) % STRICT}"))
                 await asyncio.sleep(0.02)
 
-    loads = [asyncio.create_task(load(replica)) for replica in range(2)]
+    loads = [asyncio.create_task(load(gateway)) for gateway in range(2)]
     await asyncio.sleep(0.2)
     master.kill()
     await asyncio.gather(*loads)
@@ -137,7 +137,7 @@ async def settled() -> None:
     await asyncio.sleep(1.5)
 
 
-async def limits_are_exact_over_a_failover(two: Replicas, master: RedisServer) -> None:
+async def limits_are_exact_over_a_failover(two: Gateways, master: RedisServer) -> None:
     before = await two.in_turn(12, "k0")
     await settled()
     await fails_over(two, master, count())
@@ -153,14 +153,14 @@ async def limits_are_exact_over_a_failover(two: Replicas, master: RedisServer) -
 
 async def test_sentinels_promote_a_replica_and_limits_are_exact_again(tmp_path: Path) -> None:
     with running_sentinels() as group:
-        async with replicas(group.url, tmp_path) as two:
+        async with gateways(group.url, tmp_path) as two:
             await limits_are_exact_over_a_failover(two, group.master())
 
 
 @pytest.mark.nightly
 async def test_a_cluster_promotes_a_replica_and_limits_are_exact_again(tmp_path: Path) -> None:
     with running_cluster() as group:
-        async with replicas(group.url, tmp_path) as two:
+        async with gateways(group.url, tmp_path) as two:
             few = await two.in_turn(10, "pair", "small")
             await settled()
             kept = await two.in_turn(18, "pair")
@@ -184,7 +184,7 @@ async def test_many_failovers_one_after_the_other_leave_limits_exact(
 ) -> None:
     strict = count()
     with running() as group:
-        async with replicas(group.url, tmp_path) as two:
+        async with gateways(group.url, tmp_path) as two:
             for turn in range(FAILOVERS):
                 spent, fresh = f"k{2 * turn}", f"k{2 * turn + 1}"
                 before = await two.in_turn(12, spent)

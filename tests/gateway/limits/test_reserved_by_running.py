@@ -216,7 +216,7 @@ async def test_a_killed_workers_requests_run_no_more() -> None:
     assert not refused.reserved
 
 
-async def test_over_replicas_redis_adds_up_what_is_running() -> None:
+async def test_over_gateways_redis_adds_up_what_is_running() -> None:
     draws = random.Random(1)
     with running_redis() as server:
         transport = RedisTransport(Secret(server.url), "test")

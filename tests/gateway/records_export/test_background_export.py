@@ -1,4 +1,4 @@
-"""`store.export`: a gateway exports what it records, and of many replicas one at a time.
+"""`store.export`: a gateway exports what it records, and of many gateways one at a time.
 
 STROWGER_EXPORT_KILLS is the number of kills in the long test (`make nightly-tests`).
 """
@@ -38,7 +38,7 @@ from tests.stand_ins.provider import provider
 
 EXPORTED = 'strowger_records_exported_total{table="requests"}'
 EXPORT = "store: {export: {to: out, every_s: 1}}"
-REPLICAS = 3
+GATEWAYS = 3
 
 
 def exported(folder: Path) -> Sequence[object]:
@@ -139,19 +139,19 @@ def _lose_the_turn(store: SqlStore, other: SqlStore, url: Secret) -> None:
         held()
 
 
-def test_a_replica_exports_nothing_shortly_after_another(
+def test_a_gateway_exports_nothing_shortly_after_another(
     store: SqlStore, url: Secret, tmp_path: Path
 ) -> None:
     recorded = Recorded(store)
     target = tmp_path / "out"
-    replicas = [BackgroundExport(store.database, url, str(target), 3600) for _ in range(2)]
-    for replica in replicas:
+    gateways = [BackgroundExport(store.database, url, str(target), 3600) for _ in range(2)]
+    for gateway in gateways:
         recorded.add(4)
-        with running(replica):
-            until(lambda one=replica: one.progress().ended > 0)
+        with running(gateway):
+            until(lambda one=gateway: one.progress().ended > 0)
 
-    assert [one.progress().rows.get("requests", 0) for one in replicas] == [4, 0]
-    assert len({one.progress().ended for one in replicas}) == 1
+    assert [one.progress().rows.get("requests", 0) for one in gateways] == [4, 0]
+    assert len({one.progress().ended for one in gateways}) == 1
     assert len(exported(target)) == 4
 
 
@@ -193,7 +193,7 @@ def test_a_fault_names_the_field(export: str, said: str) -> None:
     assert said in found[0]
 
 
-class Replica:
+class GatewayProcess:
     """The importing process of a gateway, with the settings that a leader gives it."""
 
     def __init__(self, url: str, folder: Path, number: int) -> None:
@@ -226,14 +226,14 @@ class Replica:
 
 
 @pytest.mark.nightly
-def test_replicas_that_are_killed_many_times_export_every_row_once(
+def test_gateways_that_are_killed_many_times_export_every_row_once(
     postgres: Postgres, tmp_path: Path
 ) -> None:
     address, draws = postgres.new_database(), random.Random(3)
     store = open_store(Secret(address))
     recorded = Recorded(store)
     recorded.add(1)
-    replicas = [Replica(address, tmp_path, number) for number in range(REPLICAS)]
+    gateways = [GatewayProcess(address, tmp_path, number) for number in range(GATEWAYS)]
     manifest = tmp_path / "out" / MANIFEST
     until(manifest.exists)
     changed = 0
@@ -242,12 +242,12 @@ def test_replicas_that_are_killed_many_times_export_every_row_once(
         recorded.add(20)
         until(lambda seen=before: manifest.stat().st_mtime_ns != seen)
         time.sleep(draws.random() * 0.1)
-        replicas[at % REPLICAS].kill()
+        gateways[at % GATEWAYS].kill()
         changed += manifest.stat().st_mtime_ns != before
-        replicas[at % REPLICAS] = Replica(address, tmp_path, at % REPLICAS)
+        gateways[at % GATEWAYS] = GatewayProcess(address, tmp_path, at % GATEWAYS)
     until(lambda: len(exported(tmp_path / "out")) >= len(recorded.ids))
     time.sleep(0.5)
-    for one in replicas:
+    for one in gateways:
         one.kill()
     store.close()
 

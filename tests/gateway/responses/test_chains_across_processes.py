@@ -1,4 +1,4 @@
-"""A conversation continues in another process: another worker, another replica, after kill -9."""
+"""A conversation continues in another process: another worker, another gateway, after kill -9."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ def texts(remote: Provider) -> list[object]:
     return [one["content"] for one in messages]
 
 
-async def test_replicas_on_one_database_continue_each_others_conversations(
+async def test_gateways_on_one_database_continue_each_others_conversations(
     tmp_path: Path, postgres: Postgres
 ) -> None:
     """One of them is killed as soon as its answer is complete, whole or streamed."""

@@ -44,7 +44,7 @@ async def closes(browser: httpx.AsyncClient) -> None:
 
 @pytest.fixture
 async def two(tmp_path: Path) -> AsyncGenerator[tuple[Door, Door]]:
-    """Two gateways on one store, each with its own spool, as replicas have."""
+    """Two gateways on one store, each with its own spool."""
     async with AsyncExitStack() as stack:
         provider = await stack.enter_async_context(sign_in_stand_in())
         first = await stack.enter_async_context(door(provider, tmp_path))
@@ -54,7 +54,7 @@ async def two(tmp_path: Path) -> AsyncGenerator[tuple[Door, Door]]:
         yield first, second
 
 
-async def test_sessions_of_both_kinds_are_listed_and_ended_in_all_replicas(
+async def test_sessions_of_both_kinds_are_listed_and_ended_in_all_gateways(
     two: tuple[Door, Door],
 ) -> None:
     first, second = two
@@ -293,11 +293,11 @@ async def test_while_the_store_is_away_known_sessions_stay_and_the_key_opens_new
         unlisted = await seeing.find(carrying(new.value))
 
         at.driver.away = False
-        replica = at.desk(spool="of-a-replica")
+        desk = at.desk(spool="of-a-gateway")
         async with asyncio.timeout(60):
-            while await replica.find(carrying(ended.value)) is not None:  # noqa: ASYNC110  another task decides
+            while await desk.find(carrying(ended.value)) is not None:  # noqa: ASYNC110  another task decides
                 await asyncio.sleep(0.05)
-        still = await replica.find(carrying(opened.value))
+        still = await desk.find(carrying(opened.value))
 
     assert stays is not None
     assert (new.lasts_s, accepted is not None) == (UNLISTED_S, True)
@@ -320,7 +320,7 @@ async def test_what_was_ended_before_a_restart_is_ended_in_the_store_after_it(
         await away.close()
         restarted = at.desk()
         restarted.start()
-        replica = at.desk(spool="of-a-replica")
+        desk = at.desk(spool="of-a-gateway")
         async with asyncio.timeout(60):
-            while await replica.find(carrying(opened.value)) is not None:  # noqa: ASYNC110  another task decides
+            while await desk.find(carrying(opened.value)) is not None:  # noqa: ASYNC110  another task decides
                 await asyncio.sleep(0.05)

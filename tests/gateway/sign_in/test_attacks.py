@@ -124,7 +124,7 @@ async def test_an_answer_opens_one_session_however_often_it_is_sent(at: Door) ->
         (-LASTS_S, False),
     ],
 )
-def test_a_replica_ends_what_one_with_another_clock_began(ahead_s: float, known: bool) -> None:
+def test_a_gateway_ends_what_one_with_another_clock_began(ahead_s: float, known: bool) -> None:
     """A cookie that is valid for much longer than one begun now is no cookie of a gateway."""
     at = 1_800_000_000.0
 

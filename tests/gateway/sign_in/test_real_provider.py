@@ -1,4 +1,4 @@
-"""Sign in with a provider that others wrote, over workers, replicas and restarts."""
+"""Sign in with a provider that others wrote, over workers, gateways and restarts."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -31,7 +31,7 @@ async def enter(provider: RealProvider, up: Commanded, sub: str) -> httpx.AsyncC
     return browser
 
 
-async def test_people_of_a_real_provider_enter_with_their_roles_in_every_worker_and_replica(
+async def test_people_of_a_real_provider_enter_with_their_roles_in_every_worker_and_gateway(
     tmp_path: Path,
 ) -> None:
     async with AsyncExitStack() as stack:

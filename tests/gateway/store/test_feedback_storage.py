@@ -43,7 +43,7 @@ def test_a_later_vote_replaces_the_earlier_one_exactly(store: SqlStore) -> None:
     assert totals(store) == [("a", 2, 0.1 + 0.2)]
 
 
-def test_of_two_votes_the_last_to_arrive_counts_with_any_clocks_of_replicas(
+def test_of_two_votes_the_last_to_arrive_counts_with_any_clocks_of_gateways(
     store: SqlStore,
 ) -> None:
     """The first was stamped by a clock that is an hour ahead, or the second by one behind."""

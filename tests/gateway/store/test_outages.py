@@ -257,7 +257,7 @@ async def test_every_alert_that_the_documentation_has_is_about_a_metric(rig: Rig
         "strowger_audit_file_available",
         "strowger_export_available",
         "strowger_redis_available",
-        "strowger_replicas_differing",
+        "strowger_gateways_differing",
         "strowger_engine_up",
         "strowger_tls_certificate_expiry_timestamp_seconds",
         "strowger_tls_files_refused",

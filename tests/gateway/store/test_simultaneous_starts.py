@@ -1,4 +1,4 @@
-"""Replicas that start on an empty database at the same moment create its tables once.
+"""Gateways that start on an empty database at the same moment create its tables once.
 
 STROWGER_STARTS is the number of such starts in the long test (`make nightly-tests`).
 """
@@ -28,18 +28,18 @@ STARTS = int(os.environ.get("STROWGER_STARTS", "100"))
 
 
 def together(url: str, work: Callable[[int, str], None]) -> list[Exception]:
-    """Do two replicas' work at the same moment; what failed."""
+    """Do two gateways' work at the same moment; what failed."""
     failures: list[Exception] = []
     both = threading.Barrier(2)
 
-    def replica(number: int) -> None:
+    def gateway(number: int) -> None:
         try:
             both.wait()
             work(number, url)
         except Exception as exc:  # noqa: BLE001  returned
             failures.append(exc)
 
-    threads = [threading.Thread(target=replica, args=(number,)) for number in range(2)]
+    threads = [threading.Thread(target=gateway, args=(number,)) for number in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -68,7 +68,7 @@ def check_tables(url: str) -> None:
     assert (heads, requests) == ([(1,)], [(2,)])
 
 
-def test_two_replicas_on_an_empty_database(postgres: Postgres) -> None:
+def test_two_gateways_on_an_empty_database(postgres: Postgres) -> None:
     for _ in range(5):
         url = postgres.new_database()
 
@@ -78,7 +78,7 @@ def test_two_replicas_on_an_empty_database(postgres: Postgres) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("pooled", [False, True], ids=["direct", "pgbouncer"])
-def test_two_replicas_on_an_empty_database_a_hundred_times(
+def test_two_gateways_on_an_empty_database_a_hundred_times(
     postgres: Postgres, pgbouncer: PgBouncer, *, pooled: bool
 ) -> None:
     for turn in range(STARTS):

@@ -28,7 +28,7 @@ def test_a_database_of_a_newer_program_is_refused(url: Secret) -> None:
 def test_tables_changed_by_a_newer_program_count_as_unreachable(
     url: Secret, store: SqlStore
 ) -> None:
-    """Where replicas are replaced one by one, the older ones go on, and their records wait."""
+    """Where gateways are replaced one by one, the older ones go on, and their records wait."""
     driver = driver_of(url)
     newer = Database(driver, migration(driver, (*MIGRATIONS, ("SELECT 1",))))
     newer.prepare()

@@ -66,7 +66,7 @@ limits:
 """
 ELSEWHERE = {
     "strowger_redis_available": (),
-    "strowger_replicas_differing": (),
+    "strowger_gateways_differing": (),
     "strowger_identity_provider_up": (),
     "strowger_tls_certificate_expiry_timestamp_seconds": (),
     "strowger_tls_files_refused": (),

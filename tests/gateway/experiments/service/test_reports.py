@@ -150,7 +150,7 @@ async def test_a_pause_reaches_requests_survives_a_restart_and_ends_with_an_epoc
     assert after.headers["x-gateway-variant"] == before.headers["x-gateway-variant"]
 
 
-async def test_of_the_replicas_on_a_store_one_checks_the_guardrails(tmp_path: Path) -> None:
+async def test_of_the_gateways_on_a_store_one_checks_the_guardrails(tmp_path: Path) -> None:
     guard = "    guardrails: [{metric: error, worse_by: 0.02}]\n    planned: 200"
     async with provider(behave) as remote:
         text = config(remote.base_url, more=guard)
@@ -161,8 +161,8 @@ async def test_of_the_replicas_on_a_store_one_checks_the_guardrails(tmp_path: Pa
             experiments = up.running.state.runtime.config.experiments
             found: list[tuple[str, ...]] = []
             for at in (100.0, 100.0, 103.0, 105.0):
-                replica = GuardrailMonitor(up.store, clock=partial(float, at))
-                found.append(replica.check(experiments))
+                monitor = GuardrailMonitor(up.store, clock=partial(float, at))
+                found.append(monitor.check(experiments))
                 up.store.resume("trial")
             neighbour = GuardrailMonitor(up.store, clock=partial(float, 105.0))
             neighbour.check([replace(experiments[0], name="of another gateway")])

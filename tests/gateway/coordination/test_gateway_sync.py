@@ -1,20 +1,20 @@
-"""Messages between replicas, on values: different clocks, lost peers, shared backends."""
+"""Messages between gateways, on values: different clocks, lost peers, shared backends."""
 
 import asyncio
 
 import pytest
 
 from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
+from gateway.coordination.gateway_messages import Shared
+from gateway.coordination.gateway_sync import FORGET_S, PEER_TIMEOUT_S
 from gateway.coordination.probe_lease import UNUSED_S
-from gateway.coordination.replica_messages import Shared
-from gateway.coordination.replica_sync import FORGET_S, PEER_TIMEOUT_S
 from gateway.coordination.state_hub import GATHER_S
 from tests.gateway.coordination.board import (
     CONFIG,
     KEY,
     NEVER,
     Board,
-    Replica,
+    SimulatedGateway,
     config,
     health,
     look,
@@ -53,10 +53,10 @@ async def test_received_state_is_not_sent_again_or_back() -> None:
     assert len(other.news) == 1
 
 
-async def test_one_replicas_word_opens_no_circuit_elsewhere_and_two_agreeing_ones_do() -> None:
+async def test_one_gateways_word_opens_no_circuit_elsewhere_and_two_agreeing_ones_do() -> None:
     board = Board()
     one, other = pair(board)
-    third = Replica(board, "c", 7000.0)
+    third = SimulatedGateway(board, "c", 7000.0)
     await look(one, other, third)
 
     one.say(BreakerUpdate(health={KEY: health(5000.25, 5010.0, seen_by=5)}))
@@ -70,25 +70,25 @@ async def test_one_replicas_word_opens_no_circuit_elsewhere_and_two_agreeing_one
     assert third.news[-1] == health(7000.5, 7008.0, seen_by=2)
 
 
-async def test_what_has_closed_since_is_not_news_for_a_replica_that_comes_later() -> None:
+async def test_what_has_closed_since_is_not_news_for_a_gateway_that_comes_later() -> None:
     board = Board()
     one, other = pair(board)
     await look(one, other)
-    for replica, now in ((one, 5000.25), (other, 6000.25)):
-        replica.say(BreakerUpdate(health={KEY: health(now, now + 9.0, seen_by=2)}))
+    for gateway, now in ((one, 5000.25), (other, 6000.25)):
+        gateway.say(BreakerUpdate(health={KEY: health(now, now + 9.0, seen_by=2)}))
     await look(one, other)
     one.say(BreakerUpdate(health={KEY: health(one.clock.now)}))
     for _ in range(round((FORGET_S + 1) / 0.25)):
         await look(one, other)
 
-    late = Replica(board, "c", 7000.0)
+    late = SimulatedGateway(board, "c", 7000.0)
     for _ in range(4):
         await look(one, other, late)
 
     assert late.news == []
 
 
-async def test_no_replica_sets_a_time_beyond_what_the_rule_here_allows() -> None:
+async def test_no_gateway_sets_a_time_beyond_what_the_rule_here_allows() -> None:
     one, other = pair(Board())
     await look(one, other)
     other.say(BreakerUpdate(health={KEY: health(6000.0, 6009.0, seen_by=1)}))
@@ -196,7 +196,7 @@ async def test_an_unreadable_message_is_logged_once_and_has_no_effect(
     for turn in range(6):
         board.notices[b"x"] = bytes([turn]) + body[1:]
         await look(one)
-    told = [line for line in caplog.messages if "cannot decode a replica's notice" in line]
+    told = [line for line in caplog.messages if "cannot decode a gateway's notice" in line]
     one.say(BreakerUpdate(health={KEY: health(one.clock.now, one.clock.now + 9)}))
     await look(one, other)
     await look(one, other)
@@ -251,7 +251,10 @@ async def test_a_probe_under_way_keeps_the_lease_and_its_news_give_it_back() -> 
 async def test_each_backend_of_a_provider_has_a_probe_of_its_own() -> None:
     board = Board()
     text = CONFIG.replace("model: m}", "model: m}, {provider: one, model: n}")
-    one, other = Replica(board, "a", 5000.0, text), Replica(board, "b", 6000.0, text)
+    one, other = (
+        SimulatedGateway(board, "a", 5000.0, text),
+        SimulatedGateway(board, "b", 6000.0, text),
+    )
     await look(one, other)
     one.say(
         BreakerUpdate(health={KEY: health(5000.0, 5000.5), "chat: one/n": health(5000.0, 5000.5)})
@@ -269,7 +272,7 @@ async def test_each_backend_of_a_provider_has_a_probe_of_its_own() -> None:
     assert list(board.leases.values()) == ["a"]
 
 
-async def test_while_all_is_well_no_replica_requests_leases() -> None:
+async def test_while_all_is_well_no_gateway_requests_leases() -> None:
     board = Board()
     one, other = pair(board)
 
@@ -279,11 +282,11 @@ async def test_while_all_is_well_no_replica_requests_leases() -> None:
     assert board.asked == 0
 
 
-def processes_told(replica: Replica) -> list[int]:
-    return [one.processes for one in replica.told if isinstance(one, LoadUpdate)]
+def processes_told(gateway: SimulatedGateway) -> list[int]:
+    return [one.processes for one in gateway.told if isinstance(one, LoadUpdate)]
 
 
-async def test_every_worker_knows_how_many_processes_serve_on_all_replicas() -> None:
+async def test_every_worker_knows_how_many_processes_serve_on_all_gateways() -> None:
     board = Board()
     one, other = pair(board)
     other.hub.join(1, other.told.append)
@@ -296,8 +299,8 @@ async def test_every_worker_knows_how_many_processes_serve_on_all_replicas() -> 
     assert processes_told(other)[-1] == 2 + 1
 
 
-async def test_replicas_that_are_silent_are_not_counted_and_those_behind_an_outage_are() -> None:
-    """Without Redis the other replicas go on, and so does their part of the budgets."""
+async def test_gateways_that_are_silent_are_not_counted_and_those_behind_an_outage_are() -> None:
+    """Without Redis the other gateways go on, and so does their part of the budgets."""
     board = Board()
     one, other = pair(board)
     for _ in range(3):
@@ -317,7 +320,7 @@ async def test_replicas_that_are_silent_are_not_counted_and_those_behind_an_outa
     assert processes_told(one)[-1] == 0
 
 
-async def test_replicas_with_another_configuration_are_counted() -> None:
+async def test_gateways_with_another_configuration_are_counted() -> None:
     one, other = pair(Board(), CONFIG + "logging: {level: debug}")
     same, also = pair(Board(), CONFIG.replace("sk-1", "sk-2"))
     for _ in range(3):

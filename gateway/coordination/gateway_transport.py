@@ -1,4 +1,4 @@
-"""The interface of the store between the replicas."""
+"""The interface of the store between the gateways."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
@@ -8,7 +8,7 @@ Ask = Literal["take", "keep", "give"]
 
 
 class TransportUnavailable(Exception):
-    """The store between the replicas is unreachable, rejects commands, or is too slow."""
+    """The store between the gateways is unreachable, rejects commands, or is too slow."""
 
 
 class ScriptRunner(Protocol):
@@ -26,15 +26,15 @@ class ScriptRunner(Protocol):
         ...
 
 
-class ReplicaTransport(Protocol):
-    """One replica's connection to the others.
+class GatewayTransport(Protocol):
+    """One gateway's connection to the others.
 
     Every call returns within seconds or raises TransportUnavailable.
     """
 
     @property
     def name(self) -> str:
-        """The name of this replica."""
+        """The name of this gateway."""
         ...
 
     @property

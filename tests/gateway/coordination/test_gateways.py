@@ -44,15 +44,15 @@ PAIR = "retry: {attempts: 1}, breaker: {min_requests: 2, cooldown_s: 60}, policy
 CHAT = "/v1/chat/completions"
 OPERATOR = {"authorization": "Bearer key-of-the-operator"}
 PAGE = {**OPERATOR, "accept": "text/html"}
-OTHER = "1 replica runs another configuration"
+OTHER = "1 gateway runs another configuration"
 ASKED, TRIES = 20, 5
 """Requests, at least, that go on while Redis is away, and that are asked while it hangs."""
 
 
 class Rig(Struct, kw_only=True, eq=False):
-    """The second replica has two workers. workers: a client for each process that serves, of both.
+    """The second gateway has two workers. workers: a client for each process that serves, of both.
 
-    relays: between each replica and Redis.
+    relays: between each gateway and Redis.
     """
 
     redis: RedisServer
@@ -62,19 +62,19 @@ class Rig(Struct, kw_only=True, eq=False):
     clients: tuple[httpx.AsyncClient, httpx.AsyncClient]
     workers: tuple[httpx.AsyncClient, ...]
 
-    async def ask(self, replica: int, model: str) -> httpx.Response:
+    async def ask(self, gateway: int, model: str) -> httpx.Response:
         body = {"model": model, "messages": [{"role": "user", "content": "hi"}]}
-        return await self.clients[replica].post(CHAT, json=body)
+        return await self.clients[gateway].post(CHAT, json=body)
 
-    async def metric(self, replica: int, name: str) -> float:
+    async def metric(self, gateway: int, name: str) -> float:
         """Return a metric of one scrape."""
-        lines = (await self.clients[replica].get("/metrics")).text.splitlines()
+        lines = (await self.clients[gateway].get("/metrics")).text.splitlines()
         (found,) = [line.split()[1] for line in lines if line.startswith(f"{name} ")]
         return float(found)
 
     async def metrics(self, name: str) -> list[float]:
-        """Return a metric of both replicas."""
-        return [await self.metric(replica, name) for replica in (0, 1)]
+        """Return a metric of both gateways."""
+        return [await self.metric(gateway, name) for gateway in (0, 1)]
 
     async def known(self, backend: str, condition: Callable[[BackendView], bool]) -> None:
         """Wait until the condition holds for the state of a backend in every process."""
@@ -83,17 +83,17 @@ class Rig(Struct, kw_only=True, eq=False):
                 while not condition(await _view(worker, backend)):  # noqa: ASYNC110  it is another process's doing
                     await asyncio.sleep(0.02)
 
-    async def overtakes(self, replica: int) -> bool:
-        """Whether a request is answered while Redis still owes its replica an answer."""
-        relay = self.relays[replica]
+    async def overtakes(self, gateway: int) -> bool:
+        """Whether a request is answered while Redis still owes its gateway an answer."""
+        relay = self.relays[gateway]
         await until(lambda: relay.question is not None)
         question = relay.question
-        assert (await self.ask(replica, "busy")).status_code == 200
+        assert (await self.ask(gateway, "busy")).status_code == 200
         return relay.question is question
 
-    async def backend(self, replica: int, model: str) -> str:
+    async def backend(self, gateway: int, model: str) -> str:
         """Who answered."""
-        return (await self.ask(replica, model)).headers["x-gateway-backend"]
+        return (await self.ask(gateway, model)).headers["x-gateway-backend"]
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def redis() -> Generator[RedisServer]:
 async def started(
     redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[Rig, None]:
-    folder = tmp_path_factory.mktemp("replicas")
+    folder = tmp_path_factory.mktemp("gateways")
     async with AsyncExitStack() as stack:
         remote = await stack.enter_async_context(provider())
         relays = [await stack.enter_async_context(relayed(redis.port)) for _ in range(2)]
@@ -161,14 +161,14 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def comes_to(rig: Rig, replica: int, model: str, backend: str) -> None:
-    """The replica has not seen enough failures itself to stop using its first backend."""
+async def comes_to(rig: Rig, gateway: int, model: str, backend: str) -> None:
+    """The gateway has not seen enough failures itself to stop using its first backend."""
     async with asyncio.timeout(SOON_S):
-        while await rig.backend(replica, model) != backend:  # noqa: ASYNC110  it is another process's doing
+        while await rig.backend(gateway, model) != backend:  # noqa: ASYNC110  it is another process's doing
             await asyncio.sleep(0.05)
 
 
-async def test_a_circuit_opens_in_all_processes_on_what_two_replicas_have_seen(rig: Rig) -> None:
+async def test_a_circuit_opens_in_all_processes_on_what_two_gateways_have_seen(rig: Rig) -> None:
     """Two failures of one are its own affair; one failure of the other confirms them."""
     rig.remote.behaviour = broken
     for _ in range(2):
@@ -179,7 +179,7 @@ async def test_a_circuit_opens_in_all_processes_on_what_two_replicas_have_seen(r
     rig.remote.behaviour = answers
 
     await rig.known("one/pair-1", lambda one: one.health.failures_seen_by == 2)
-    backends = [await rig.backend(replica, "pair") for replica in (0, 1, 1)]
+    backends = [await rig.backend(gateway, "pair") for gateway in (0, 1, 1)]
     body = {"model": "pair", "messages": [{"role": "user", "content": "hi"}]}
     told = (await rig.clients[1].post("/admin/explain", json=body, headers=OPERATOR)).text
     page = (await rig.clients[1].get("/admin", headers=PAGE)).text
@@ -189,10 +189,10 @@ async def test_a_circuit_opens_in_all_processes_on_what_two_replicas_have_seen(r
     assert backends == ["one/pair-2"] * 3
     assert "circuit open on failures of 2 gateways" in told
     assert "circuit open on failures of 2 gateways" in page
-    assert sum(await rig.metrics("strowger_circuits_opened_by_replicas_total")) >= 1
+    assert sum(await rig.metrics("strowger_circuits_opened_by_gateways_total")) >= 1
 
 
-async def test_a_cooldown_in_one_replica_holds_in_all(rig: Rig) -> None:
+async def test_a_cooldown_in_one_gateway_holds_in_all(rig: Rig) -> None:
     async def limited(request: Received, answer: Answer) -> None:
         await answer.json({"error": {"message": "slowly"}}, 429, {"retry-after": "60"})
 
@@ -203,7 +203,7 @@ async def test_a_cooldown_in_one_replica_holds_in_all(rig: Rig) -> None:
     await comes_to(rig, 0, "rests", "one/rests-2")
 
 
-async def test_the_least_busy_backend_is_that_of_all_replicas(rig: Rig) -> None:
+async def test_the_least_busy_backend_is_that_of_all_gateways(rig: Rig) -> None:
     go_on = asyncio.Event()
 
     async def waits(request: Received, answer: Answer) -> None:
@@ -229,7 +229,7 @@ async def test_the_least_busy_backend_is_that_of_all_replicas(rig: Rig) -> None:
     assert backends == ["one/busy-2"] * 8
 
 
-async def test_one_request_of_all_replicas_probes_a_backend_that_was_down(rig: Rig) -> None:
+async def test_one_request_of_all_gateways_probes_a_backend_that_was_down(rig: Rig) -> None:
     let = asyncio.Event()
 
     async def slow(request: Received, answer: Answer) -> None:
@@ -241,25 +241,25 @@ async def test_one_request_of_all_replicas_probes_a_backend_that_was_down(rig: R
         return sum(one.json["model"] == "probed-1" for one in rig.remote.requests)
 
     rig.remote.behaviour = broken
-    for replica in (0, 0, 1):
-        await rig.ask(replica, "probed")
+    for gateway in (0, 0, 1):
+        await rig.ask(gateway, "probed")
     await rig.known("one/probed-1", lambda one: one.health.breaker != "closed")
     rig.remote.behaviour = slow
     rig.remote.requests.clear()
     asked: list[asyncio.Task[httpx.Response]] = []
     async with asyncio.timeout(SOON_S):
         while not probes():
-            asked += [asyncio.create_task(rig.ask(replica, "probed")) for replica in (0, 1)]
+            asked += [asyncio.create_task(rig.ask(gateway, "probed")) for gateway in (0, 1)]
             await asyncio.sleep(0.05)
-    asked += [asyncio.create_task(rig.ask(replica, "probed")) for replica in (0, 1, 1) * 5]
+    asked += [asyncio.create_task(rig.ask(gateway, "probed")) for gateway in (0, 1, 1) * 5]
     await until(lambda: sum(not one.done() for one in asked) == 1)
     await asyncio.sleep(0.5)
     during = probes()
     let.set()
     served = [(await one).headers["x-gateway-backend"] for one in asked]
     async with asyncio.timeout(SOON_S):
-        for replica in (0, 1):
-            while not (await rig.ask(replica, "probed")).headers["x-gateway-backend"].endswith("1"):  # noqa: ASYNC110  it is another process's doing
+        for gateway in (0, 1):
+            while not (await rig.ask(gateway, "probed")).headers["x-gateway-backend"].endswith("1"):  # noqa: ASYNC110  it is another process's doing
                 await asyncio.sleep(0.05)
 
     assert during == 1
@@ -279,11 +279,11 @@ async def test_without_redis_requests_go_on_and_the_log_says_so_once(
     statuses: list[int] = []
     away(rig.redis)
     told = [
-        asyncio.create_task(up.said("other replicas unreachable", since=seen))
+        asyncio.create_task(up.said("other gateways unreachable", since=seen))
         for up, seen in zip(rig.up, since, strict=True)
     ]
     while len(statuses) < ASKED or not all(one.done() for one in told):
-        statuses += [(await rig.ask(replica, "busy")).status_code for replica in (0, 1)]
+        statuses += [(await rig.ask(gateway, "busy")).status_code for gateway in (0, 1)]
         await asyncio.sleep(0.01)
     alone = await rig.metrics("strowger_redis_available")
     heard = await rig.metrics("strowger_redis_last_success_timestamp_seconds")
@@ -291,12 +291,12 @@ async def test_without_redis_requests_go_on_and_the_log_says_so_once(
     for up, seen in zip(rig.up, since, strict=True):
         await up.said("reachable again", since=seen)
     async with asyncio.timeout(SOON_S):
-        while await rig.metric(1, "strowger_replicas") < 2:  # noqa: ASYNC110  as above
+        while await rig.metric(1, "strowger_gateways") < 2:  # noqa: ASYNC110  as above
             await asyncio.sleep(0.05)
 
     lines = [up.lines[seen:] for up, seen in zip(rig.up, since, strict=True)]
     assert set(statuses) == {200}
-    assert [sum("other replicas unreachable" in line for line in own) for own in lines] == [1, 1]
+    assert [sum("other gateways unreachable" in line for line in own) for own in lines] == [1, 1]
     assert [sum("reachable again" in line for line in own) for own in lines] == [1, 1]
     assert (alone, await rig.metrics("strowger_redis_available")) == ([0, 0], [1, 1])
     again = await rig.metrics("strowger_redis_last_success_timestamp_seconds")
@@ -306,7 +306,7 @@ async def test_without_redis_requests_go_on_and_the_log_says_so_once(
 async def test_no_request_waits_for_redis_while_it_hangs(rig: Rig) -> None:
     """A busy machine may need several attempts; if requests wait, no number of them helps."""
     rig.redis.hang()
-    tries = [[await rig.overtakes(replica) for _ in range(TRIES)] for replica in (0, 1)]
+    tries = [[await rig.overtakes(gateway) for _ in range(TRIES)] for gateway in (0, 1)]
     rig.redis.go_on()
     async with asyncio.timeout(SOON_S):
         while 0 in await rig.metrics("strowger_redis_available"):  # noqa: ASYNC110  as above
@@ -315,14 +315,14 @@ async def test_no_request_waits_for_redis_while_it_hangs(rig: Rig) -> None:
     assert [any(own) for own in tries] == [True, True]
 
 
-async def test_replicas_that_have_redis_back_share_again(rig: Rig) -> None:
+async def test_gateways_that_have_redis_back_share_again(rig: Rig) -> None:
     rig.redis.kill()
     since = [len(up.lines) for up in rig.up]
     for up, seen in zip(rig.up, since, strict=True):
-        await up.said("other replicas unreachable", since=seen)
+        await up.said("other gateways unreachable", since=seen)
     rig.remote.behaviour = broken
-    for replica in (0, 0, 1):
-        await rig.ask(replica, "again")
+    for gateway in (0, 0, 1):
+        await rig.ask(gateway, "again")
     meanwhile = [one.json["model"] for one in rig.remote.requests]
     rig.remote.behaviour = answers
     rig.redis.start()
@@ -332,7 +332,7 @@ async def test_replicas_that_have_redis_back_share_again(rig: Rig) -> None:
     assert meanwhile == ["again-1"] * 3
 
 
-async def test_a_replica_with_another_configuration_shows_in_metrics_and_on_the_page(
+async def test_a_gateway_with_another_configuration_shows_in_metrics_and_on_the_page(
     rig: Rig,
 ) -> None:
     """The addresses of Redis, which may have a password, differ between the two all the time."""
@@ -341,14 +341,14 @@ async def test_a_replica_with_another_configuration_shows_in_metrics_and_on_the_
     await rig.up[0].reload(text.replace("max_cooldown_s: 2", "max_cooldown_s: 3"))
     changed = await hashes(rig)
     async with asyncio.timeout(SOON_S):
-        while await rig.metrics("strowger_replicas_differing") != [1, 1]:  # noqa: ASYNC110  as above
+        while await rig.metrics("strowger_gateways_differing") != [1, 1]:  # noqa: ASYNC110  as above
             await asyncio.sleep(0.05)
         for worker in rig.workers:
             while OTHER not in (await worker.get("/admin", headers=PAGE)).text:  # noqa: ASYNC110  as above
                 await asyncio.sleep(0.05)
     await rig.up[0].reload(text)
     async with asyncio.timeout(SOON_S):
-        while await rig.metrics("strowger_replicas_differing") != [0, 0]:  # noqa: ASYNC110  as above
+        while await rig.metrics("strowger_gateways_differing") != [0, 0]:  # noqa: ASYNC110  as above
             await asyncio.sleep(0.05)
         while OTHER in (page := (await rig.workers[0].get("/admin", headers=PAGE)).text):  # noqa: ASYNC110  as above
             await asyncio.sleep(0.05)
@@ -359,7 +359,7 @@ async def test_a_replica_with_another_configuration_shows_in_metrics_and_on_the_
 
 
 async def hashes(rig: Rig) -> list[str]:
-    """The hash of each replica, which its metrics show as well."""
+    """The hash of each gateway, which its metrics show as well."""
     found: list[str] = []
     for client in rig.clients:
         found.append((await client.get("/readyz")).json()["config_hash"])

@@ -1,4 +1,4 @@
-"""Limits over two replicas through Redis: one process, and a leader with two workers."""
+"""Limits over two gateways through Redis: one process, and a leader with two workers."""
 
 import asyncio
 import os
@@ -45,8 +45,8 @@ limits:
 CHAT = "/v1/chat/completions"
 
 
-class Replicas(Struct, kw_only=True, eq=False):
-    """clients: one for each process that serves, of both replicas."""
+class Gateways(Struct, kw_only=True, eq=False):
+    """clients: one for each process that serves, of both gateways."""
 
     redis: RedisServer
     remote: Provider
@@ -84,8 +84,8 @@ def redis(
 @pytest.fixture(scope="module")
 async def two(
     redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncGenerator[Replicas, None]:
-    folder = tmp_path_factory.mktemp("replicas")
+) -> AsyncGenerator[Gateways, None]:
+    folder = tmp_path_factory.mktemp("gateways")
     async with AsyncExitStack() as stack:
         remote = await stack.enter_async_context(provider())
         keys = ", ".join(f"{{name: {key}, key: key-of-{key}-00000000}}" for key in "abcdefg")
@@ -99,11 +99,11 @@ async def two(
         )
         processes = ((one, 0), (other, 0), (other, 1))
         clients = [await connected(up, stack, worker) for up, worker in processes]
-        yield Replicas(redis=redis, remote=remote, up=(one, other), clients=clients)
+        yield Gateways(redis=redis, remote=remote, up=(one, other), clients=clients)
 
 
-async def test_three_processes_of_two_replicas_admit_together_exactly_the_limit(
-    two: Replicas,
+async def test_three_processes_of_two_gateways_admit_together_exactly_the_limit(
+    two: Gateways,
 ) -> None:
     two.remote.behaviour = says_hello
     answers = [await two.send(turn, "a") for turn in range(26)]
@@ -114,7 +114,7 @@ async def test_three_processes_of_two_replicas_admit_together_exactly_the_limit(
     assert answers[0].headers["x-ratelimit-remaining-requests"] == "19"
 
 
-async def test_two_replicas_hold_each_end_user_to_exactly_the_limit(two: Replicas) -> None:
+async def test_two_gateways_hold_each_end_user_to_exactly_the_limit(two: Gateways) -> None:
     """Redis knows them by hashes; each process shows what all of them have used."""
     two.remote.behaviour = says_hello
     users = ("ann@example.com", "ben@example.com")
@@ -141,7 +141,7 @@ async def test_two_replicas_hold_each_end_user_to_exactly_the_limit(two: Replica
 
 
 async def test_a_burst_of_concurrent_requests_never_exceeds_the_limit_of_tokens(
-    two: Replicas,
+    two: Gateways,
 ) -> None:
     """Each reserves 24 of 300 tokens and uses 10. What is not used returns within a second."""
     two.remote.behaviour = says_hello
@@ -158,7 +158,7 @@ async def test_a_burst_of_concurrent_requests_never_exceeds_the_limit_of_tokens(
     assert last == [429] * 3
 
 
-async def test_the_largest_limits_are_held_over_replicas(two: Replicas) -> None:
+async def test_the_largest_limits_are_held_over_gateways(two: Gateways) -> None:
     two.remote.behaviour = says_hello
     answers = [await two.send(turn, "g") for turn in range(6)]
 
@@ -166,7 +166,7 @@ async def test_the_largest_limits_are_held_over_replicas(two: Replicas) -> None:
     assert answers[0].headers["x-ratelimit-limit-tokens"] == str(10**12)
 
 
-async def test_without_redis_each_replica_limits_alone_or_refuses(two: Replicas) -> None:
+async def test_without_redis_each_gateway_limits_alone_or_refuses(two: Gateways) -> None:
     two.remote.behaviour = says_hello
     before = [(await two.send(turn, "d")).status_code for turn in range(4)]
     await two.send(0, "e")
@@ -183,11 +183,11 @@ async def test_without_redis_each_replica_limits_alone_or_refuses(two: Replicas)
     assert before == [200] * 4
     assert strict.status_code == 503
     assert "Redis does not answer" in strict.json()["error"]["message"]
-    # Of 8 requests this replica has used 2, the other one the rest.
+    # Of 8 requests this gateway has used 2, the other one the rest.
     assert alone == [200] * 6 + [429] * 6
 
 
-async def test_a_redis_that_hangs_delays_the_first_request_only(two: Replicas) -> None:
+async def test_a_redis_that_hangs_delays_the_first_request_only(two: Gateways) -> None:
     two.remote.behaviour = says_hello
     await asyncio.sleep(1.5)  # leases return, so that the next request has to ask
     two.redis.hang()
@@ -208,7 +208,7 @@ async def test_a_redis_that_hangs_delays_the_first_request_only(two: Replicas) -
     assert min(took_s) < 0.5, "a busy machine delays some; if requests wait, none is quick"
 
 
-async def test_the_seats_of_a_killed_replica_return_after_its_silence(two: Replicas) -> None:
+async def test_the_seats_of_a_killed_gateway_return_after_its_silence(two: Gateways) -> None:
     go = asyncio.Event()
 
     async def waits(request: Received, answer: Answer) -> None:

@@ -1,7 +1,7 @@
-"""Synchronise breakers, outcomes and loads with other replicas; a peer of the hub, in background.
+"""Synchronise breakers, outcomes and loads with other gateways; a peer of the hub, in background.
 
-It sends the updates of its own processes and forwards those of other replicas. Without the
-transport each replica continues with its own knowledge. No request waits for any of this.
+It sends the updates of its own processes and forwards those of other gateways. Without the
+transport each gateway continues with its own knowledge. No request waits for any of this.
 """
 
 import asyncio
@@ -24,11 +24,8 @@ from gateway.coordination.breaker_messages import (
     ToWorker,
 )
 from gateway.coordination.evidence_sum import Reported
-from gateway.coordination.key_versions import KeyVersions, NoKeys
-from gateway.coordination.peer_loads import PeerLoads
-from gateway.coordination.probe_lease import LocalProbeBlocks, ProbeLeases
-from gateway.coordination.replica_messages import (
-    ReplicaState,
+from gateway.coordination.gateway_messages import (
+    GatewayState,
     Shared,
     Unreadable,
     body_in,
@@ -39,7 +36,10 @@ from gateway.coordination.replica_messages import (
     shifted,
     state_in,
 )
-from gateway.coordination.replica_transport import ReplicaTransport, TransportUnavailable
+from gateway.coordination.gateway_transport import GatewayTransport, TransportUnavailable
+from gateway.coordination.key_versions import KeyVersions, NoKeys
+from gateway.coordination.peer_loads import PeerLoads
+from gateway.coordination.probe_lease import LocalProbeBlocks, ProbeLeases
 from gateway.coordination.shared_circuits import SharedCircuits, bounded
 from gateway.coordination.shared_evidence import Rules, SharedEvidence
 from gateway.coordination.state_hub import StateHub
@@ -53,10 +53,10 @@ PEER = -1
 """This peer's number at the hub; workers are numbered from 0."""
 
 TICK_S = 0.2
-"""Maximum interval between syncs; up to a quarter less at random, to spread the replicas."""
+"""Maximum interval between syncs; up to a quarter less at random, to spread the gateways."""
 
 PEER_TIMEOUT_S = 3.0
-"""Silence after which a replica counts as gone, with nothing in flight."""
+"""Silence after which a gateway counts as gone, with nothing in flight."""
 
 FORGET_S = 60.0
 """A notice that has not changed for this long is removed."""
@@ -68,7 +68,7 @@ _NEVER = float("-inf")
 
 
 class Peer(Struct, kw_only=True):
-    """Another replica as last seen. since: when its notice last changed.
+    """Another gateway as last seen. since: when its notice last changed.
 
     ahead: our clock minus its clock when `state` was read, seconds. outcomes: of `state`, of
     backends that are here too.
@@ -78,7 +78,7 @@ class Peer(Struct, kw_only=True):
     since: float
     alive: bool = False
     body: bytes = b""
-    state: ReplicaState = ReplicaState()
+    state: GatewayState = GatewayState()
     ahead: float = 0.0
     outcomes: dict[str, Reported] = {}
 
@@ -86,25 +86,25 @@ class Peer(Struct, kw_only=True):
 _Told = TypeVar("_Told")
 
 
-class ReplicaSync:
+class GatewaySync:
     """`run` it alongside the server.
 
     unavailable:     the last sync failed.
     last_success_at: time of the last successful sync, Unix seconds; 0: never.
-    opened: circuits that this replica has opened on what several have seen.
+    opened: circuits that this gateway has opened on what several have seen.
     """
 
     def __init__(
         self,
         hub: StateHub,
-        transport: ReplicaTransport,
+        transport: GatewayTransport,
         blocks: LocalProbeBlocks,
         config: Callable[[], Config],
         clock: Callable[[], float] = now,
         *,
         keys: KeyVersions | None = None,
     ) -> None:
-        """blocks: the leader's leases among the processes of this replica.
+        """blocks: the leader's leases among the processes of this gateway.
 
         config: returns the current configuration, read at each sync.
         """
@@ -133,24 +133,24 @@ class ReplicaSync:
         hub.count(self._on_outcomes)
 
     @property
-    def replicas(self) -> int:
-        """The number of live replicas, this one included."""
+    def gateways(self) -> int:
+        """The number of live gateways, this one included."""
         return 1 + sum(other.alive for other in self._peers.values())
 
     @property
     def differing(self) -> int:
-        """The number of live replicas with another configuration file."""
+        """The number of live gateways with another configuration file."""
         own = self._for_config.digest
         digests = (other.state.digest for other in self._peers.values() if other.alive)
         return sum(digest not in {"", own} for digest in digests)
 
     @property
     def watched(self) -> int:
-        """The number of backends that are watched because they fail on several replicas."""
+        """The number of backends that are watched because they fail on several gateways."""
         return len(self._watched)
 
     def on_message(self, message: ToWorker) -> None:
-        """Store an update of the processes of this replica."""
+        """Store an update of the processes of this gateway."""
         match message:
             case BreakerUpdate(health=health):
                 for key, one in health.items():
@@ -200,18 +200,18 @@ class ReplicaSync:
             and NAMED not in key
             and (place := self._shared.place(key))
         }
-        await self._leases.update(known, names, self.replicas, self._clock())
+        await self._leases.update(known, names, self.gateways, self._clock())
 
     def _follow(self, config: Config) -> None:
         """Use a new configuration, with which other backends may match those of the peers."""
         self._for_config, self._shared = config, Shared(config)
         self._peer_loads.remove_all()
         for other in self._peers.values():
-            other.body, other.state, other.outcomes = b"", ReplicaState(), {}
+            other.body, other.state, other.outcomes = b"", GatewayState(), {}
 
     def _body(self, now: float) -> bytes:
         return body_of(
-            ReplicaState(
+            GatewayState(
                 health=self._shared.by_place(self._circuits.published(now)),
                 busy=self._shared.by_place(self._busy),
                 outcomes=self._shared.by_place(self._evidence.report(now)),
@@ -262,11 +262,11 @@ class ReplicaSync:
         except Unreadable:
             if name not in self._unreadable:
                 self._unreadable.add(name)
-                _log.warning("cannot decode a replica's notice; it may run another version")
+                _log.warning("cannot decode a gateway's notice; it may run another version")
             return {}
         return self._changed(before, other, now)
 
-    def _changed(self, before: ReplicaState, other: Peer, now: float) -> dict[str, BreakerSnapshot]:
+    def _changed(self, before: GatewayState, other: Peer, now: float) -> dict[str, BreakerSnapshot]:
         """Return changes of backends that exist here too, on our clock."""
         known = dict(self._here(before.health))
         return {
@@ -276,7 +276,7 @@ class ReplicaSync:
         }
 
     def _published(self, key: str) -> Iterator[BreakerSnapshot]:
-        """Yield what each live replica publishes of a breaker, on our clock."""
+        """Yield what each live gateway publishes of a breaker, on our clock."""
         place, now = self._shared.place(key) or "", self._clock()
         for other in self._peers.values():
             one = other.state.health.get(place, {}).get(key)
@@ -284,12 +284,12 @@ class ReplicaSync:
                 yield self._ours(other, key, one, now)
 
     def _ours(self, other: Peer, key: str, one: BreakerSnapshot, now: float) -> BreakerSnapshot:
-        """Return a snapshot of a replica on our clock, within what our rule allows."""
+        """Return a snapshot of a gateway on our clock, within what our rule allows."""
         ours, rule = shifted(one, other.ahead), self._shared.rule(key)
         return ours if rule is None else bounded(ours, rule, now)
 
     def _here(self, by_place: Mapping[str, Mapping[str, _Told]]) -> Iterator[tuple[str, _Told]]:
-        """Yield what a replica publishes about backends that exist here too."""
+        """Yield what a gateway publishes about backends that exist here too."""
         for place in self._shared.places & by_place.keys():
             for key, one in by_place[place].items():
                 if self._shared.place(key) == place:
@@ -302,11 +302,11 @@ class ReplicaSync:
         return self._shared.rule(key)
 
     def _on_outcomes(self, message: OutcomeUpdate) -> None:
-        """Outcomes of a process of this replica."""
+        """Outcomes of a process of this gateway."""
         self._evidence.count(message.outcomes, self._clock())
 
     def _expected(self, key: str) -> Collection[bytes]:
-        """Return the live replicas with this configuration that have the backend.
+        """Return the live gateways with this configuration that have the backend.
 
         An older version has no `places`. It never reports, so its successes would be missing.
         """
@@ -322,7 +322,7 @@ class ReplicaSync:
         ]
 
     def _judge(self, now: float) -> None:
-        """Open the circuits of backends that fail on several replicas, and watch those that may."""
+        """Open the circuits of backends that fail on several gateways, and watch those that may."""
         peers = {name: other.outcomes for name, other in self._peers.items() if other.alive}
         opened: dict[str, BreakerSnapshot] = {}
         for key, evidence in self._evidence.update(peers, now).items():
@@ -337,7 +337,7 @@ class ReplicaSync:
             )
             self._circuits.on_own(key, opened[key])
             _log.info(
-                "%s: circuit opened, because %d replicas have seen %.0f failures more than it may",
+                "%s: circuit opened, because %d gateways have seen %.0f failures more than it may",
                 key,
                 evidence.seen_by,
                 evidence.value,
@@ -376,7 +376,7 @@ class ReplicaSync:
     def _on_unavailable(self, why: TransportUnavailable) -> None:
         if not self.unavailable:
             _log.warning(
-                "other replicas unreachable (Redis at %s: %s); continuing with this replica's own "
+                "other gateways unreachable (Redis at %s: %s); continuing with this gateway's own "
                 "knowledge",
                 self._transport.where,
                 why,
@@ -394,6 +394,6 @@ class ReplicaSync:
     def _on_available(self) -> None:
         self.last_success_at = time.time()
         if self.unavailable:
-            message = "Redis at %s reachable again; synchronising with other replicas"
+            message = "Redis at %s reachable again; synchronising with other gateways"
             _log.info(message, self._transport.where)
         self.unavailable = False

@@ -1,4 +1,4 @@
-"""The messages between replicas as bytes, and which backends two replicas have in common.
+"""The messages between gateways as bytes, and which backends two gateways have in common.
 
 A notice is the writer's current clock, 8 bytes, and a body that stays the same while nothing
 changes. Times in the body are on the writer's clock; a reader only uses their distance from that
@@ -28,12 +28,12 @@ _CLOCK = struct.Struct("!d")
 _Value = TypeVar("_Value")
 
 
-class ReplicaState(Struct, frozen=True, kw_only=True):
+class GatewayState(Struct, frozen=True, kw_only=True):
     """The body of a notice: breakers and attempts in flight, by provider (`Shared`) and backend.
 
     outcomes: of backends that fail, or are watched because they fail elsewhere. places: all
     providers, so that a missing report shows. keys: the version of the list of issued keys that
-    the replica knows; -1: none.
+    the gateway knows; -1: none.
     processes: that serve requests. digest: of the configuration in force; "": unknown.
     """
 
@@ -51,10 +51,10 @@ class Unreadable(Exception):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(ReplicaState)
+_decoder = msgspec.msgpack.Decoder(GatewayState)
 
 
-def body_of(state: ReplicaState) -> bytes:
+def body_of(state: GatewayState) -> bytes:
     return _encoder.encode(state)
 
 
@@ -69,7 +69,7 @@ def clock_of(data: bytes) -> float:
     return float(_CLOCK.unpack_from(data)[0])
 
 
-def state_in(body: bytes) -> ReplicaState:
+def state_in(body: bytes) -> GatewayState:
     """Raises Unreadable."""
     try:
         return _decoder.decode(body)
@@ -95,7 +95,7 @@ def shifted(health: BreakerSnapshot, seconds: float) -> BreakerSnapshot:
 
 
 class Shared:
-    """The backends of a configuration that other replicas may have too.
+    """The backends of a configuration that other gateways may have too.
 
     Backends match if their provider has the same name, address and account. Engines, and servers on
     a loopback address, belong to one machine and are never shared.
