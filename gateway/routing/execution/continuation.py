@@ -63,7 +63,7 @@ def continuable(request: GenerateRequest, shown: ShownAnswer) -> bool:
     """Whether what was shown of the answer could be continued by some backend."""
     if shown.lacking or not request.stream:
         return False
-    if _several(request) or _beyond_text(request):
+    if several(request) or _beyond_text(request):
         return False
     if not (GRAMMARS | BY_ANSWER).isdisjoint(request.extra):
         return False
@@ -81,7 +81,7 @@ def resumable(request: GenerateRequest) -> bool:
 
     Not several answers, log probabilities, logits and drafts, whose state is not in the tokens.
     """
-    if _several(request) or _beyond_text(request):
+    if several(request) or _beyond_text(request):
         return False
     return not isinstance(request, CompletionRequest) or not request.echo
 
@@ -152,7 +152,7 @@ def remaining(sampling: Sampling, shown: ShownAnswer) -> Sampling:
     return sampling
 
 
-def _several(request: GenerateRequest) -> bool:
+def several(request: GenerateRequest) -> bool:
     sampling = request.sampling
     counts = (sampling.n or 1, sampling.best_of or 1, sampling.beam_width or 1)
     prompts = len(request.prompts) if isinstance(request, CompletionRequest) else 1

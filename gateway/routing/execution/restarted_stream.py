@@ -11,13 +11,19 @@ from contextlib import aclosing
 
 from gateway.clock import now
 from gateway.room import Room
-from gateway.routing.execution.attempt_sequence import AttemptSequence, first_attempt
+from gateway.routing.execution.attempt_sequence import (
+    AttemptSequence,
+    PrimaryAttempt,
+    first_attempt,
+)
+from gateway.routing.execution.continuation import several
 from gateway.routing.execution.empty_answer import check_held
 from gateway.routing.execution.pipeline import count_events, events_of_plan
 from gateway.routing.execution.token_timing import Intervals
 from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import RequestRecord
-from schemas.events import Event, TextDelta
+from schemas.errors import UpstreamError
+from schemas.events import Event, Finished, TextDelta
 from schemas.requests import GenerateRequest, TokenRequest
 
 CLAIM_BYTES = 64 * 1024
@@ -52,22 +58,39 @@ async def restarted_stream(
             if not attempt.committed:
                 check_held(attempt, held.events())
         except BaseException as error:
-            attempt.committed = False  # the client has received nothing
-            if not attempt.should_fail_over(error):
-                raise
+            whole = attempt.committed and held.finished and not several(request)
+            if whole and isinstance(error, UpstreamError):
+                _end_without_mark(attempt, error)
+            else:
+                attempt.committed = False  # the client has received nothing
+                if not attempt.should_fail_over(error):
+                    raise
+                attempt = await attempt.rest.next(attempt)
+                continue
         else:
             (attempt.replacement or attempt).succeed(now())
-            if record.first_content_at is not None:
-                record.first_content_at = now()
-            yield held.events()
-            return
-        attempt = await attempt.rest.next(attempt)
+        if record.first_content_at is not None:
+            record.first_content_at = now()
+        yield held.events()
+        return
+
+
+def _end_without_mark(attempt: PrimaryAttempt, error: UpstreamError) -> None:
+    """The answer is complete. What fails after it counts against the backend."""
+    if error.usage is not None:
+        attempt.record.usage, attempt.record.usage_at = error.usage, attempt.record.deltas
+    attempt.current.fail(error, now())
+    attempt.current.entry.outcome = "ok"
 
 
 class _Held:
-    """The events of one answer. Text that comes in pieces is joined, because pieces take memory."""
+    """The events of one answer. Text that comes in pieces is joined, because pieces take memory.
+
+    finished: the end of an answer is among them.
+    """
 
     def __init__(self, room: Room | None) -> None:
+        self.finished = False
         self._room = room
         self._events: list[Event] = []
         self._texts: list[str] = []
@@ -89,6 +112,7 @@ class _Held:
                 self._join()
                 self._events.append(event)
                 self._size += EVENT_BYTES
+                self.finished = self.finished or isinstance(event, Finished)
         if self._room is not None and self._size > self._claimed:
             self._room.buffer(CLAIM_BYTES)
             self._claimed += CLAIM_BYTES

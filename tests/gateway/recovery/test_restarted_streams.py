@@ -84,6 +84,29 @@ async def test_nothing_of_an_answer_that_broke_off_is_shown_also_of_calls(tmp_pa
     assert line.attempts[0].deltas > 0, "its tokens are charged"
 
 
+async def says_all_and_breaks_off(request: Received, answer: Answer) -> None:
+    await answer.begin_stream()
+    for text in ("hel", "lo"):
+        await answer.text(text)
+    await answer.event(delta_body({}, "stop"))
+    answer.close()
+
+
+@pytest.mark.parametrize("choices", [1, 2])
+async def test_an_answer_that_lacks_its_end_mark_only_is_complete(
+    choices: int, tmp_path: Path
+) -> None:
+    """Of several answers at once, one that has ended says nothing about the others."""
+    async with provider(staged(says_all_and_breaks_off, says)) as remote:
+        async with serving(config(remote.origin), tmp_path) as gateway:
+            got = await ask(gateway.url, **({"n": choices} if choices > 1 else {}))
+            (line,) = gateway.access_lines()
+
+    expected = ["ok"] if choices == 1 else ["upstream_broken", "ok"]
+    assert (got.text, got.finish, got.done, got.error) == ("hello", "stop", True, "")
+    assert [one.outcome for one in line.attempts] == expected
+
+
 async def test_an_answer_is_the_same_as_without(tmp_path: Path) -> None:
     async with provider(staged(says, says)) as remote:
         async with serving(config(remote.origin), tmp_path) as gateway:
