@@ -45,7 +45,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 # A test run starts dozens of processes; without cached bytecode each would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast test-device coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-families nightly-properties nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-restarts nightly-terminal nightly-ray nightly-image nightly-npu nightly-wheel check fmt docs reference cli-reference config-schema changelog prices demo bench soak chaos matrix agents families parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-dev clean
+.PHONY: help run test test-fast test-device coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-families nightly-properties nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-restarts nightly-terminal nightly-ray nightly-image nightly-npu nightly-wheel check fmt docs reference cli-reference config-schema changelog prices demo bench soak chaos matrix agents families parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-core setup-dev clean
 
 help:  ## List the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -209,6 +209,15 @@ screenshots: setup-dev servers  ## Take screenshots of the /admin page for docs/
 servers:  ## Install Chromium, PostgreSQL, PgBouncer, Redis, nginx and Caddy for the tests (Debian, as root)
 	@bash tests/install_servers.sh
 
+# SDK="google-genai ollama": clients of vendors that tests of their adapters need as well.
+setup-core:  ## Install into .venv only what tests of one adapter need (CONTRIBUTING.md); SDK=google-genai adds a vendor's client
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --no-compile --require-hashes -r requirements/pip.txt
+	$(PIP) install --no-compile --no-deps --require-hashes -r requirements/core.txt
+	@sed -n 's/^\([[:alnum:]].*[^ ]\) *\\$$/\1/p' requirements/dev.txt > $(VENV)/versions.txt
+	$(if $(SDK),$(PIP) install --no-compile -c $(VENV)/versions.txt $(SDK))
+	$(PIP) install --no-compile --no-deps --no-build-isolation -e .
+
 setup: $(VENV)/.ready  ## Install into .venv what `make run` needs
 setup-dev: $(VENV)/.ready-dev  ## Install into .venv what `make test` needs
 
@@ -248,6 +257,7 @@ IMAGE_EXTRAS := $(addprefix --extra ,postgres redis jwt tokens bedrock vertex en
 lock: setup-dev  ## Write the versions and hashes in requirements/ (needs PyPI); UPGRADE=--upgrade for new versions
 	$(PIP) install 'uv>=0.13,<0.14'
 	$(COMPILE) -c constraints.txt --extra local --extra dev pyproject.toml requirements/extra.in -o requirements/dev.txt
+	$(COMPILE) -c requirements/dev.txt --extra dev-core pyproject.toml requirements/core.in -o requirements/core.txt
 	$(COMPILE) -c requirements/dev.txt --extra local pyproject.toml requirements/extra.in -o requirements/run.txt
 	$(COMPILE) -c requirements/dev.txt $(IMAGE_EXTRAS) pyproject.toml requirements/image.in -o requirements/gateway.txt
 	$(COMPILE) -c requirements/dev.txt -c requirements/gateway.txt $(IMAGE_EXTRAS) --extra local pyproject.toml \
