@@ -91,9 +91,8 @@ class WorkerPool:
 
     workers: the running ones by number. hub: distributes breaker and load updates among them.
     events: of backends, as the workers report them.
-    limits: of all workers; replace it before `start` if gateways share them. budgets: the same;
-    replace them before `start` if there is a store. waits: the workers accept no connections before
-    `open`. surfaces: loaded by each worker before it serves.
+    limits, budgets: of all workers; replaced before `start` if gateways, or a store, share them.
+    waits: no connections are accepted before `open`. surfaces: loaded before a worker serves.
     """
 
     def __init__(
