@@ -36,7 +36,7 @@ BUILTIN: Mapping[str, str] = {
     "openrouter-responses": "adapters.openai_responses.rows:OpenRouterResponsesAdapter",
     "sglang": "adapters.openai_compatible.sglang:SglangAdapter",
     "tgi": "adapters.tgi.adapter:TgiAdapter",
-    "triton": "adapters.triton.ensemble:TritonAdapter",
+    "triton": "adapters.triton.ensemble:TritonTextAdapter",
     "triton-llmapi": "adapters.triton.llmapi:TritonLlmApiAdapter",
     "triton-tokens": "adapters.triton.tokens:TritonTokensAdapter",
     "triton-tokens-decoupled": "adapters.triton.tokens_decoupled:DecoupledTritonTokensAdapter",

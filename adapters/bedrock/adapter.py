@@ -7,7 +7,7 @@ https://docs.aws.amazon.com/bedrock/latest/APIReference/API_Operations_Amazon_Be
 
 from collections.abc import Mapping
 from typing import ClassVar, assert_never
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from adapters.anthropic.claude_models import takes_prefill
 from adapters.anthropic.encode import BETA
@@ -32,7 +32,7 @@ from adapters.bedrock.reasoning_effort import lacks
 from adapters.bedrock.repairs import BEDROCK_REPAIRS, is_claude
 from adapters.client_fields.denied import withheld
 from adapters.cohere.encode import name_and_purpose
-from adapters.openai.adapter import merged_headers
+from adapters.http_json import HttpJsonAdapter, base_path
 from adapters.token_count import counted
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
@@ -46,8 +46,6 @@ from schemas.requests import (
     TokenRequest,
 )
 
-JSON = "application/json"
-EVENT_STREAM = "application/vnd.amazon.eventstream"
 REQUEST_ID = "x-amzn-requestid"
 
 SUPPORTS = Supports(
@@ -112,39 +110,24 @@ SUPPORTS = Supports(
 )
 
 
-class BedrockAdapter:
+class BedrockAdapter(HttpJsonAdapter):
     """Chat and embeddings; no bare prompts and no tokens, because every chat uses Converse."""
 
     name: ClassVar[str] = "bedrock"
     framing: ClassVar[Framing] = "eventstream"
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._base = urlsplit(endpoint.base_url).path.rstrip("/")
-        key = endpoint.key.reveal()
-        credentials = (("authorization", f"Bearer {key}"),) if key else ()
-        self._headers = {
-            stream: merged_headers(
-                credentials,
-                (("content-type", JSON), ("accept", EVENT_STREAM if stream else JSON)),
-                endpoint.headers,
-            )
-            for stream in (False, True)
-        }
-
-    @property
-    def supports(self) -> Supports:
-        return SUPPORTS
+        super().__init__(endpoint, SUPPORTS, f"{base_path(endpoint)}/model")
 
     def encode(self, request: Request, model: str) -> Outbound:
         match request:
             case ChatRequest():
                 verb = "converse-stream" if request.stream else "converse"
                 body = converse_body(request, model)
-                return self._outbound(model, verb, body, stream=request.stream)
+                return self._call(model, verb, body, stream=request.stream)
             case EmbeddingsRequest():
                 name = name_and_purpose(model)[0]
-                return self._outbound(name, "invoke", embeddings_body(request, model))
+                return self._call(name, "invoke", embeddings_body(request, model))
             case CompletionRequest() | TokenRequest():
                 raise InvalidRequest(
                     f"{self._endpoint.name} accepts only conversations; send messages",
@@ -154,7 +137,7 @@ class BedrockAdapter:
 
     def encode_count(self, request: ChatRequest, model: str) -> Outbound:
         """See TokenCounter."""
-        return self._outbound(model, "count-tokens", count_body(request, model))
+        return self._call(model, "count-tokens", count_body(request, model))
 
     def counted(self, body: bytes) -> int:
         """See TokenCounter."""
@@ -177,11 +160,6 @@ class BedrockAdapter:
     def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
         return error_from(self._endpoint, status, headers, body)
 
-    def _outbound(self, model: str, verb: str, body: bytes, *, stream: bool = False) -> Outbound:
+    def _call(self, model: str, verb: str, body: bytes, *, stream: bool = False) -> Outbound:
         """Build a request; an ARN's colons and slashes are escaped in the path."""
-        return Outbound(
-            target=f"{self._base}/model/{quote(model, safe='')}/{verb}",
-            headers=self._headers[stream],
-            body=body,
-            stream=stream,
-        )
+        return self._outbound(f"/{quote(model, safe='')}/{verb}", body, stream=stream)

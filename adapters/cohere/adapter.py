@@ -7,23 +7,21 @@ https://docs.cohere.com/reference/about
 
 from collections.abc import Mapping
 from typing import ClassVar
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Raw, Struct, field
 
-from adapters.base import READABLE, Endpoint, Framing, Outbound, Range, Supports
+from adapters.base import READABLE, Endpoint, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.cohere.decode import CohereDecoder
 from adapters.cohere.encode import LARGEST_BATCH, SAMPLING, chat_body, embeddings_body
 from adapters.cohere.repairs import COHERE_REPAIRS
 from adapters.errors import error_from
-from adapters.openai.adapter import accept, merged_headers
+from adapters.http_json import HttpJsonAdapter, base_path
 from adapters.openai.wire import NULL, UNREADABLE
 from schemas.answers import Embeddings
-from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
+from schemas.errors import GatewayError
 from schemas.events import Usage
-from schemas.fields import task_of
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
 
 INVALID_TOKEN = 498
@@ -96,35 +94,21 @@ _embedded = msgspec.json.Decoder(_Embedded).decode
 _meta = msgspec.json.Decoder(_Meta).decode
 
 
-class CohereAdapter:
+class CohereAdapter(HttpJsonAdapter):
     """Chat and embeddings; version 2 has no completions."""
 
     name: ClassVar[str] = "cohere"
     base_url: ClassVar[str] = "https://api.cohere.com"
-    framing: ClassVar[Framing] = "sse"
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        path = urlsplit(endpoint.base_url).path.rstrip("/")
-        self._base = path.removesuffix("/v1").removesuffix("/v2")
-        credentials = (("authorization", f"Bearer {endpoint.key.reveal()}"),)
-        self._headers = {
-            stream: merged_headers(
-                credentials if endpoint.key.reveal() else (), accept(stream), endpoint.headers
-            )
-            for stream in (False, True)
-        }
-
-    @property
-    def supports(self) -> Supports:
-        return SUPPORTS
+        super().__init__(endpoint, SUPPORTS, f"{base_path(endpoint, '/v1', '/v2')}/v2")
 
     def encode(self, request: Request, model: str) -> Outbound:
         match request:
             case ChatRequest():
-                return self._outbound("chat", chat_body(request, model), stream=request.stream)
+                return self._outbound("/chat", chat_body(request, model), stream=request.stream)
             case EmbeddingsRequest():
-                return self._outbound("embed", embeddings_body(request, model), stream=False)
+                return self._outbound("/embed", embeddings_body(request, model))
             case _:
                 raise self._not_offered(request)
 
@@ -137,30 +121,13 @@ class CohereAdapter:
         try:
             answer = _embedded(body)
         except UNREADABLE as exc:
-            head = body[:80].decode(errors="replace")
-            raise self._broken(f"cannot read the answer: {head}") from exc
+            raise self._unreadable(body) from exc
         vectors = answer.embeddings.floats or ()
-        if len(vectors) != len(request.inputs):
-            raise self._broken(f"{len(vectors)} vectors for {len(request.inputs)} inputs")
+        self._check_count(vectors, request)
         return Embeddings(vectors=vectors, id=answer.id, usage=_billed(answer.meta))
 
     def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
         return error_from(self._endpoint, 401 if status == INVALID_TOKEN else status, headers, body)
-
-    def _outbound(self, route: str, body: bytes, *, stream: bool) -> Outbound:
-        return Outbound(
-            target=f"{self._base}/v2/{route}",
-            headers=self._headers[stream],
-            body=body,
-            stream=stream,
-        )
-
-    def _not_offered(self, request: Request) -> InvalidRequest:
-        name, task = self._endpoint.name, task_of(request)
-        return InvalidRequest(f"{name} does not offer {task}", param="model")
-
-    def _broken(self, problem: str) -> UpstreamBroken:
-        return UpstreamBroken(problem, upstream=self._endpoint.name)
 
 
 def _billed(raw: Raw) -> Usage:

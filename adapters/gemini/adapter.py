@@ -10,11 +10,11 @@ https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference
 
 from collections.abc import Mapping
 from typing import ClassVar, assert_never
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from adapters.base import READABLE, Endpoint, Framing, Outbound, Range, Supports
+from adapters.base import READABLE, Endpoint, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.gemini import embeddings
 from adapters.gemini.decode import GeminiDecoder
@@ -22,11 +22,11 @@ from adapters.gemini.encode import CONFIG, OWN, SAMPLING, chat_body, count_body
 from adapters.gemini.errors import error_from, error_inside
 from adapters.gemini.parts import FETCHED
 from adapters.gemini.repairs import GEMINI_REPAIRS, VERTEX_REPAIRS
-from adapters.openai.adapter import merged_headers
+from adapters.http_json import HttpJsonAdapter, base_path
 from adapters.openai.wire import UNREADABLE, read_object
 from adapters.token_count import counted
 from schemas.answers import Embeddings
-from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
+from schemas.errors import GatewayError, InvalidRequest
 from schemas.messages import GEMINI
 from schemas.requests import (
     ChatRequest,
@@ -112,46 +112,35 @@ _FULL = ("models/", "tunedModels/")
 """Prefixes of complete resource names."""
 
 
-class GeminiAdapter:
+class GeminiAdapter(HttpJsonAdapter):
     """Chat and embeddings; Gemini accepts neither bare prompts nor tokens."""
 
     name: ClassVar[str] = "gemini"
     base_url: ClassVar[str] = "https://generativelanguage.googleapis.com/v1beta"
-    framing: ClassVar[Framing] = "sse"
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        path = urlsplit(endpoint.base_url).path.rstrip("/")
+        path, key = base_path(endpoint), endpoint.key.reveal()
         self._vertex = path.endswith("/publishers/google")
-        self._supports = ON_VERTEX if self._vertex else SUPPORTS
-        self._base = path or "/v1beta"
-        key, token = endpoint.key.reveal(), "/projects/" in path
-        credentials = ("authorization", f"Bearer {key}") if token else ("x-goog-api-key", key)
-        self._headers = {
-            stream: merged_headers(
-                (credentials,) if key else (),
-                (("content-type", "application/json"), ("accept", kind)),
-                endpoint.headers,
-            )
-            for stream, kind in ((False, "application/json"), (True, "text/event-stream"))
-        }
-
-    @property
-    def supports(self) -> Supports:
-        return self._supports
+        api_key = (("x-goog-api-key", key),) if key else ()
+        super().__init__(
+            endpoint,
+            ON_VERTEX if self._vertex else SUPPORTS,
+            path or "/v1beta",
+            None if "/projects/" in path else api_key,
+        )
 
     def encode(self, request: Request, model: str) -> Outbound:
         match request:
             case ChatRequest(stream=True):
                 body = chat_body(request, model, vertex=self._vertex)
-                return self._outbound(model, "streamGenerateContent?alt=sse", body, stream=True)
+                return self._call(model, "streamGenerateContent?alt=sse", body, stream=True)
             case ChatRequest():
                 body = chat_body(request, model, vertex=self._vertex)
-                return self._outbound(model, "generateContent", body)
+                return self._call(model, "generateContent", body)
             case EmbeddingsRequest():
                 form = embeddings.embedding_method(model, len(request.inputs), vertex=self._vertex)
                 body = embeddings.embeddings_body(request, model_path(model), form)
-                return self._outbound(model, form.route, body)
+                return self._call(model, form.route, body)
             case CompletionRequest() | TokenRequest():
                 raise InvalidRequest(
                     f"{self._endpoint.name} accepts only conversations; send messages",
@@ -162,7 +151,7 @@ class GeminiAdapter:
     def encode_count(self, request: ChatRequest, model: str) -> Outbound:
         """See TokenCounter."""
         body = count_body(request, model, "" if self._vertex else model_path(model))
-        return self._outbound(model, "countTokens", body)
+        return self._call(model, "countTokens", body)
 
     def counted(self, body: bytes) -> int:
         """See TokenCounter."""
@@ -176,27 +165,17 @@ class GeminiAdapter:
             failed = "error" in read_object(body)
             found = embeddings.read_embeddings(body)
         except UNREADABLE as exc:
-            head = body[:80].decode(errors="replace")
-            raise self._broken(f"cannot read the answer: {head}") from exc
+            raise self._unreadable(body) from exc
         if failed:
             raise error_inside(self._endpoint, body)
-        if len(found.vectors) != len(request.inputs):
-            raise self._broken(f"{len(found.vectors)} vectors for {len(request.inputs)} inputs")
+        self._check_count(found.vectors, request)
         return found
 
     def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
         return error_from(self._endpoint, status, headers, body)
 
-    def _outbound(self, model: str, verb: str, body: bytes, *, stream: bool = False) -> Outbound:
-        return Outbound(
-            target=f"{self._base}/{model_path(model)}:{verb}",
-            headers=self._headers[stream],
-            body=body,
-            stream=stream,
-        )
-
-    def _broken(self, problem: str) -> UpstreamBroken:
-        return UpstreamBroken(problem, upstream=self._endpoint.name)
+    def _call(self, model: str, verb: str, body: bytes, *, stream: bool = False) -> Outbound:
+        return self._outbound(f"/{model_path(model)}:{verb}", body, stream=stream)
 
 
 def model_path(model: str) -> str:

@@ -8,20 +8,15 @@ https://gitcode.com/Ascend/MindIE-Motor/tree/master/docs/zh/user_guide/service_o
 
 from collections.abc import Mapping
 from typing import ClassVar, assert_never
-from urllib.parse import urlsplit
 
-import msgspec
-
-from adapters.base import Decoder, Endpoint, Framing, Outbound, Range, Supports
+from adapters.base import Decoder, Endpoint, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
-from adapters.errors import error_from
+from adapters.http_json import HttpJsonAdapter, at_v1, base_path
 from adapters.mindie.chat import CHAT, EXTRA, MindIEChat
 from adapters.mindie.decode import MindIEDecoder
 from adapters.mindie.encode import LONGEST, text_body, token_body
 from adapters.mindie.repairs import MINDIE_REPAIRS
-from adapters.openai.adapter import accept, merged_headers
 from schemas.answers import Embeddings
-from schemas.errors import GatewayError, InvalidRequest
 from schemas.requests import (
     ChatRequest,
     CompletionRequest,
@@ -84,26 +79,14 @@ SUPPORTS = Supports(
 )
 
 
-class MindIEAdapter:
+class MindIEAdapter(HttpJsonAdapter):
     """Chat, completions and tokens; no embeddings."""
 
     name: ClassVar[str] = "mindie"
-    framing: ClassVar[Framing] = "sse"
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        base = urlsplit(endpoint.base_url)
-        self._base = base.path.rstrip("/").removesuffix("/v1")
-        root = base._replace(path=f"{self._base}/v1").geturl()
-        self._chat = MindIEChat(msgspec.structs.replace(endpoint, base_url=root))
-        self._headers = {
-            stream: merged_headers(self._chat.credentials(), accept(stream), endpoint.headers)
-            for stream in (False, True)
-        }
-
-    @property
-    def supports(self) -> Supports:
-        return SUPPORTS
+        super().__init__(endpoint, SUPPORTS, base_path(endpoint, "/v1"))
+        self._chat = MindIEChat(at_v1(endpoint))
 
     def encode(self, request: Request, model: str) -> Outbound:
         match request:
@@ -115,7 +98,7 @@ class MindIEAdapter:
             case ChatRequest():
                 return self._chat.encode(request, model)
             case EmbeddingsRequest():
-                raise self._no_embeddings()
+                raise self._not_offered(request)
         assert_never(request)
 
     def decoder(self, request: GenerateRequest) -> Decoder:
@@ -124,15 +107,4 @@ class MindIEAdapter:
         return MindIEDecoder(self._endpoint, request)
 
     def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
-        raise self._no_embeddings()
-
-    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
-        return error_from(self._endpoint, status, headers, body)
-
-    def _outbound(self, path: str, body: bytes, *, stream: bool) -> Outbound:
-        return Outbound(
-            target=f"{self._base}{path}", headers=self._headers[stream], body=body, stream=stream
-        )
-
-    def _no_embeddings(self) -> InvalidRequest:
-        return InvalidRequest(f"{self._endpoint.name} does not offer embeddings", param="model")
+        raise self._not_offered(request)

@@ -5,23 +5,20 @@ front, or for ollama.com.
 https://github.com/ollama/ollama/blob/main/docs/api.md
 """
 
-from collections.abc import Mapping
 from typing import ClassVar, assert_never
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Raw, Struct
 
 from adapters.base import READABLE, Endpoint, Framing, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
-from adapters.errors import error_from, error_inside
+from adapters.errors import error_inside
+from adapters.http_json import HttpJsonAdapter, base_path
 from adapters.ollama.decode import OllamaDecoder, usage_from
 from adapters.ollama.encode import OPTIONS, chat_body, completion_body, embeddings_body
 from adapters.ollama.repairs import OLLAMA_REPAIRS
-from adapters.openai.adapter import merged_headers
 from adapters.openai.wire import NULL, UNREADABLE
 from schemas.answers import Embeddings
-from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
 from schemas.requests import (
     ChatRequest,
     CompletionRequest,
@@ -94,30 +91,14 @@ class _Vectors(Struct, frozen=True, kw_only=True):
 _vectors = msgspec.json.Decoder(_Vectors).decode
 
 
-class OllamaAdapter:
+class OllamaAdapter(HttpJsonAdapter):
     """Chat, completions and embeddings; no tokens, because the server's APIs are text only."""
 
     name: ClassVar[str] = "ollama"
     framing: ClassVar[Framing] = "ndjson"
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        path = urlsplit(endpoint.base_url).path.rstrip("/")
-        self._base = path.removesuffix("/v1").removesuffix("/api")
-        key = endpoint.key.reveal()
-        credentials = (("authorization", f"Bearer {key}"),) if key else ()
-        self._headers = {
-            stream: merged_headers(
-                credentials,
-                (("content-type", "application/json"), ("accept", kind)),
-                endpoint.headers,
-            )
-            for stream, kind in ((False, "application/json"), (True, "application/x-ndjson"))
-        }
-
-    @property
-    def supports(self) -> Supports:
-        return SUPPORTS
+        super().__init__(endpoint, SUPPORTS, f"{base_path(endpoint, '/v1', '/api')}/api")
 
     def encode(self, request: Request, model: str) -> Outbound:
         contexts = self._endpoint.contexts
@@ -125,15 +106,15 @@ class OllamaAdapter:
         match request:
             case ChatRequest():
                 body = chat_body(request, model, context)
-                return self._outbound("chat", body, stream=request.stream)
+                return self._outbound("/chat", body, stream=request.stream)
             case CompletionRequest():
                 body = completion_body(request, model, context)
-                return self._outbound("generate", body, stream=request.stream)
+                return self._outbound("/generate", body, stream=request.stream)
             case EmbeddingsRequest():
                 body = embeddings_body(request, model, context)
-                return self._outbound("embed", body, stream=False)
+                return self._outbound("/embed", body)
             case TokenRequest():
-                raise InvalidRequest(f"{self._endpoint.name} does not offer tokens", param="model")
+                raise self._not_offered(request)
         assert_never(request)
 
     def decoder(self, request: GenerateRequest) -> OllamaDecoder:
@@ -143,25 +124,9 @@ class OllamaAdapter:
         try:
             answer = _vectors(body)
         except UNREADABLE as exc:
-            head = body[:80].decode(errors="replace")
-            raise self._broken(f"cannot read the answer: {head}") from exc
+            raise self._unreadable(body) from exc
         if answer.error != NULL:
             raise error_inside(self._endpoint, body)
         vectors = answer.embeddings or ()
-        if len(vectors) != len(request.inputs):
-            raise self._broken(f"{len(vectors)} vectors for {len(request.inputs)} inputs")
+        self._check_count(vectors, request)
         return Embeddings(vectors=vectors, model=answer.model, usage=usage_from(body))
-
-    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
-        return error_from(self._endpoint, status, headers, body)
-
-    def _outbound(self, route: str, body: bytes, *, stream: bool) -> Outbound:
-        return Outbound(
-            target=f"{self._base}/api/{route}",
-            headers=self._headers[stream],
-            body=body,
-            stream=stream,
-        )
-
-    def _broken(self, problem: str) -> UpstreamBroken:
-        return UpstreamBroken(problem, upstream=self._endpoint.name)

@@ -5,17 +5,15 @@ models are asked for their reasoning in encrypted form, which the client returns
 https://platform.openai.com/docs/api-reference/responses
 """
 
-from collections.abc import Mapping
 from typing import ClassVar
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec.structs import replace
 
-from adapters.base import Endpoint, Framing, Outbound, Range, Supports
+from adapters.base import Endpoint, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
-from adapters.errors import error_from
-from adapters.openai.adapter import accept, merged_headers
+from adapters.http_json import HttpJsonAdapter, base_path
 from adapters.openai.wire import read_object
 from adapters.openai_responses.decode import ResponsesDecoder
 from adapters.openai_responses.encode import responses_body
@@ -24,8 +22,6 @@ from adapters.openai_responses.repairs import RESPONSES_REPAIRS
 from adapters.openai_responses.row import TRANSLATED, ResponsesRow
 from adapters.token_count import counted
 from schemas.answers import Embeddings
-from schemas.errors import GatewayError, InvalidRequest
-from schemas.fields import task_of
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
 
 COUNTED = frozenset(
@@ -39,38 +35,29 @@ COUNTED = frozenset(
 _encode = msgspec.json.Encoder().encode
 
 
-class ResponsesAdapter:
+class ResponsesAdapter(HttpJsonAdapter):
     """Any server of the API. row: how it differs."""
 
     name: ClassVar[str]
-    framing: ClassVar[Framing] = "sse"
     row: ClassVar[ResponsesRow]
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        base = urlsplit(endpoint.base_url)
-        query = f"?{base.query}" if base.query else ""
-        self._target = f"{base.path.rstrip('/')}/responses{query}"
-        self._counting = f"{base.path.rstrip('/')}/responses/input_tokens{query}"
-        self._supports = _supported(self.row)
-        self._headers = {
-            stream: merged_headers(self._credentials(), accept(stream), endpoint.headers)
-            for stream in (False, True)
-        }
-
-    @property
-    def supports(self) -> Supports:
-        return self._supports
+        key = endpoint.key.reveal()
+        own_key = ((self.row.key, key),) if key else ()
+        super().__init__(
+            endpoint,
+            _supported(self.row),
+            f"{base_path(endpoint)}/responses",
+            None if self.row.key == "authorization" else own_key,
+        )
+        query = urlsplit(endpoint.base_url).query
+        self._query = f"?{query}" if query else ""
 
     def encode(self, request: Request, model: str) -> Outbound:
         if not isinstance(request, ChatRequest):
             raise self._not_offered(request)
-        return Outbound(
-            target=self._target,
-            headers=self._headers[request.stream],
-            body=responses_body(request, model, self.row),
-            stream=request.stream,
-        )
+        body = responses_body(request, model, self.row)
+        return self._outbound(self._query, body, stream=request.stream)
 
     def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
         raise self._not_offered(request)
@@ -81,20 +68,6 @@ class ResponsesAdapter:
             stream=request.stream,
             native=self.row.whole and reads_events(request),
             proofs=self.row.proofs,
-        )
-
-    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
-        return error_from(self._endpoint, status, headers, body)
-
-    def _credentials(self) -> tuple[tuple[str, str], ...]:
-        key = self._endpoint.key.reveal()
-        if not key:
-            return ()
-        return ((self.row.key, f"Bearer {key}" if self.row.key == "authorization" else key),)
-
-    def _not_offered(self, request: Request) -> InvalidRequest:
-        return InvalidRequest(
-            f"{self._endpoint.name} does not offer {task_of(request)}", param="model"
         )
 
 
@@ -108,7 +81,7 @@ class CountingResponsesAdapter(ResponsesAdapter):
         """
         sent = self.encode(replace(request, stream=False), model)
         body = {name: raw for name, raw in read_object(sent.body).items() if name in COUNTED}
-        return replace(sent, target=self._counting, body=_encode(body))
+        return self._outbound(f"/input_tokens{self._query}", _encode(body))
 
     def counted(self, body: bytes) -> int:
         """See TokenCounter."""

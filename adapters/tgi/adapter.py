@@ -6,21 +6,19 @@ https://huggingface.github.io/text-generation-inference/
 
 from collections.abc import Mapping
 from typing import ClassVar, assert_never
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from adapters.base import Decoder, Endpoint, Framing, Outbound, Range, Supports
+from adapters.base import Decoder, Endpoint, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
-from adapters.errors import error_from
-from adapters.openai.adapter import accept, merged_headers
+from adapters.http_json import HttpJsonAdapter, at_v1, base_path
 from adapters.tgi.chat import CHAT, EXTRA, TgiChat, with_valid_top_p
 from adapters.tgi.decode import TgiDecoder, prompt_tokens
 from adapters.tgi.repairs import TGI_REPAIRS
 from schemas.answers import Embeddings
-from schemas.errors import GatewayError, InvalidRequest
+from schemas.errors import InvalidRequest
 from schemas.requests import (
     ChatRequest,
     CompletionRequest,
@@ -80,26 +78,14 @@ SUPPORTS = Supports(
 _encode = msgspec.json.Encoder().encode
 
 
-class TgiAdapter:
+class TgiAdapter(HttpJsonAdapter):
     """Chat and completions; embeddings need the maker's Text Embeddings Inference server."""
 
     name: ClassVar[str] = "tgi"
-    framing: ClassVar[Framing] = "sse"
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        base = urlsplit(endpoint.base_url)
-        self._base = base.path.rstrip("/").removesuffix("/v1")
-        root = base._replace(path=f"{self._base}/v1").geturl()
-        self._chat = TgiChat(replace(endpoint, base_url=root))
-        self._headers = {
-            stream: merged_headers(self._chat.credentials(), accept(stream), endpoint.headers)
-            for stream in (False, True)
-        }
-
-    @property
-    def supports(self) -> Supports:
-        return SUPPORTS
+        super().__init__(endpoint, SUPPORTS, base_path(endpoint, "/v1"))
+        self._chat = TgiChat(at_v1(endpoint))
 
     def encode(self, request: Request, model: str) -> Outbound:
         match request:
@@ -107,10 +93,8 @@ class TgiAdapter:
                 return self._chat.encode(request, model)
             case CompletionRequest():
                 return self._generate(request)
-            case EmbeddingsRequest():
-                raise self._lacks("embeddings")
-            case TokenRequest():
-                raise self._lacks("tokens")
+            case EmbeddingsRequest() | TokenRequest():
+                raise self._not_offered(request)
         assert_never(request)
 
     def decoder(self, request: GenerateRequest) -> Decoder:
@@ -123,10 +107,7 @@ class TgiAdapter:
         return TgiDecoder(self._endpoint, stream=request.stream, prompt=prompt_tokens(headers))
 
     def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
-        raise self._lacks("embeddings")
-
-    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
-        return error_from(self._endpoint, status, headers, body)
+        raise self._not_offered(request)
 
     def _generate(self, request: CompletionRequest) -> Outbound:
         """Encode a completion. Always request details: they contain counts and finish reason."""
@@ -141,15 +122,8 @@ class TgiAdapter:
         parameters: Parameters = {"details": True, **_parameters(request.sampling)}
         parameters.update(request.extra)
         path = "/generate_stream" if request.stream else "/generate"
-        return Outbound(
-            target=f"{self._base}{path}",
-            headers=self._headers[request.stream],
-            body=_encode({"inputs": request.prompts[0], "parameters": parameters}),
-            stream=request.stream,
-        )
-
-    def _lacks(self, task: str) -> InvalidRequest:
-        return InvalidRequest(f"{self._endpoint.name} does not offer {task}", param="model")
+        body = _encode({"inputs": request.prompts[0], "parameters": parameters})
+        return self._outbound(path, body, stream=request.stream)
 
 
 def _parameters(sampling: Sampling) -> Parameters:

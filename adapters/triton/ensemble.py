@@ -17,14 +17,11 @@ from typing import ClassVar
 import msgspec
 from msgspec import UnsetType
 
-from adapters.base import Ceilings, Endpoint, Framing, Outbound, Range, Supports
-from adapters.errors import error_from
-from adapters.triton.endpoint import TritonEndpoint, prompt_of
+from adapters.base import Ceilings, Framing, Outbound, Range, Supports
+from adapters.triton.adapter import TritonAdapter, prompt_of
 from adapters.triton.ensemble_decode import TextDecoder
 from adapters.triton.sampling import INT64, answers, beams, numbers, returned, token_limit
-from schemas.answers import Embeddings
-from schemas.errors import GatewayError
-from schemas.requests import CompletionRequest, EmbeddingsRequest, GenerateRequest, Request
+from schemas.requests import CompletionRequest, GenerateRequest, Request
 
 NUMBERS: Mapping[str, str] = {
     "temperature": "temperature",
@@ -79,41 +76,28 @@ SUPPORTS = Supports(
 _encode = msgspec.json.Encoder().encode
 
 
-class TritonAdapter:
+class TritonTextAdapter(TritonAdapter):
     """Completions of one text prompt; no chat: a text model has no chat template."""
 
     name: ClassVar[str] = "triton"
     framing: ClassVar[Framing] = "sse-unmarked"
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._server = TritonEndpoint(endpoint)
-
-    @property
-    def supports(self) -> Supports:
-        return SUPPORTS
+    offers: ClassVar[Supports] = SUPPORTS
 
     def encode(self, request: Request, model: str) -> Outbound:
         if not isinstance(request, CompletionRequest):
-            raise self._server.not_offered(request)
+            raise self._not_offered(request)
         body = self._body(request)
         streamed = request.stream and beams(request.sampling) == 1
         if streamed:
             body["stream"] = True
         several = answers(request.sampling) > 1 and beams(request.sampling) == 1
         name = "generate_stream" if streamed or several else "generate"
-        return self._server.outbound(model, name, _encode(body), stream=streamed)
+        return self._infer(model, name, _encode(body), stream=streamed)
 
     def decoder(self, request: GenerateRequest) -> TextDecoder:
         if not isinstance(request, CompletionRequest):
-            raise self._server.not_offered(request)
+            raise self._not_offered(request)
         return TextDecoder(self._endpoint, request)
-
-    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
-        raise self._server.not_offered(request)
-
-    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
-        return error_from(self._endpoint, status, headers, body)
 
     def _body(self, request: CompletionRequest) -> dict[str, object]:
         sampling = request.sampling

@@ -12,14 +12,11 @@ from typing import ClassVar
 import msgspec
 from msgspec import UnsetType
 
-from adapters.base import Endpoint, Framing, Outbound, Range, Supports
-from adapters.errors import error_from
-from adapters.triton.endpoint import TritonEndpoint, prompt_of
+from adapters.base import Outbound, Range, Supports
+from adapters.triton.adapter import TritonAdapter, prompt_of
 from adapters.triton.llmapi_decode import LlmApiDecoder
 from adapters.triton.sampling import numbers
-from schemas.answers import Embeddings
-from schemas.errors import GatewayError
-from schemas.requests import CompletionRequest, EmbeddingsRequest, GenerateRequest, Request
+from schemas.requests import CompletionRequest, GenerateRequest, Request
 
 NUMBERS: Mapping[str, str] = {
     field: f"sampling_param_{field}"
@@ -58,23 +55,15 @@ SUPPORTS = Supports(
 _encode = msgspec.json.Encoder().encode
 
 
-class TritonLlmApiAdapter:
+class TritonLlmApiAdapter(TritonAdapter):
     """Completions of one text prompt. Without `max_tokens` the server's own limit applies."""
 
     name: ClassVar[str] = "triton-llmapi"
-    framing: ClassVar[Framing] = "sse"
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._server = TritonEndpoint(endpoint)
-
-    @property
-    def supports(self) -> Supports:
-        return SUPPORTS
+    offers: ClassVar[Supports] = SUPPORTS
 
     def encode(self, request: Request, model: str) -> Outbound:
         if not isinstance(request, CompletionRequest):
-            raise self._server.not_offered(request)
+            raise self._not_offered(request)
         sampling = request.sampling
         body: dict[str, object] = {"text_input": prompt_of(request), **REQUESTED}
         for field, value in numbers(sampling, NUMBERS).items():
@@ -84,15 +73,9 @@ class TritonLlmApiAdapter:
         if request.stream:
             body["streaming"] = True
         name = "generate_stream" if request.stream else "generate"
-        return self._server.outbound(model, name, _encode(body), stream=request.stream)
+        return self._infer(model, name, _encode(body), stream=request.stream)
 
     def decoder(self, request: GenerateRequest) -> LlmApiDecoder:
         if not isinstance(request, CompletionRequest):
-            raise self._server.not_offered(request)
+            raise self._not_offered(request)
         return LlmApiDecoder(self._endpoint, stream=request.stream)
-
-    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
-        raise self._server.not_offered(request)
-
-    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
-        return error_from(self._endpoint, status, headers, body)

@@ -12,15 +12,12 @@ https://github.com/kserve/open-inference-protocol/blob/main/specification/protoc
 from collections.abc import Mapping
 from typing import ClassVar
 
-from adapters.base import Ceilings, Endpoint, Framing, Outbound, Range, Supports
-from adapters.errors import error_from
-from adapters.triton.endpoint import TritonEndpoint
+from adapters.base import Ceilings, Framing, Outbound, Range, Supports
+from adapters.triton.adapter import TritonAdapter
 from adapters.triton.input_tensors import NAMES, SCALARS, inputs
 from adapters.triton.open_inference_protocol import HEADER_LENGTH, encode_inputs
 from adapters.triton.tokens_decode import InferDecoder
-from schemas.answers import Embeddings
-from schemas.errors import GatewayError
-from schemas.requests import EmbeddingsRequest, GenerateRequest, Request, TokenRequest
+from schemas.requests import GenerateRequest, Request, TokenRequest
 
 TOKENS = frozenset(
     {
@@ -84,37 +81,24 @@ SUPPORTS = Supports(
 )
 
 
-class TritonTokensAdapter:
+class TritonTokensAdapter(TritonAdapter):
     """Models that are not decoupled."""
 
     name: ClassVar[str] = "triton-tokens"
     framing: ClassVar[Framing] = "sse-unmarked"
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._server = TritonEndpoint(endpoint)
-
-    @property
-    def supports(self) -> Supports:
-        return SUPPORTS
+    offers: ClassVar[Supports] = SUPPORTS
 
     def encode(self, request: Request, model: str) -> Outbound:
         if not isinstance(request, TokenRequest):
-            raise self._server.not_offered(request)
+            raise self._not_offered(request)
         body, head = encode_inputs(inputs(request), _outputs(request))
         binary = (("content-type", "application/octet-stream"), (HEADER_LENGTH, str(head)))
-        return self._server.outbound(model, "infer", body, headers=() if head is None else binary)
+        return self._infer(model, "infer", body, headers=() if head is None else binary)
 
     def decoder(self, request: GenerateRequest) -> InferDecoder:
         if not isinstance(request, TokenRequest):
-            raise self._server.not_offered(request)
+            raise self._not_offered(request)
         return InferDecoder(self._endpoint, request)
-
-    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
-        raise self._server.not_offered(request)
-
-    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
-        return error_from(self._endpoint, status, headers, body)
 
 
 def _outputs(request: TokenRequest) -> dict[str, bool]:

@@ -13,9 +13,8 @@ from typing import ClassVar
 
 import msgspec
 
-from adapters.base import Endpoint, Framing, Outbound, Supports
-from adapters.errors import error_from
-from adapters.triton.endpoint import TritonEndpoint
+from adapters.base import Framing, Outbound, Supports
+from adapters.triton.adapter import TritonAdapter
 from adapters.triton.ensemble import OLDER
 from adapters.triton.input_tensors import inputs
 from adapters.triton.open_inference_protocol import Input
@@ -23,9 +22,8 @@ from adapters.triton.sampling import INT64, answers, beams
 from adapters.triton.tokens import INPUTS, TOKENS
 from adapters.triton.tokens import SUPPORTS as TOKENS_SUPPORTS
 from adapters.triton.tokens_decode import GenerateDecoder
-from schemas.answers import Embeddings
-from schemas.errors import GatewayError, InvalidRequest
-from schemas.requests import EmbeddingsRequest, GenerateRequest, Request, TokenRequest
+from schemas.errors import InvalidRequest
+from schemas.requests import GenerateRequest, Request, TokenRequest
 
 FIELDS = (TOKENS | {"n"}) - {"prompt_table", "return_context_logits", "return_generation_logits"}
 KEYS: Mapping[str, tuple[str, ...]] = {
@@ -52,24 +50,17 @@ SUPPORTS = msgspec.structs.replace(
 _encode = msgspec.json.Encoder().encode
 
 
-class DecoupledTritonTokensAdapter:
+class DecoupledTritonTokensAdapter(TritonAdapter):
     """Decoupled models."""
 
     name: ClassVar[str] = "triton-tokens-decoupled"
     framing: ClassVar[Framing] = "sse-unmarked"
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._server = TritonEndpoint(endpoint)
-
-    @property
-    def supports(self) -> Supports:
-        return SUPPORTS
+    offers: ClassVar[Supports] = SUPPORTS
 
     def encode(self, request: Request, model: str) -> Outbound:
         """Stream several answers: they are several responses, which `generate` does not support."""
         if not isinstance(request, TokenRequest):
-            raise self._server.not_offered(request)
+            raise self._not_offered(request)
         body = {one.name: _flat(one) for one in inputs(request)}
         for newer, older in OLDER.items():
             value = body.get(newer)
@@ -81,18 +72,12 @@ class DecoupledTritonTokensAdapter:
             body["streaming"] = True
         several = answers(request.sampling) > 1 and alone
         name = "generate_stream" if streamed or several else "generate"
-        return self._server.outbound(model, name, _encode(body), stream=streamed)
+        return self._infer(model, name, _encode(body), stream=streamed)
 
     def decoder(self, request: GenerateRequest) -> GenerateDecoder:
         if not isinstance(request, TokenRequest):
-            raise self._server.not_offered(request)
+            raise self._not_offered(request)
         return GenerateDecoder(self._endpoint, request)
-
-    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
-        raise self._server.not_offered(request)
-
-    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
-        return error_from(self._endpoint, status, headers, body)
 
 
 def _flat(one: Input) -> object:

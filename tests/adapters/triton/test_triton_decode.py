@@ -8,7 +8,7 @@ import pytest
 
 from adapters.base import Endpoint
 from adapters.testing import translate
-from adapters.triton.ensemble import TritonAdapter
+from adapters.triton.ensemble import TritonTextAdapter
 from schemas.answers import Choice, Fold
 from schemas.errors import UpstreamBroken, UpstreamFailed
 from schemas.events import Event, Finished, Started, TextDelta, Usage
@@ -16,7 +16,7 @@ from schemas.requests import CompletionRequest
 from schemas.sampling import Sampling
 from tests.adapters.traffic import fixture
 
-TRITON = TritonAdapter(Endpoint(name="triton", base_url="http://gpu.test:8000"))
+TRITON = TritonTextAdapter(Endpoint(name="triton", base_url="http://gpu.test:8000"))
 
 
 def asked(*, stream: bool = False, **sampling: object) -> CompletionRequest:

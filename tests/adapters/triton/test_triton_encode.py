@@ -5,13 +5,13 @@ import pytest
 
 from adapters.base import Endpoint
 from adapters.capabilities import unsupported
-from adapters.triton.ensemble import TritonAdapter
+from adapters.triton.ensemble import TritonTextAdapter
 from schemas.errors import InvalidRequest
 from schemas.requests import CompletionRequest
 from schemas.sampling import Sampling
 from schemas.secret import Secret
 
-TRITON = TritonAdapter(Endpoint(name="triton", base_url="http://gpu.test:8000"))
+TRITON = TritonTextAdapter(Endpoint(name="triton", base_url="http://gpu.test:8000"))
 
 
 def asking(**sampling: object) -> CompletionRequest:
@@ -115,7 +115,7 @@ def test_an_endpoint_with_one_response_gets_no_request_for_more(
 
 
 def test_a_path_before_the_api_and_a_models_version_are_kept() -> None:
-    behind = TritonAdapter(Endpoint(name="t", base_url="http://proxy.test/triton/"))
+    behind = TritonTextAdapter(Endpoint(name="t", base_url="http://proxy.test/triton/"))
 
     outbound = behind.encode(asking(), "my model/versions/3")
 
@@ -134,7 +134,7 @@ def test_a_name_reaches_no_other_path_of_the_server(model: str) -> None:
 
 
 def test_a_key_is_for_the_proxy_in_front() -> None:
-    keyed = TritonAdapter(
+    keyed = TritonTextAdapter(
         Endpoint(
             name="t",
             base_url="http://t.test",

@@ -1,31 +1,36 @@
-"""One Triton server as its adapters use it: request targets, headers, and tasks not offered."""
+"""The base of the adapters for Triton servers, one for each kind of model."""
 
 import re
-from urllib.parse import quote, urlsplit
+from typing import ClassVar
+from urllib.parse import quote
 
-from adapters.base import Endpoint, Outbound
-from adapters.openai.adapter import accept, merged_headers
+from msgspec.structs import replace
+
+from adapters.base import Endpoint, Outbound, Supports
+from adapters.http_json import HttpJsonAdapter, base_path
+from adapters.openai.adapter import merged_headers
+from schemas.answers import Embeddings
 from schemas.errors import InvalidRequest
-from schemas.fields import task_of
-from schemas.requests import CompletionRequest, Request
+from schemas.requests import CompletionRequest, EmbeddingsRequest
 
 _MODEL = re.compile(r"(?P<name>[^/]+)(?P<version>/versions/[0-9]+)?")
 
 
-class TritonEndpoint:
-    """Builds requests for one endpoint. Triton itself ignores keys, but a proxy may read them."""
+class TritonAdapter(HttpJsonAdapter):
+    """A kind of model on a Triton server. Triton ignores keys, but a proxy may read them.
+
+    offers: what the gateway can request of the kind.
+    """
+
+    offers: ClassVar[Supports]
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._name = endpoint.name
-        self._models = f"{urlsplit(endpoint.base_url).path.rstrip('/')}/v2/models"
-        key = endpoint.key.reveal()
-        credentials = (("authorization", f"Bearer {key}"),) if key else ()
-        self._headers = {
-            stream: merged_headers(credentials, accept(stream), endpoint.headers)
-            for stream in (False, True)
-        }
+        super().__init__(endpoint, self.offers, f"{base_path(endpoint)}/v2/models/")
 
-    def outbound(
+    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
+        raise self._not_offered(request)
+
+    def _infer(
         self,
         model: str,
         route: str,
@@ -46,16 +51,8 @@ class TritonEndpoint:
                 param="model",
             )
         path = f"{quote(found['name'], safe='')}{found['version'] or ''}/{route}"
-        usual = self._headers[stream]
-        return Outbound(
-            target=f"{self._models}/{path}",
-            headers=merged_headers(usual, headers) if headers else usual,
-            body=body,
-            stream=stream,
-        )
-
-    def not_offered(self, request: Request) -> InvalidRequest:
-        return InvalidRequest(f"{self._name} does not offer {task_of(request)}", param="model")
+        usual = self._outbound(path, body, stream=stream)
+        return replace(usual, headers=merged_headers(usual.headers, headers)) if headers else usual
 
 
 def prompt_of(request: CompletionRequest) -> str:
