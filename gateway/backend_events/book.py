@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from msgspec.structs import replace
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -45,7 +46,7 @@ class EventBook(Collector):
         self._kept: deque[ListedEvent] = deque(maxlen=KEPT)
         self._down: dict[_Place, Phase] = {}
         self._cooling: dict[_Place, float] = {}
-        self._failing_checks: set[_Place] = set()
+        self._began: dict[_Place, float] = {}
         self._limiter = Limiter()
         self._left_out: dict[tuple[str, str], tuple[int, BackendEvent]] = {}
         self._counts: dict[tuple[str, str, str], int] = {}
@@ -55,6 +56,7 @@ class EventBook(Collector):
         """Keep, count and log an event, unless it is known."""
         if not self._is_news(event):
             return
+        event = self._timed(event)
         if event.kind in _TO:
             # Replicas come and go: their addresses would never leave the labels.
             backend = event.backend.partition(REPLICA_MARK)[0]
@@ -111,11 +113,7 @@ class EventBook(Collector):
                 _bound(self._cooling)
                 return news
             case "check_failed" | "check_passed":
-                failing = event.kind == "check_failed"
-                if failing == (place in self._failing_checks):
-                    return False
-                (self._failing_checks.add if failing else self._failing_checks.discard)(place)
-                return True
+                return (event.kind == "check_failed") != (place in self._began)
             case _:
                 before = self._down.get(place, "up")
                 # Of a refusal or an open circuit, a process may know only the failures.
@@ -128,6 +126,23 @@ class EventBook(Collector):
                     self._down[place] = event.phase
                     _bound(self._down)
                 return True
+
+    def _timed(self, event: BackendEvent) -> BackendEvent:
+        """Note when an outage of a model or a check begins, and return how long it was at its end.
+
+        A process that has started since then does not know.
+        """
+        match event.kind:
+            case "no_backend" | "check_failed":
+                self._began[event.place] = event.time
+                _bound(self._began)
+            case "backend_again" | "check_passed":
+                lasted = event.time - self._began.pop(event.place, event.time)
+                if lasted > 0:  # the time of day may have been set back
+                    return replace(event, duration_s=lasted)
+            case _:
+                pass
+        return event
 
     def _show_later(self) -> None:
         if self._timer is None:

@@ -84,6 +84,29 @@ def test_replicas_and_models_are_separate_and_labels_have_no_addresses() -> None
     assert "10.0.0" not in text
 
 
+@pytest.mark.parametrize(
+    ("begins", "ends"), [("no_backend", "backend_again"), ("check_failed", "check_passed")]
+)
+def test_an_outage_is_as_long_as_it_was_whichever_process_reports_its_end(
+    begins: Kind, ends: Kind
+) -> None:
+    """One that was started in the middle of it knows of the last seconds only."""
+    book = EventBook()
+    for at in (0.0, 57.0):
+        book.add(event(begins, "failing", at, backend=""))
+    book.add(event(ends, at=60.0, backend="", duration_s=3.0))
+    book.add(event(begins, "failing", 70.0, backend=""))
+    book.add(event(ends, at=40.0, backend="", duration_s=5.0))
+
+    listed = [one.event for one in reversed(book.newest())]
+    assert [(one.kind, one.duration_s) for one in listed] == [
+        (begins, None),
+        (ends, 60.0),
+        (begins, None),
+        (ends, 5.0),
+    ], "the clock that was set back decides nothing"
+
+
 def test_the_list_is_bounded() -> None:
     book = EventBook()
     for place in range(2 * KEPT):
