@@ -36,16 +36,22 @@ REFUSED = {
         "more": "auth: {mode: keys, keys: [{name: a, key: a-key-of-16-chars}]}",
     },
     "a newer program's tables": {"more": "store: {url: 'sqlite:///newer.db'}"},
+    "an unreleased program's tables": {"more": "store: {url: 'sqlite:///unreleased.db'}"},
     "a store that is none": {"more": "store: {url: 'mysql://x'}"},
     "a field that there is not": {"more": "modles: []"},
 }
 
 
 def written(folder: Path, server: str = "", provider: str = OWN, more: str = "") -> Path:
-    with sqlite3.connect(folder / "newer.db") as database:
-        database.execute("CREATE TABLE schema_version (version INTEGER NOT NULL)")
-        database.execute("INSERT INTO schema_version VALUES (9999)")
-    database.close()
+    for name, columns, row in (
+        ("newer", "version INTEGER NOT NULL, digest TEXT NOT NULL", (9999, "of-its-tables")),
+        ("unreleased", "version INTEGER NOT NULL", (22,)),
+    ):
+        with sqlite3.connect(folder / f"{name}.db") as database:
+            database.execute(f"CREATE TABLE schema_version ({columns})")
+            marks = ", ".join("?" * len(row))
+            database.execute(f"INSERT INTO schema_version VALUES ({marks})", row)
+        database.close()
     file = folder / "config.yaml"
     file.write_text(GOOD.format(server=server, provider=provider, more=more))
     return file
