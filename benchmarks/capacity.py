@@ -118,7 +118,7 @@ def _rows(number: int) -> list[Row]:
         role="served",
         outcome="ok",
         ms=request.ms,
-        source="reported",
+        usage_source="reported",
         cost_usd=cost,
         prompt_tokens=number % 4000,
         completion_tokens=number % 700,

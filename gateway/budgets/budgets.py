@@ -126,7 +126,7 @@ class Budgets:
         """
         several: dict[str, Amount] = {}
         for row in attempts:
-            if row.source and row.role != "mirror":
+            if row.usage_source and row.role != "mirror":
                 used = amount_of(row.cost_usd, row.prompt_tokens, row.completion_tokens)
                 several[row.request_id] = several.get(row.request_id, Amount()) + used
         slots: dict[int, _Totals] = {}

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from gateway.store.database import Session, Value
+from gateway.store.database import Session, Value, listed
 
 Kind = Literal["text", "time", "int", "float", "bool"]
 
@@ -20,9 +20,9 @@ REQUESTS: Final[Mapping[str, Kind]] = {
     "time": "time",
     "status": "int",
     "ms": "float",
-    "key_name": "text",
+    "key": "text",
     "team": "text",
-    "end_user": "text",
+    "user": "text",
     "surface": "text",
     "task": "text",
     "model": "text",
@@ -41,7 +41,7 @@ REQUESTS: Final[Mapping[str, Kind]] = {
     "fallback": "bool",
     "budget": "text",
     "cache": "text",
-    "client_user": "text",
+    "end_user": "text",
 }
 ATTEMPTS: Final[Mapping[str, Kind]] = {
     "request_id": "text",
@@ -51,7 +51,7 @@ ATTEMPTS: Final[Mapping[str, Kind]] = {
     "role": "text",
     "outcome": "text",
     "ms": "float",
-    "source": "text",
+    "usage_source": "text",
     "prompt_tokens": "int",
     "completion_tokens": "int",
     "cached_tokens": "int",
@@ -111,7 +111,7 @@ def _rows(
 ) -> list[tuple[object, ...]]:
     """Compare keys within a batch; the indexes have the same columns."""
     names = ("batch", *table.key)
-    order, columns = ", ".join(names), ", ".join(table.columns)
+    order, columns = ", ".join(names), listed(table.columns)
     values: list[Value] = [after.batch, *(after.key or _first(table))]
     limits = f"({order}) > ({', '.join('?' * len(names))}) AND batch <= ?"
     values.append(until.batch)

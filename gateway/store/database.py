@@ -48,6 +48,11 @@ def pieces(values: Sequence[_T], most: int = _MAX_NAMES) -> Iterable[Sequence[_T
         yield piece + piece[-1:] * (size - len(piece))
 
 
+def listed(columns: Iterable[str]) -> str:
+    """Return columns for a statement, in quotes: an unquoted `user` is PostgreSQL's own."""
+    return ", ".join([f'"{column}"' for column in columns])
+
+
 def marks(values: Sequence[object]) -> str:
     """Return a `?` for each value, for an `IN`."""
     return ", ".join("?" * len(values))

@@ -236,7 +236,7 @@ def _attempt(row: AttemptRow) -> Sequence[Value]:
         row.role,
         _text(row.outcome),
         row.ms,
-        row.source,
+        row.usage_source,
         row.prompt_tokens,
         row.completion_tokens,
         row.cached_tokens,
@@ -256,16 +256,16 @@ def _vote(row: FeedbackRow) -> Sequence[Value]:
 _REQUEST = Insert(
     table="requests",
     columns=(
-        *("request_id", "time", "status", "ms", "key_name", "surface", "task", "model", "route"),
+        *("request_id", "time", "status", "ms", "key", "surface", "task", "model", "route"),
         *("backend", "stream", "error", "ttft_ms", "prompt_tokens", "completion_tokens"),
         *("cost_usd", "experiment", "epoch", "variant", "unit", "fallback"),
-        *("team", "end_user", "budget", "cache", "client_user", "batch"),
+        *("team", "user", "budget", "cache", "end_user", "batch"),
     ),
 )
 _ATTEMPT = Insert(
     table="attempts",
     columns=(
-        *("request_id", "number", "time", "backend", "role", "outcome", "ms", "source"),
+        *("request_id", "number", "time", "backend", "role", "outcome", "ms", "usage_source"),
         *("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"),
         *("cache_write_1h_tokens", "reasoning_tokens", "cost_usd", "day", "batch"),
     ),
@@ -295,9 +295,9 @@ _TOTAL = Insert(
     total = experiment_units.total + excluded.total""",
 )
 _FEEDBACK = """INSERT INTO feedback
-    (request_id, metric, key_name, time, value, given, comment, boolean)
+    (request_id, metric, key, time, value, given, comment, boolean)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (request_id, metric, key_name) DO UPDATE SET time = excluded.time,
+    ON CONFLICT (request_id, metric, key) DO UPDATE SET time = excluded.time,
     value = excluded.value, given = excluded.given, comment = excluded.comment,
     boolean = excluded.boolean"""
 _WAITING = "SELECT request_id FROM feedback WHERE joined = 0 AND request_id IN ({marks})"
@@ -307,7 +307,7 @@ _PLACE = """UPDATE feedback SET joined = 1,
     variant = (SELECT r.variant FROM requests r WHERE r.request_id = feedback.request_id),
     unit = (SELECT r.unit FROM requests r WHERE r.request_id = feedback.request_id)
     WHERE joined = 0 AND request_id IN ({marks}) AND EXISTS (SELECT 1 FROM requests r
-    WHERE r.request_id = feedback.request_id AND r.key_name = feedback.key_name)"""
+    WHERE r.request_id = feedback.request_id AND r.key = feedback.key)"""
 _FOREIGN = """DELETE FROM feedback WHERE joined = 0 AND request_id IN ({marks})
     AND EXISTS (SELECT 1 FROM requests r WHERE r.request_id = feedback.request_id)"""
 _TOUCHED_BY = """SELECT DISTINCT experiment, metric, unit, epoch, variant FROM feedback

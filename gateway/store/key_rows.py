@@ -28,11 +28,11 @@ from gateway.store.database import Database, Session
 _T = TypeVar("_T")
 _log = logging.getLogger("strowger.keys")
 _KEY: Final = (
-    "name, team, end_user, models, max_priority, tags, expires, not_before, allowed_networks,"
+    'name, team, "user", models, max_priority, tags, expires, not_before, allowed_networks,'
     " disabled, created_by, created, revoked, version, limits, budgets"
 )
-_SECRET: Final = "key_name, digest, last4, created, until"
-_READER: Final = "id, host, pid, processes, version, at"
+_SECRET: Final = "key, digest, last4, created, valid_until"
+_READER: Final = "id, host, pid, processes, version, seen"
 
 _MOST_OF_LIMITS: Final = {
     **dict.fromkeys(("requests", "tokens", "concurrent"), MOST_OF_A_LIMIT),
@@ -120,7 +120,7 @@ class _KeyRow(Struct, frozen=True, kw_only=True, array_like=True):
 
     name: str
     team: str
-    end_user: str
+    user: str
     models: str
     max_priority: int
     tags: str
@@ -194,7 +194,7 @@ class KeyRows:
             if known is None:
                 return None
             changed = replace(change(known), version=_advance(session))
-            for table, column in (("issued_key_secrets", "key_name"), ("issued_keys", "name")):
+            for table, column in (("issued_key_secrets", "key"), ("issued_keys", "name")):
                 session.run(f"DELETE FROM {table} WHERE {column} = ?", name)
             _insert(session, changed)
             if audited is not None:
@@ -205,9 +205,9 @@ class KeyRows:
         """Store when keys were last used, unless a later time is stored. Times in Unix seconds."""
         with self._database.writing() as session:
             session.many(
-                "INSERT INTO issued_key_uses (key_name, at) VALUES (?, ?)"
-                " ON CONFLICT (key_name) DO UPDATE SET at = excluded.at"
-                " WHERE issued_key_uses.at < excluded.at",
+                "INSERT INTO issued_key_uses (key, last_used) VALUES (?, ?)"
+                " ON CONFLICT (key) DO UPDATE SET last_used = excluded.last_used"
+                " WHERE issued_key_uses.last_used < excluded.last_used",
                 sorted(times.items()),
             )
 
@@ -216,7 +216,7 @@ class KeyRows:
         with self._database.reading() as session:
             rows = session.rows(
                 tuple[str, str, int, int, int, float],
-                f"SELECT {_READER} FROM issued_key_readers ORDER BY at DESC, id",
+                f"SELECT {_READER} FROM issued_key_readers ORDER BY seen DESC, id",
             )
         return [
             ListReader(id=id, host=host, pid=pid, processes=processes, version=version, at=at)
@@ -226,11 +226,11 @@ class KeyRows:
     def report(self, reader: ListReader, forget_before: float) -> None:
         """Store the report of a gateway, and drop those older than `forget_before`."""
         with self._database.writing() as session:
-            session.run("DELETE FROM issued_key_readers WHERE at < ?", forget_before)
+            session.run("DELETE FROM issued_key_readers WHERE seen < ?", forget_before)
             session.run(
                 f"INSERT INTO issued_key_readers ({_READER}) VALUES (?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT (id) DO UPDATE SET processes = excluded.processes,"
-                " version = excluded.version, at = excluded.at",
+                " version = excluded.version, seen = excluded.seen",
                 *msgspec.structs.astuple(reader),
             )
 
@@ -250,7 +250,7 @@ def _advance(session: Session) -> int:
 
 
 def _find(session: Session, name: str) -> IssuedKey | None:
-    found = _select(session, "name = ?", "key_name = ?", name)
+    found = _select(session, "name = ?", "key = ?", name)
     return found[0] if found else None
 
 
@@ -268,14 +268,14 @@ def _select(
     secrets: dict[str, list[KeySecret]] = {}
     for name, digest, last4, created, until in session.rows(
         tuple[str, str, str, float, float | None],
-        f"SELECT {_SECRET} FROM issued_key_secrets WHERE {whose} ORDER BY key_name, place",
+        f"SELECT {_SECRET} FROM issued_key_secrets WHERE {whose} ORDER BY key, place",
         *values,
     ):
         secret = KeySecret(digest=digest, last4=last4, created=created, until=until)
         secrets.setdefault(name, []).append(secret)
     used = dict(
         session.rows(
-            tuple[str, float], f"SELECT key_name, at FROM issued_key_uses WHERE {whose}", *values
+            tuple[str, float], f"SELECT key, last_used FROM issued_key_uses WHERE {whose}", *values
         )
     )
     rows = session.rows(
@@ -315,7 +315,7 @@ def _key(row: _KeyRow, last_used: float | None, secrets: Sequence[KeySecret]) ->
     return IssuedKey(
         name=row.name,
         team=row.team,
-        user=row.end_user,
+        user=row.user,
         models=_texts.decode(row.models),
         max_priority=row.max_priority,
         tags=_texts.decode(row.tags),

@@ -58,7 +58,7 @@ class PayloadQuery(Struct, frozen=True, kw_only=True):
     limit: int = 50
 
 
-_COLUMNS: Final = "request_id, time, key_name, team, model, status, error, bytes"
+_COLUMNS: Final = "request_id, time, key, team, model, status, error, size"
 _INSERT: Final = (
     f"INSERT INTO payloads ({_COLUMNS}, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT (request_id) DO NOTHING"
@@ -83,7 +83,7 @@ class PayloadRows:
         with self._database.writing(alone=False) as session:
             total = _locked(session, "payload_days", ("day",), (day,))
             of_key = {
-                key: _locked(session, "payload_key_days", ("day", "key_name"), (day, key))
+                key: _locked(session, "payload_key_days", ("day", "key"), (day, key))
                 for key in sorted({row.key for row in rows})
             }
             added: defaultdict[str, int] = defaultdict(int)
@@ -125,7 +125,7 @@ class PayloadRows:
         """Return the last ones that match, the newest first."""
         which = ["time < ?"]
         values: list[str | float] = [2.0**62 if query.before is None else query.before]
-        for column, value in (("key_name", query.key), ("model", query.model)):
+        for column, value in (("key", query.key), ("model", query.model)):
             if value:
                 which.append(f"{column} = ?")
                 values.append(value)
@@ -190,7 +190,7 @@ def _store(
     session.run("UPDATE payload_days SET bytes = bytes + ? WHERE day = ?", sum(added.values()), day)
     for key in sorted(added):
         session.run(
-            "UPDATE payload_key_days SET bytes = bytes + ? WHERE day = ? AND key_name = ?",
+            "UPDATE payload_key_days SET bytes = bytes + ? WHERE day = ? AND key = ?",
             added[key],
             day,
             key,

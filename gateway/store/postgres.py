@@ -17,7 +17,7 @@ import psycopg
 from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from gateway.store.database import Insert, Value
+from gateway.store.database import Insert, Value, listed
 from gateway.store.errors import StoreUnavailable
 from schemas.errors import InvalidConfig
 
@@ -174,10 +174,10 @@ class PostgresConnection:
         One statement per row takes the server seven times as long, and us four times. An integer
         beyond 64 bits, which JSON cannot carry here, raises OverflowError.
         """
-        names, into = insert.columns, f"{insert.table} ({', '.join(insert.columns)})"
+        names, into = insert.columns, f"{insert.table} ({listed(insert.columns)})"
         values = _json([dict(zip(names, row, strict=True)) for row in rows]).decode()
         given = f"json_populate_recordset(NULL::{insert.table}, ?::json)"
-        columns = ", ".join(names)
+        columns = listed(names)
         self.execute(
             f"INSERT INTO {into} SELECT {columns} FROM {given} {insert.otherwise}", [values]
         )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gateway.store.database import Session
+from gateway.store.database import Session, listed
 
 
 class RecordedAttempt(Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ _Request = tuple[
 ]
 _Attempt = tuple[str, str, str, str, float]
 _FIELDS = RecordedRequest.__struct_fields__[:-1]
-_COLUMNS = ", ".join("key_name" if name == "key" else name for name in _FIELDS)
+_COLUMNS = listed(_FIELDS)
 _BEFORE = f"SELECT {_COLUMNS} FROM requests WHERE time < ? ORDER BY time DESC LIMIT ?"
 _NAMED = f"SELECT {_COLUMNS} FROM requests WHERE request_id = ?"
 _ATTEMPTS = """SELECT request_id, backend, role, outcome, ms FROM attempts

@@ -27,12 +27,12 @@ _ROOM: Final = 0.01
 
 _PAGE: Final = 100
 _BATCH_ROWS: Final = 1_000
-_COLUMNS: Final = "id, key_name, time, previous, root, input, output, resource, item_bytes, bytes"
-CHAIN: Final = """WITH RECURSIVE chain (id, key_name, previous, bytes, depth) AS (
-    SELECT id, key_name, previous, item_bytes, 1 FROM stored_responses WHERE id = ? AND key_name = ?
+_COLUMNS: Final = "id, key, time, previous, root, input, output, resource, item_bytes, bytes"
+CHAIN: Final = """WITH RECURSIVE chain (id, key, previous, bytes, depth) AS (
+    SELECT id, key, previous, item_bytes, 1 FROM stored_responses WHERE id = ? AND key = ?
     UNION ALL
-    SELECT r.id, r.key_name, r.previous, r.item_bytes, chain.depth + 1 FROM chain
-    JOIN stored_responses r ON r.id = chain.previous AND r.key_name = chain.key_name
+    SELECT r.id, r.key, r.previous, r.item_bytes, chain.depth + 1 FROM chain
+    JOIN stored_responses r ON r.id = chain.previous AND r.key = chain.key
     WHERE chain.depth <= ?)"""
 """The responses that one continues, it first: its id, the key, and the most of them.
 
@@ -41,7 +41,7 @@ statistics of the table.
 """
 
 _OLDEST: Final = """SELECT root, CAST(SUM(bytes) AS BIGINT) FROM stored_responses
-    WHERE key_name = ? AND root <> ? GROUP BY root ORDER BY MAX(time), root LIMIT ?"""
+    WHERE key = ? AND root <> ? GROUP BY root ORDER BY MAX(time), root LIMIT ?"""
 
 
 class StoredResponse(Struct, frozen=True, kw_only=True, gc=False):
@@ -105,7 +105,7 @@ class StoredChain:
         """Return the items of one response. Blocks."""
         ((given, made),) = self._session.rows(
             tuple[str, str],
-            "SELECT input, output FROM stored_responses WHERE key_name = ? AND id = ?",
+            "SELECT input, output FROM stored_responses WHERE key = ? AND id = ?",
             self._key,
             self.ids[place],
         )
@@ -140,18 +140,18 @@ class ResponseRows:
 
     def find(self, key: str, id: str) -> StoredResponse | None:
         with self._database.reading() as session:
-            found = _select(session, "key_name = ? AND id = ?", key, id)
+            found = _select(session, "key = ? AND id = ?", key, id)
         return found[0] if found else None
 
     def resource(self, key: str, id: str) -> tuple[str, str] | None:
         """Return the resource and the output of a response, as stored."""
-        sql = "SELECT resource, output FROM stored_responses WHERE key_name = ? AND id = ?"
+        sql = "SELECT resource, output FROM stored_responses WHERE key = ? AND id = ?"
         with self._database.reading() as session:
             found = session.rows(tuple[str, str], sql, key, id)
         return found[0] if found else None
 
     def exists(self, key: str, id: str) -> bool:
-        sql = "SELECT COUNT(*) FROM stored_responses WHERE id = ? AND key_name = ?"
+        sql = "SELECT COUNT(*) FROM stored_responses WHERE id = ? AND key = ?"
         with self._database.reading() as session:
             return session.rows(tuple[int], sql, id, key)[0][0] > 0
 
@@ -198,7 +198,7 @@ class ResponseRows:
 
         ids: at most MOST_FOUND.
         """
-        among = f"key_name = ? AND id IN ({', '.join('?' * len(ids))})"
+        among = f"key = ? AND id IN ({', '.join('?' * len(ids))})"
         with self._database.reading() as session:
             sizes = session.rows(
                 tuple[int],
@@ -234,7 +234,7 @@ class ResponseRows:
         """
         freed = 0
         with self._database.writing(alone=False) as session:
-            sql = "SELECT key_name FROM stored_response_keys ORDER BY bytes DESC, key_name LIMIT 1"
+            sql = "SELECT key FROM stored_response_keys ORDER BY bytes DESC, key LIMIT 1"
             for (key,) in session.rows(tuple[str], sql):
                 _charge(session, key, 0)
                 freed = _remove_oldest(session, key, "", needed, kept)
@@ -244,11 +244,11 @@ class ResponseRows:
     def forget_keys(self) -> None:
         """Delete the sums of keys that have no responses: tokens can name any number of callers."""
         with self._database.reading() as session:
-            sql = "SELECT key_name FROM stored_response_keys WHERE bytes = 0 LIMIT ?"
+            sql = "SELECT key FROM stored_response_keys WHERE bytes = 0 LIMIT ?"
             empty = session.rows(tuple[str], sql, _BATCH_ROWS)
         for (key,) in empty:  # one at a time, because others lock several keys in order
             with self._database.writing(alone=False) as session:
-                sql = "DELETE FROM stored_response_keys WHERE key_name = ? AND bytes = 0"
+                sql = "DELETE FROM stored_response_keys WHERE key = ? AND bytes = 0"
                 session.run(sql, key)
 
     def remove(self, key: str, ids: Sequence[str]) -> int:
@@ -264,7 +264,7 @@ class ResponseRows:
             with self._database.reading() as session:
                 old = session.rows(
                     tuple[str, str],
-                    "SELECT key_name, id FROM stored_responses WHERE time < ? LIMIT ?",
+                    "SELECT key, id FROM stored_responses WHERE time < ? LIMIT ?",
                     time,
                     _BATCH_ROWS,
                 )
@@ -312,12 +312,12 @@ def _insert(session: Session, rows: Sequence[StoredResponse]) -> None:
 def _charge(session: Session, key: str, size: int) -> int:
     """Add to the bytes of a key, and return them. Its other changes wait for this transaction."""
     session.run(
-        "INSERT INTO stored_response_keys (key_name, bytes) VALUES (?, ?) ON CONFLICT (key_name)"
+        "INSERT INTO stored_response_keys (key, bytes) VALUES (?, ?) ON CONFLICT (key)"
         " DO UPDATE SET bytes = stored_response_keys.bytes + excluded.bytes",
         key,
         size,
     )
-    sql = "SELECT bytes FROM stored_response_keys WHERE key_name = ?"
+    sql = "SELECT bytes FROM stored_response_keys WHERE key = ?"
     return session.rows(tuple[int], sql, key)[0][0]
 
 
@@ -328,7 +328,7 @@ def _make_room(session: Session, row: StoredResponse, needed: int, wanted: int) 
     """
     sql = (
         "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM stored_responses"
-        " WHERE key_name = ? AND root <> ?"
+        " WHERE key = ? AND root <> ?"
     )
     if session.rows(tuple[int], sql, row.key, row.root)[0][0] < needed:
         return
@@ -350,7 +350,7 @@ def _remove_oldest(session: Session, key: str, own: str, wanted: int, kept: Coll
             if root in kept:
                 passed += 1
                 continue
-            session.run("DELETE FROM stored_responses WHERE key_name = ? AND root = ?", key, root)
+            session.run("DELETE FROM stored_responses WHERE key = ? AND root = ?", key, root)
             freed += size
         if len(oldest) < _PAGE + passed:
             return freed
@@ -358,7 +358,7 @@ def _remove_oldest(session: Session, key: str, own: str, wanted: int, kept: Coll
 
 
 def _remove(session: Session, key: str, ids: Sequence[str]) -> int:
-    among = f"key_name = ? AND id IN ({', '.join('?' * len(ids))})"
+    among = f"key = ? AND id IN ({', '.join('?' * len(ids))})"
     sql = f"SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM stored_responses WHERE {among}"
     size = session.rows(tuple[int], sql, key, *ids)[0][0]
     _charge(session, key, -size)

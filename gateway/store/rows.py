@@ -63,7 +63,7 @@ class AttemptRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="att
     """One attempt at one backend: its usage and cost, whether or not the client saw the answer.
 
     number: within the request, from 1. outcome: `ok`, `cancelled` or an error code.
-    source: the origin of the token counts; "": unknown, and the counts are None.
+    usage_source: the origin of the token counts; "": unknown, and the counts are None.
     key, team, user, tags, route: only in a mirror's row, which comes apart from its request's.
     """
 
@@ -74,7 +74,7 @@ class AttemptRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="att
     role: Role
     outcome: str
     ms: float
-    source: Source = ""
+    usage_source: Source = ""
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cached_tokens: int | None = None

@@ -20,32 +20,32 @@ from schemas.errors import InvalidConfig
 _RECORDS: Final = (
     """CREATE TABLE requests (
         request_id {text} PRIMARY KEY, time DOUBLE PRECISION NOT NULL, status INTEGER NOT NULL,
-        ms DOUBLE PRECISION NOT NULL, key_name {text} NOT NULL, surface {text} NOT NULL,
+        ms DOUBLE PRECISION NOT NULL, key {text} NOT NULL, surface {text} NOT NULL,
         task {text} NOT NULL, model {text} NOT NULL, route {text} NOT NULL,
         backend {text} NOT NULL, stream SMALLINT NOT NULL, error {text} NOT NULL,
         ttft_ms DOUBLE PRECISION, prompt_tokens BIGINT, completion_tokens BIGINT,
         cost_usd DOUBLE PRECISION, experiment {text} NOT NULL, epoch INTEGER NOT NULL,
         variant {text} NOT NULL, unit {text} NOT NULL, fallback SMALLINT NOT NULL,
-        team {text} NOT NULL, end_user {text} NOT NULL, budget {text} NOT NULL,
-        cache {text} NOT NULL, client_user {text} NOT NULL, batch BIGINT NOT NULL)""",
+        team {text} NOT NULL, "user" {text} NOT NULL, budget {text} NOT NULL,
+        cache {text} NOT NULL, end_user {text} NOT NULL, batch BIGINT NOT NULL)""",
     "CREATE INDEX requests_time ON requests (time)",
     "CREATE INDEX requests_batch ON requests (batch, request_id)",
     """CREATE TABLE attempts (
         request_id {text} NOT NULL, number INTEGER NOT NULL, time DOUBLE PRECISION NOT NULL,
         backend {text} NOT NULL, role {text} NOT NULL, outcome {text} NOT NULL,
-        ms DOUBLE PRECISION NOT NULL, source {text} NOT NULL, prompt_tokens BIGINT,
+        ms DOUBLE PRECISION NOT NULL, usage_source {text} NOT NULL, prompt_tokens BIGINT,
         completion_tokens BIGINT, cached_tokens BIGINT, cache_write_tokens BIGINT,
         cache_write_1h_tokens BIGINT, reasoning_tokens BIGINT, cost_usd DOUBLE PRECISION,
         day INTEGER NOT NULL, batch BIGINT NOT NULL, PRIMARY KEY (request_id, number))""",
     "CREATE INDEX attempts_time ON attempts (time)",
     "CREATE INDEX attempts_batch ON attempts (batch, request_id, number)",
     """CREATE TABLE feedback (
-        request_id {text} NOT NULL, metric {text} NOT NULL, key_name {text} NOT NULL,
+        request_id {text} NOT NULL, metric {text} NOT NULL, key {text} NOT NULL,
         time DOUBLE PRECISION NOT NULL, value DOUBLE PRECISION, given DOUBLE PRECISION,
         comment {text} NOT NULL, boolean SMALLINT NOT NULL, joined SMALLINT NOT NULL DEFAULT 0,
         experiment {text} NOT NULL DEFAULT '', epoch INTEGER NOT NULL DEFAULT 0,
         variant {text} NOT NULL DEFAULT '', unit {text} NOT NULL DEFAULT '',
-        PRIMARY KEY (request_id, metric, key_name))""",
+        PRIMARY KEY (request_id, metric, key))""",
     "CREATE INDEX feedback_place ON feedback (experiment, metric, unit, epoch, variant)",
     "CREATE INDEX feedback_unit ON feedback (experiment, unit, epoch, variant)",
     "CREATE INDEX feedback_time ON feedback (time)",
@@ -83,38 +83,40 @@ _EXPERIMENTS: Final = (
 )
 _RESPONSES: Final = (
     """CREATE TABLE stored_responses (
-        id {text} PRIMARY KEY, key_name {text} NOT NULL, time DOUBLE PRECISION NOT NULL,
+        id {text} PRIMARY KEY, key {text} NOT NULL, time DOUBLE PRECISION NOT NULL,
         previous {text} NOT NULL, root {text} NOT NULL, input {text} NOT NULL,
         output {text} NOT NULL, resource {text} NOT NULL, item_bytes BIGINT NOT NULL,
         bytes BIGINT NOT NULL)""",
-    "CREATE INDEX stored_responses_key ON stored_responses (key_name, root, time, bytes)",
+    "CREATE INDEX stored_responses_key ON stored_responses (key, root, time, bytes)",
     "CREATE INDEX stored_responses_time ON stored_responses (time)",
     """CREATE INDEX stored_responses_chain
-        ON stored_responses (id, key_name, previous, item_bytes, bytes)""",
+        ON stored_responses (id, key, previous, item_bytes, bytes)""",
     """CREATE TABLE stored_response_keys (
-        key_name {text} PRIMARY KEY, bytes BIGINT NOT NULL)""",
+        key {text} PRIMARY KEY, bytes BIGINT NOT NULL)""",
     "CREATE TABLE sealing_keys (secret {text} PRIMARY KEY, created DOUBLE PRECISION NOT NULL)",
 )
 _ISSUED_KEYS: Final = (
     """CREATE TABLE issued_keys (
-        name {text} PRIMARY KEY, team {text} NOT NULL, end_user {text} NOT NULL,
+        name {text} PRIMARY KEY, team {text} NOT NULL, "user" {text} NOT NULL,
         models {text} NOT NULL, max_priority INTEGER NOT NULL, tags {text} NOT NULL,
         expires DOUBLE PRECISION, not_before DOUBLE PRECISION, allowed_networks {text} NOT NULL,
         disabled SMALLINT NOT NULL, created_by {text} NOT NULL, created DOUBLE PRECISION NOT NULL,
         revoked DOUBLE PRECISION, version BIGINT NOT NULL, limits {text} NOT NULL,
         budgets {text} NOT NULL)""",
     """CREATE TABLE issued_key_secrets (
-        digest {text} PRIMARY KEY, key_name {text} NOT NULL, place INTEGER NOT NULL,
-        last4 {text} NOT NULL, created DOUBLE PRECISION NOT NULL, until DOUBLE PRECISION)""",
-    "CREATE INDEX issued_key_secrets_key ON issued_key_secrets (key_name)",
-    "CREATE TABLE issued_key_uses (key_name {text} PRIMARY KEY, at DOUBLE PRECISION NOT NULL)",
+        digest {text} PRIMARY KEY, key {text} NOT NULL, place INTEGER NOT NULL,
+        last4 {text} NOT NULL, created DOUBLE PRECISION NOT NULL,
+        valid_until DOUBLE PRECISION)""",
+    "CREATE INDEX issued_key_secrets_key ON issued_key_secrets (key)",
+    """CREATE TABLE issued_key_uses (
+        key {text} PRIMARY KEY, last_used DOUBLE PRECISION NOT NULL)""",
     """CREATE TABLE issued_key_readers (
         id {text} PRIMARY KEY, host {text} NOT NULL, pid BIGINT NOT NULL,
-        processes INTEGER NOT NULL, version BIGINT NOT NULL, at DOUBLE PRECISION NOT NULL)""",
+        processes INTEGER NOT NULL, version BIGINT NOT NULL, seen DOUBLE PRECISION NOT NULL)""",
     "CREATE TABLE issued_key_list (version BIGINT NOT NULL)",
     "INSERT INTO issued_key_list (version) VALUES (0)",
 )
-_PAYER: Final = "key_name, team, end_user, route, model, client_user"
+_PAYER: Final = 'key, team, "user", route, model, end_user'
 _SPENT: Final = f"""{", ".join(f"{name} {{text}} NOT NULL" for name in _PAYER.split(", "))},
         nanos BIGINT NOT NULL, tokens BIGINT NOT NULL, unpriced BIGINT NOT NULL"""
 _BUDGETS: Final = (
@@ -145,11 +147,11 @@ _BUDGETS: Final = (
 )
 _USAGE: Final = (
     """CREATE TABLE usage_payers (
-        id BIGINT PRIMARY KEY, key_name {text} NOT NULL, team {text} NOT NULL,
-        end_user {text} NOT NULL, tags {text} NOT NULL, route {text} NOT NULL,
+        id BIGINT PRIMARY KEY, key {text} NOT NULL, team {text} NOT NULL,
+        "user" {text} NOT NULL, tags {text} NOT NULL, route {text} NOT NULL,
         backend {text} NOT NULL, role {text} NOT NULL)""",
     """CREATE UNIQUE INDEX usage_payers_all
-        ON usage_payers (key_name, team, end_user, tags, route, backend, role)""",
+        ON usage_payers (key, team, "user", tags, route, backend, role)""",
     """CREATE TABLE usage_sums (
         slot BIGINT NOT NULL, payer BIGINT NOT NULL, attempts BIGINT NOT NULL,
         prompt_tokens BIGINT NOT NULL, completion_tokens BIGINT NOT NULL,
@@ -161,7 +163,7 @@ _ADMINISTRATION: Final = (
     """CREATE TABLE admin_sessions (
         id {text} PRIMARY KEY, kind {text} NOT NULL, subject {text} NOT NULL, name {text} NOT NULL,
         role {text} NOT NULL, teams {text} NOT NULL, address {text} NOT NULL,
-        since DOUBLE PRECISION NOT NULL, seen DOUBLE PRECISION NOT NULL,
+        since DOUBLE PRECISION NOT NULL, last_seen DOUBLE PRECISION NOT NULL,
         expires DOUBLE PRECISION NOT NULL)""",
     """CREATE TABLE admin_session_origins (
         origin {text} PRIMARY KEY, until DOUBLE PRECISION NOT NULL)""",
@@ -178,15 +180,15 @@ _ADMINISTRATION: Final = (
 )
 _PAYLOADS: Final = (
     """CREATE TABLE payloads (
-        request_id {text} PRIMARY KEY, time DOUBLE PRECISION NOT NULL, key_name {text} NOT NULL,
+        request_id {text} PRIMARY KEY, time DOUBLE PRECISION NOT NULL, key {text} NOT NULL,
         team {text} NOT NULL, model {text} NOT NULL, status INTEGER NOT NULL,
-        error {text} NOT NULL, bytes BIGINT NOT NULL, record {text} NOT NULL)""",
+        error {text} NOT NULL, size BIGINT NOT NULL, record {text} NOT NULL)""",
     "CREATE INDEX payloads_time ON payloads (time)",
-    "CREATE INDEX payloads_key ON payloads (key_name, time)",
+    "CREATE INDEX payloads_key ON payloads (key, time)",
     "CREATE TABLE payload_days (day BIGINT PRIMARY KEY, bytes BIGINT NOT NULL)",
     """CREATE TABLE payload_key_days (
-        day BIGINT NOT NULL, key_name {text} NOT NULL, bytes BIGINT NOT NULL,
-        PRIMARY KEY (day, key_name))""",
+        day BIGINT NOT NULL, key {text} NOT NULL, bytes BIGINT NOT NULL,
+        PRIMARY KEY (day, key))""",
 )
 _Steps = Sequence[Sequence[str]]
 MIGRATIONS: Final[_Steps] = (

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gateway.store.database import Database, Session
 
-_COLUMNS: Final = "id, kind, subject, name, role, teams, address, since, seen, expires"
+_COLUMNS: Final = "id, kind, subject, name, role, teams, address, since, last_seen, expires"
 _teams = msgspec.json.Decoder(tuple[str, ...])
 
 
@@ -97,7 +97,9 @@ class SessionRows:
     def note_seen(self, id: str, at: float) -> None:
         """Store when a session was last used, Unix seconds."""
         with self._database.writing() as session:
-            session.run("UPDATE admin_sessions SET seen = ? WHERE id = ? AND seen < ?", at, id, at)
+            session.run(
+                "UPDATE admin_sessions SET last_seen = ? WHERE id = ? AND last_seen < ?", at, id, at
+            )
 
     def end(self, ids: Sequence[str]) -> None:
         """End sessions; unknown ones are ignored."""

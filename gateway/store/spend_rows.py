@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.store.database import Database, Insert, Session
+from gateway.store.database import Database, Insert, Session, listed
 from gateway.store.rows import AttemptRow, RequestRow
 
 SLOT_S: Final = 900
@@ -29,8 +29,9 @@ CHANGES_S: Final = 600.0
 
 
 class Payer(Struct, frozen=True, order=True):
-    """Whose spend it is. model: the requested name, or the route's if a budget chose the route.
+    """Whose spend it is; the fields are columns.
 
+    model:    the requested name, or the route's if a budget chose the route.
     end_user: whom the client named, if a budget holds end users apart; see gateway.end_users.
     """
 
@@ -123,7 +124,7 @@ def spend_of(requests: Iterable[RequestRow], attempts: Iterable[AttemptRow]) -> 
     sums: dict[tuple[int, Payer], Amount] = {}
     for one in attempts:
         found = places.get(one.request_id)
-        if found is not None and one.source and one.role != "mirror":
+        if found is not None and one.usage_source and one.role != "mirror":
             used = amount_of(one.cost_usd, one.prompt_tokens, one.completion_tokens)
             sums[found] = sums.get(found, Amount()) + used
     return [Spend(*found, amount) for found, amount in sums.items()]
@@ -277,15 +278,14 @@ _WRITERS: Final = "SELECT writer, batch FROM spend_writers"
 _OTHERS: Final = "SELECT holder, budget, subject, amount FROM budget_holds WHERE holder <> ?"
 _BEATS: Final = "SELECT holder, beat FROM budget_holders WHERE holder <> ?"
 _Row = tuple[int, str, str, str, str, str, str, int, int, int]
-_PAYER: Final = "key_name, team, end_user, route, model, client_user"
-_COLUMNS: Final = f"{_PAYER}, nanos, tokens, unpriced"
+_SPENT: Final = (*Payer.__struct_fields__, *Amount.__struct_fields__)
+_PAYER: Final = listed(Payer.__struct_fields__)
+_COLUMNS: Final = listed(_SPENT)
 _ADD: Final = f"""ON CONFLICT (slot, {_PAYER}) DO UPDATE SET
     nanos = spend.nanos + excluded.nanos, tokens = spend.tokens + excluded.tokens,
     unpriced = spend.unpriced + excluded.unpriced"""
-_SPEND: Final = Insert(table="spend", columns=("slot", *_COLUMNS.split(", ")), otherwise=_ADD)
-_CHANGE: Final = Insert(
-    table="spend_changes", columns=("version", "time", "slot", *_COLUMNS.split(", "))
-)
+_SPEND: Final = Insert(table="spend", columns=("slot", *_SPENT), otherwise=_ADD)
+_CHANGE: Final = Insert(table="spend_changes", columns=("version", "time", "slot", *_SPENT))
 _WRITER: Final = Insert(
     table="spend_writers",
     columns=("writer", "batch", "time"),

@@ -227,7 +227,7 @@ class SqlStore:
         with self._database.reading() as session:
             rows = session.rows(
                 tuple[str, str, str],
-                "SELECT key_name, experiment, variant FROM requests WHERE request_id = ?",
+                "SELECT key, experiment, variant FROM requests WHERE request_id = ?",
                 request_id,
             )
         for key, experiment, variant in rows:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 
-from gateway.store.database import Insert, Value
+from gateway.store.database import Insert, Value, listed, marks
 from gateway.store.errors import StoreFault, StoreUnavailable
 
 _BUSY_S = 10.0
@@ -137,8 +137,8 @@ class SqliteConnection:
 
     def insert(self, insert: Insert, rows: Sequence[Sequence[Value]]) -> None:
         """Insert row by row: several rows per statement are not faster in SQLite."""
-        columns, marks = ", ".join(insert.columns), ", ".join("?" * len(insert.columns))
-        into = f"INSERT INTO {insert.table} ({columns}) VALUES ({marks})"
+        columns = listed(insert.columns)
+        into = f"INSERT INTO {insert.table} ({columns}) VALUES ({marks(insert.columns)})"
         self.many(f"{into} {insert.otherwise}", rows)
 
     def interrupt(self) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from gateway.store.database import Insert, Session, marks, pieces
+from gateway.store.database import Insert, Session, listed, marks, pieces
 from gateway.store.rows import AttemptRow, RequestRow
 from gateway.store.spend_rows import MOST_TOKENS, MOST_USD, NANOS, slot_of
 
@@ -19,7 +19,7 @@ _MAX_PAYERS: Final = 64
 
 
 class UsagePayer(Struct, frozen=True, order=True):
-    """Whom attempts are charged to, and what answered.
+    """Whom attempts are charged to, and what answered; the fields are columns.
 
     key, team, user, tags: of the API key when the request was sent; tags in order, each once.
     route: the model's own name. role: as of AttemptRow.
@@ -167,8 +167,8 @@ def _counts(one: AttemptRow) -> UsageCounts:
         min(one.cache_write_tokens or 0, MOST_TOKENS),
         min(one.reasoning_tokens or 0, MOST_TOKENS),
         round(min(one.cost_usd or 0.0, MOST_USD) * NANOS),
-        int(one.cost_usd is None and one.source != ""),
-        prompt + completion if one.source == "estimated" else 0,
+        int(one.cost_usd is None and one.usage_source != ""),
+        prompt + completion if one.usage_source == "estimated" else 0,
     )
 
 
@@ -188,10 +188,11 @@ def _clean(text: str) -> str:
 
 
 _NOTHING: Final = UsageCounts()
-_COLUMNS: Final = "key_name, team, end_user, tags, route, backend, role"
+_PAYER: Final = UsagePayer.__struct_fields__
+_COLUMNS: Final = listed(_PAYER)
 _PayerRow = tuple[int, str, str, str, str, str, str, str]
 _COUNTS: Final = UsageCounts.__struct_fields__
-_SAME: Final = " AND ".join(f"{one} = ?" for one in _COLUMNS.split(", "))
+_SAME: Final = " AND ".join(f'"{one}" = ?' for one in _PAYER)
 _SumRow = tuple[int, int, int, int, int, int, int, int, int, int]
 _USED: Final = (
     f"SELECT payer, {', '.join(f'CAST(SUM({one}) AS BIGINT)' for one in _COUNTS)} FROM usage_sums"
@@ -199,7 +200,7 @@ _USED: Final = (
 )
 _encode = msgspec.json.encode
 _tags = msgspec.json.Decoder(tuple[str, ...])
-_PAYERS: Final = Insert(table="usage_payers", columns=("id", *_COLUMNS.split(", ")))
+_PAYERS: Final = Insert(table="usage_payers", columns=("id", *_PAYER))
 _SUMS: Final = Insert(
     table="usage_sums",
     columns=("slot", "payer", *_COUNTS),

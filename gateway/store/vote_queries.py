@@ -9,7 +9,7 @@ _OF = "FROM feedback WHERE experiment = ? AND joined = 1 AND unit <> '' AND valu
 _METRICS = f"""SELECT metric, MIN(boolean), MIN(value), MAX(value), COUNT(given) {_OF}
     GROUP BY metric ORDER BY metric"""
 _MEAN = f"SELECT AVG(value) {_OF} AND metric = ?"
-_FARTHEST = f"""SELECT request_id, key_name, time, epoch, variant, unit, value, given, boolean {_OF}
+_FARTHEST = f"""SELECT request_id, key, time, epoch, variant, unit, value, given, boolean {_OF}
     AND metric = ? AND (value < ? OR value > ?)
     ORDER BY ABS(value - ?) DESC, time DESC, request_id LIMIT ?"""
 _EVERY = 1.0, 0.0

@@ -119,7 +119,7 @@ class Metrics:
     def count_usage(self, place: tuple[str, str], row: AttemptRow) -> None:
         """Count the usage of one attempt. place: model, and backend as configured."""
         labels = (*place, row.role)
-        self._count_tokens(labels, row.source, row.prompt_tokens, row.completion_tokens)
+        self._count_tokens(labels, row.usage_source, row.prompt_tokens, row.completion_tokens)
         if row.cost_usd is not None:
             self._cost.add(labels, row.cost_usd)
 

@@ -56,7 +56,7 @@ class Spending(Struct, kw_only=True, eq=False):
         with closing(sqlite3.connect(self.up.config.parent / "strowger.db")) as store:
             rows = store.execute(
                 "SELECT a.cost_usd FROM attempts a JOIN requests r ON r.request_id = a.request_id"
-                " WHERE r.key_name = ? AND a.role <> 'mirror' AND a.cost_usd IS NOT NULL",
+                " WHERE r.key = ? AND a.role <> 'mirror' AND a.cost_usd IS NOT NULL",
                 (key,),
             ).fetchall()
         return sum(round(cost * 1e9) for (cost,) in rows)
@@ -187,7 +187,7 @@ async def test_a_restart_reads_what_was_spent_from_the_records(two: Spending) ->
     assert "has 31 USD left" in users[0].text
     fay = sha256(b"fay@example.com").hexdigest()[:32]
     with closing(sqlite3.connect(file.parent / "strowger.db")) as store:
-        named = store.execute("SELECT client_user FROM spend WHERE key_name = 'd'").fetchall()
+        named = store.execute("SELECT end_user FROM spend WHERE key = 'd'").fetchall()
         dump = "\n".join(store.iterdump())
     assert (fay,) in named
     assert "example.com" not in dump

@@ -347,7 +347,7 @@ async def test_every_end_costs_the_prompts_that_were_read_in_every_book(tmp_path
         for row in kept.attempts():
             tokens = (row.prompt_tokens or 0) + (row.completion_tokens or 0)
             recorded[owner[row.request_id]] += tokens
-            assert row.cost_usd == (tokens if row.source else None)
+            assert row.cost_usd == (tokens if row.usage_source else None)
         in_limits = {one: limited(gateway, one) for one in cases}
         in_budgets = {one: WHOLE - await left(gateway, one, WHOLE, "tokens") for one in cases}
         in_money = MONEY - await left(gateway, "auditor", MONEY, "USD")

@@ -52,7 +52,11 @@ def test_what_a_failed_attempt_generated_is_recorded_as_its_own() -> None:
     assert isinstance(served, AttemptRow)
     assert [row.number for row in (failed, hedge, served)] == [1, 3, 4]
     assert [row.role for row in (failed, hedge, served)] == ["failed", "hedge", "served"]
-    assert [row.source for row in (failed, hedge, served)] == ["estimated", "estimated", "reported"]
+    assert [row.usage_source for row in (failed, hedge, served)] == [
+        "estimated",
+        "estimated",
+        "reported",
+    ]
     assert [row.completion_tokens for row in (failed, hedge, served)] == [40, 2, 3]
     assert [row.prompt_tokens for row in (failed, hedge, served)] == [7, 7, 7]
     assert failed.cost_usd == pytest.approx((7 + 40 * 10) / 1e6)

@@ -63,10 +63,10 @@ async def test_a_failed_attempt_has_a_row_in_addition_to_the_one_that_served(
 
     assert (request.status, request.backend, request.completion_tokens) == (200, "b/m", 3)
     *failed, served = kept.attempts()
-    assert {(row.role, row.outcome, row.source) for row in failed} == {
+    assert {(row.role, row.outcome, row.usage_source) for row in failed} == {
         ("failed", "upstream_failed", "")
     }
-    assert (served.role, served.backend, served.source) == ("served", "b/m", "reported")
+    assert (served.role, served.backend, served.usage_source) == ("served", "b/m", "reported")
     assert served.cost_usd == request.cost_usd == pytest.approx((7 * 2 + 3 * 20) / 1e6)
     assert [row.number for row in kept.attempts()] == list(range(1, len(failed) + 2))
 
@@ -86,7 +86,7 @@ async def test_usage_before_an_answer_broke_off_is_recorded_with_that_attempt(
 
     *failed, served = kept.attempts()
     assert (answer.status_code, request.completion_tokens) == (200, 2)
-    assert {(row.backend, row.role, row.source) for row in failed} == {
+    assert {(row.backend, row.role, row.usage_source) for row in failed} == {
         ("a/m", "failed", "estimated")
     }
     assert {row.completion_tokens for row in failed} == {1}
@@ -108,10 +108,10 @@ async def test_a_hedge_costs_what_both_backends_were_sent(tmp_path: Path) -> Non
             (request,) = kept.requests(gateway)
 
     lost, served = kept.attempts()
-    assert (lost.role, lost.outcome, lost.source) == ("hedge", "lost", "estimated")
+    assert (lost.role, lost.outcome, lost.usage_source) == ("hedge", "lost", "estimated")
     assert (lost.prompt_tokens, lost.completion_tokens) == (7, None)
     assert lost.cost_usd == pytest.approx(7 * 1 / 1e6)
-    assert (served.role, served.source) == ("served", "reported")
+    assert (served.role, served.usage_source) == ("served", "reported")
     assert served.cost_usd == request.cost_usd == pytest.approx((7 * 2 + 3 * 20) / 1e6)
 
 
@@ -143,10 +143,14 @@ async def test_of_two_concurrent_attempts_the_failed_one_is_recorded_with_its_us
 
     failed, served = sorted(kept.attempts(), key=lambda one: one.outcome == "ok")
     assert (failed.role, failed.outcome) == ("failed" if fails == "first" else "hedge", "error")
-    assert (failed.source, failed.prompt_tokens, failed.completion_tokens) == ("reported", 7, 3)
+    assert (failed.usage_source, failed.prompt_tokens, failed.completion_tokens) == (
+        "reported",
+        7,
+        3,
+    )
     dear = 1 if fails == "first" else 2
     assert failed.cost_usd == pytest.approx(dear * (7 * 1 + 3 * 10) / 1e6)
-    assert (served.role, served.source, served.completion_tokens) == ("served", "reported", 3)
+    assert (served.role, served.usage_source, served.completion_tokens) == ("served", "reported", 3)
 
 
 @pytest.mark.anyio
@@ -171,7 +175,7 @@ async def test_a_client_that_disconnects_is_recorded_once_with_output_and_cost(
 
     (request,), (attempt,) = found, kept.attempts()
     assert (request.status, attempt.role, attempt.outcome) == (499, "served", "cancelled")
-    assert attempt.source == "estimated"
+    assert attempt.usage_source == "estimated"
     assert attempt.completion_tokens == request.completion_tokens
     prompt, completion = attempt.prompt_tokens or 0, attempt.completion_tokens or 0
     assert prompt >= 1

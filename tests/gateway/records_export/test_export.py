@@ -132,7 +132,7 @@ def test_columns_are_those_of_the_tables(store: SqlStore) -> None:
             ("attempts", ATTEMPTS, {"batch", "day"}),
         ):
             for column in (*columns, *other):
-                session.rows(tuple[object], f"SELECT {column} FROM {name} LIMIT 1")
+                session.rows(tuple[object], f'SELECT "{column}" FROM {name} LIMIT 1')
             assert len(session.rows(tuple[object, ...], f"SELECT * FROM {name}")[0]) == len(
                 {*columns, *other}
             )

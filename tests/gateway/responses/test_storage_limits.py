@@ -192,5 +192,5 @@ async def test_callers_whose_responses_are_gone_leave_nothing(tmp_path: Path) ->
         up.archive.sweep_once()
 
         with up.store.database.reading() as session:
-            rows = session.rows(tuple[str], "SELECT key_name FROM stored_response_keys")
+            rows = session.rows(tuple[str], "SELECT key FROM stored_response_keys")
         assert rows == [("ben",)]

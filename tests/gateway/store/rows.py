@@ -57,7 +57,7 @@ def attempt_row(
         role=role,
         outcome="ok",
         ms=10.0,
-        source="reported",
+        usage_source="reported",
         prompt_tokens=7,
         completion_tokens=3,
         cost_usd=cost,

@@ -145,12 +145,12 @@ def test_the_bytes_of_a_key_are_those_of_its_rows_whoever_writes_at_the_same_tim
 
     with store._database.reading() as session:  # pyright: ignore[reportPrivateUsage]
         counted = session.rows(
-            tuple[str, int], "SELECT key_name, bytes FROM stored_response_keys ORDER BY key_name"
+            tuple[str, int], "SELECT key, bytes FROM stored_response_keys ORDER BY key"
         )
         summed = session.rows(
             tuple[str, int],
-            "SELECT key_name, CAST(SUM(bytes) AS BIGINT) FROM stored_responses"
-            " GROUP BY key_name ORDER BY key_name",
+            "SELECT key, CAST(SUM(bytes) AS BIGINT) FROM stored_responses"
+            " GROUP BY key ORDER BY key",
         )
     assert counted == summed
     assert all(0 < size <= most for _, size in counted)

@@ -54,7 +54,9 @@ def test_a_request_that_comes_twice_counts_once_and_so_does_a_copy(store: SqlSto
 
 
 def test_the_tokens_that_no_backend_reported_are_counted_apart(store: SqlStore) -> None:
-    lost = replace(attempt_row("r", 1, role="failed"), source="estimated", completion_tokens=None)
+    lost = replace(
+        attempt_row("r", 1, role="failed"), usage_source="estimated", completion_tokens=None
+    )
     store.import_rows("f", 0, 1, [request_row("r"), lost, attempt_row("r", 2)])
 
     (row,) = used(store, "key")

@@ -45,7 +45,7 @@ async def recorded(config: Path) -> Recorded:
     verified, _, complaint = await printed("audit", "--verify", *named[:2])
     assert verified == 0, complaint
     with closing(sqlite3.connect(config.parent / "strowger.db")) as store:
-        requests = store.execute("SELECT request_id, key_name, status FROM requests").fetchall()
+        requests = store.execute("SELECT request_id, key, status FROM requests").fetchall()
         attempts = store.execute("SELECT request_id FROM attempts").fetchall()
     return Recorded(
         requests={name: (key, status) for name, key, status in requests},
