@@ -6,6 +6,8 @@ https://platform.openai.com/docs/guides/error-codes
 
 from collections.abc import Mapping
 
+from msgspec import Raw
+
 from adapters.base import Endpoint
 from adapters.error_message import Problem, problem, redacted
 from adapters.prompt_too_long import is_prompt_too_long, rejected_as_too_long
@@ -14,6 +16,7 @@ from adapters.reset_hints import wait_of
 from schemas.errors import (
     GatewayError,
     RefusalCause,
+    UpstreamBroken,
     UpstreamBusy,
     UpstreamFailed,
     UpstreamOverloaded,
@@ -123,6 +126,12 @@ def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
     known = (status for word in words if (status := _status_of(word)))
     status = found.status or next(known, 500)
     return _error(endpoint, status, wait_of(status, {}, body), found, inside=True)
+
+
+def unreadable(endpoint: Endpoint, body: bytes | Raw) -> UpstreamBroken:
+    """Return the error for an answer that is not the expected JSON: it shows the first 80 bytes."""
+    head = bytes(body)[:80].decode(errors="replace")
+    return UpstreamBroken(f"cannot read the answer: {head}", upstream=endpoint.name)
 
 
 def _status_of(word: str) -> int:

@@ -64,10 +64,6 @@ class HttpJsonAdapter:
             f"{self._endpoint.name} does not offer {task_of(request)}", param="model"
         )
 
-    def _unreadable(self, body: bytes) -> UpstreamBroken:
-        head = body[:80].decode(errors="replace")
-        return UpstreamBroken(f"cannot read the answer: {head}", upstream=self._endpoint.name)
-
     def _check_count(self, vectors: Sequence[object], request: EmbeddingsRequest) -> None:
         """Raises UpstreamBroken unless there is one vector per input."""
         if len(vectors) != len(request.inputs):

@@ -33,6 +33,7 @@ from adapters.anthropic.wire import (
 )
 from adapters.base import Endpoint
 from adapters.decoder_limits import BLOCKS, NOTES, check_room
+from adapters.errors import unreadable
 from adapters.openai.wire import NULL, UNREADABLE
 from adapters.web_search.answers import citations_of_blocks, searches_of_blocks
 from schemas import events as ours
@@ -112,11 +113,11 @@ class AnthropicDecoder:
         try:
             message = read_message(data)
         except UNREADABLE as exc:
-            raise self._unreadable(data) from exc
+            raise unreadable(self._endpoint, data) from exc
         if message.error != NULL:
             raise self.error_inside(data)
         if message.content is None:
-            raise self._unreadable(data)
+            raise unreadable(self._endpoint, data)
         found = self._start(message)
         for index, raw in enumerate(message.content):
             found += self._open(index, raw)
@@ -157,9 +158,9 @@ class AnthropicDecoder:
             try:
                 kind = read_kind(data)
             except UNREADABLE:
-                raise self._unreadable(data) from exc
+                raise unreadable(self._endpoint, data) from exc
             if kind.type in EVENTS:
-                raise self._unreadable(data) from exc
+                raise unreadable(self._endpoint, data) from exc
             return Event(type=kind.type, error=kind.error)
 
     def _start(self, message: MessageHead) -> list[ours.Event]:
@@ -181,7 +182,7 @@ class AnthropicDecoder:
             kind = read_kind(raw).type
             block = read_block(raw) if kind in RANKS else ContentBlock(type=kind)
         except UNREADABLE as exc:
-            raise self._unreadable(raw) from exc
+            raise unreadable(self._endpoint, raw) from exc
         answers = kind == "tool_use" and block.name == self._json_tool != ""
         opened = OpenBlock(
             block,
@@ -278,10 +279,6 @@ class AnthropicDecoder:
         """Return whether OpenAI's order (reasoning, text, calls) and fields do not suffice."""
         ranks = [block.rank for block in self._in_order()]
         return any(block.opaque for block in self._blocks.values()) or ranks != sorted(ranks)
-
-    def _unreadable(self, data: bytes | Raw) -> UpstreamBroken:
-        head = bytes(data)[:80].decode(errors="replace")
-        return self._broken(f"cannot read the answer: {head}")
 
     def _broken(self, problem: str) -> UpstreamBroken:
         return UpstreamBroken(problem, upstream=self._endpoint.name)

@@ -19,6 +19,7 @@ from adapters.bedrock.other_blocks import READ as READ_KINDS
 from adapters.bedrock.other_blocks import OtherBlocks, joined_base64
 from adapters.bedrock.usage import usage_from
 from adapters.decoder_limits import BLOCKS, NOTES, TOOLS, check_room
+from adapters.errors import unreadable
 from adapters.eventstream import ERROR, EXCEPTION
 from adapters.openai.wire import NULL, UNREADABLE
 from schemas.errors import UpstreamBroken, UpstreamFailed
@@ -89,8 +90,7 @@ class ConverseDecoder:
         try:
             self._read(event, data, events)
         except UNREADABLE as exc:
-            head = data[:80].decode(errors="replace")
-            raise self._broken(f"cannot read the answer: {head}") from exc
+            raise unreadable(self._endpoint, data) from exc
         return events
 
     def close(self) -> Sequence[Event]:

@@ -15,6 +15,7 @@ from msgspec import Raw, Struct, UnsetType
 
 from adapters.base import Endpoint
 from adapters.cohere.encode import name_and_purpose
+from adapters.errors import unreadable
 from adapters.openai.wire import NULL, UNREADABLE
 from schemas.answers import Embeddings
 from schemas.errors import InvalidRequest, UpstreamBroken
@@ -103,8 +104,7 @@ def embeddings_from(endpoint: Endpoint, request: EmbeddingsRequest, body: bytes)
         answer = _read(body)
         vectors = _vectors_of(answer)
     except UNREADABLE as exc:
-        head = body[:80].decode(errors="replace")
-        raise UpstreamBroken(f"cannot read the answer: {head}", upstream=endpoint.name) from exc
+        raise unreadable(endpoint, body) from exc
     if len(vectors) != len(request.inputs):
         raise UpstreamBroken(
             f"{len(vectors)} vectors for {len(request.inputs)} inputs", upstream=endpoint.name

@@ -16,7 +16,7 @@ from adapters.client_fields.denied import withheld
 from adapters.cohere.decode import CohereDecoder
 from adapters.cohere.encode import LARGEST_BATCH, SAMPLING, chat_body, embeddings_body
 from adapters.cohere.repairs import COHERE_REPAIRS
-from adapters.errors import error_from
+from adapters.errors import error_from, unreadable
 from adapters.http_json import HttpJsonAdapter, base_path
 from adapters.openai.wire import NULL, UNREADABLE
 from schemas.answers import Embeddings
@@ -121,7 +121,7 @@ class CohereAdapter(HttpJsonAdapter):
         try:
             answer = _embedded(body)
         except UNREADABLE as exc:
-            raise self._unreadable(body) from exc
+            raise unreadable(self._endpoint, body) from exc
         vectors = answer.embeddings.floats or ()
         self._check_count(vectors, request)
         return Embeddings(vectors=vectors, id=answer.id, usage=_billed(answer.meta))

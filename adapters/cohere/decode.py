@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 
 from adapters.base import STRAY, Endpoint
 from adapters.decoder_limits import NOTES, TOOLS, check_room
-from adapters.errors import error_inside
+from adapters.errors import error_inside, unreadable
 from adapters.openai.decode import DONE
 from adapters.openai.wire import NULL, UNREADABLE, read_object
 from schemas.errors import (
@@ -269,8 +269,7 @@ class CohereDecoder:
             fields = {}
         if bytes(fields.get("message", NULL)).startswith(b'"'):
             return error_inside(self._endpoint, data)
-        head = data[:80].decode(errors="replace")
-        return self._broken(f"cannot read the answer: {head}")
+        return unreadable(self._endpoint, data)
 
     def _broken(self, problem: str) -> UpstreamBroken:
         return UpstreamBroken(problem, upstream=self._endpoint.name)

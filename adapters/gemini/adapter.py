@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from adapters.base import READABLE, Endpoint, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
+from adapters.errors import unreadable
 from adapters.gemini import embeddings
 from adapters.gemini.decode import GeminiDecoder
 from adapters.gemini.encode import CONFIG, OWN, SAMPLING, chat_body, count_body
@@ -165,7 +166,7 @@ class GeminiAdapter(HttpJsonAdapter):
             failed = "error" in read_object(body)
             found = embeddings.read_embeddings(body)
         except UNREADABLE as exc:
-            raise self._unreadable(body) from exc
+            raise unreadable(self._endpoint, body) from exc
         if failed:
             raise error_inside(self._endpoint, body)
         self._check_count(found.vectors, request)

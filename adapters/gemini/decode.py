@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from adapters.base import Endpoint
 from adapters.decoder_limits import CHOICES, NOTES, check_room
+from adapters.errors import unreadable
 from adapters.gemini.errors import error_inside
 from adapters.gemini.finish_reasons import FAILED, FINISH
 from adapters.gemini.generated_images import IMAGES, Image, image_from
@@ -113,8 +114,7 @@ class GeminiDecoder:
                     raise error_inside(self._endpoint, data)
                 self._response(response, read_object(frame), events)
         except UNREADABLE as exc:
-            head = data[:80].decode(errors="replace")
-            raise self._broken(f"cannot read the answer: {head}") from exc
+            raise unreadable(self._endpoint, data) from exc
         return events
 
     def close(self) -> Sequence[Event]:

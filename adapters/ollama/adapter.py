@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from adapters.base import READABLE, Endpoint, Framing, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
-from adapters.errors import error_inside
+from adapters.errors import error_inside, unreadable
 from adapters.http_json import HttpJsonAdapter, base_path
 from adapters.ollama.decode import OllamaDecoder, usage_from
 from adapters.ollama.encode import OPTIONS, chat_body, completion_body, embeddings_body
@@ -124,7 +124,7 @@ class OllamaAdapter(HttpJsonAdapter):
         try:
             answer = _vectors(body)
         except UNREADABLE as exc:
-            raise self._unreadable(body) from exc
+            raise unreadable(self._endpoint, body) from exc
         if answer.error != NULL:
             raise error_inside(self._endpoint, body)
         vectors = answer.embeddings or ()

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 
 from adapters.base import Endpoint
 from adapters.decoder_limits import NOTES, check_room
-from adapters.errors import error_inside
+from adapters.errors import error_inside, unreadable
 from adapters.gemini.generated_images import IMAGES, Image, image_of
 from adapters.openai.logprobs import chat_logprobs
 from adapters.openai.wire import NULL, UNREADABLE
@@ -114,8 +114,7 @@ class OllamaDecoder:
         try:
             return self._events(_read(data), data)
         except UNREADABLE as exc:
-            head = data[:80].decode(errors="replace")
-            raise self._broken(f"cannot read the answer: {head}") from exc
+            raise unreadable(self._endpoint, data) from exc
 
     def _events(self, part: _Part, data: bytes) -> Sequence[Event]:
         if part.error != NULL:

@@ -17,7 +17,7 @@ from adapters.base import EVERY_MODEL, Continues, Endpoint, Framing, Outbound, R
 from adapters.capabilities import offered
 from adapters.client_fields.denied import ANY, withheld
 from adapters.error_message import Problem, problem
-from adapters.errors import error_from, error_inside
+from adapters.errors import error_from, error_inside, unreadable
 from adapters.openai.answer_head import usage_from
 from adapters.openai.cache_marks import with_cache_marks
 from adapters.openai.cited_pages import CitedPagesDecoder
@@ -277,8 +277,7 @@ class OpenAIAdapter:
             fields = {}
         if fields and "data" not in fields and problem(body) != Problem():
             return error_inside(self.endpoint, body)
-        head = body[:80].decode(errors="replace")
-        return UpstreamBroken(f"cannot read the answer: {head}", upstream=self.endpoint.name)
+        return unreadable(self.endpoint, body)
 
 
 def accept(stream: bool) -> Headers:

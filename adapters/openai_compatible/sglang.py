@@ -7,13 +7,13 @@ https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/op
 https://github.com/sgl-project/sglang/pull/33606
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.base import EVERY_MODEL, READABLE, Continues, Outbound, Range, Supports
-from adapters.client_fields.denied import withheld
+from adapters.base import Outbound, Range
 from adapters.openai.encode import Body, encode_body, message, part
 from adapters.openai.repairs import server_repairs
 from adapters.openai.vendor_profiles import VendorProfile
@@ -21,44 +21,9 @@ from adapters.openai.wire import read_object
 from adapters.openai_compatible.open_model_server import OpenModelServerAdapter
 from adapters.repairs.private_fields import private_fields
 from adapters.repairs.roles import ONE_SYSTEM
-from schemas.fields import MESSAGES
+from schemas.fields import Task
 from schemas.messages import AudioPart, Message, Part
 from schemas.requests import ChatRequest, Request
-
-SAMPLING = frozenset(
-    {
-        "temperature",
-        "top_p",
-        "top_k",
-        "min_p",
-        "max_tokens",
-        "min_tokens",
-        "stop",
-        "stop_token_ids",
-        "ignore_eos",
-        "seed",
-        "presence_penalty",
-        "frequency_penalty",
-        "repetition_penalty",
-        "logit_bias",
-        "logprobs",
-        "top_logprobs",
-        "n",
-        "priority",
-    }
-)
-"""Without `suffix`, which is read only if the server was given a completion template."""
-
-CHAT = SAMPLING | {
-    *MESSAGES,
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "response_format",
-    "reasoning_effort",
-}
-COMPLETION = SAMPLING | {"echo", "prompt.tokens", "prompt.batch"}
-EMBEDDINGS = frozenset({"dimensions", "input.tokens"})
 
 EXTRA = frozenset(
     {
@@ -92,23 +57,6 @@ CHAT_EXTRA = EXTRA | {
 COMPLETION_EXTRA = EXTRA | {"json_schema", "response_format", "return_token_ids"}
 EMBEDDINGS_EXTRA = frozenset({"lora_path", "priority", "rid"})
 
-RANGES = {
-    "temperature": Range(minimum=0),
-    "top_p": Range(above=0, maximum=1),
-    "top_k": Range(minimum=-1),
-    "min_p": Range(minimum=0, maximum=1),
-    "max_tokens": Range(minimum=1),
-    "min_tokens": Range(minimum=0),
-    "presence_penalty": Range(minimum=-2, maximum=2),
-    "frequency_penalty": Range(minimum=-2, maximum=2),
-    "repetition_penalty": Range(above=0, maximum=2),
-    "n": Range(minimum=1),
-}
-
-
-AUDIO = "messages[].content[].audio_url"
-PRIORITY = {"priority": "priority (1 … 5 as 4 … 0)"}
-
 
 class SglangAdapter(OpenModelServerAdapter):
     """Higher priorities go first, the server's default."""
@@ -127,29 +75,21 @@ class SglangAdapter(OpenModelServerAdapter):
         ),
     )
     higher_first: ClassVar[bool] = True
+    extra: ClassVar[Mapping[Task, frozenset[str]]] = {
+        "chat": CHAT_EXTRA,
+        "completion": COMPLETION_EXTRA,
+        "embeddings": EMBEDDINGS_EXTRA,
+    }
+    ranges: ClassVar[Mapping[str, Range]] = {
+        "max_tokens": Range(minimum=1),
+        "repetition_penalty": Range(above=0, maximum=2),
+    }
+    translated: ClassVar[Mapping[str, str]] = {"messages.audio": "messages[].content[].audio_url"}
 
     def encode(self, request: Request, model: str) -> Outbound:
         if isinstance(request, ChatRequest):
             request = replace(request, messages=tuple(_with_audio(one) for one in request.messages))
         return super().encode(request, model)
-
-    def supported(self) -> Supports:
-        return Supports(
-            client_fields=withheld("sglang"),
-            thoughts=READABLE,
-            chat=CHAT,
-            completion=COMPLETION,
-            embeddings=EMBEDDINGS,
-            extra_fields={
-                "chat": CHAT_EXTRA,
-                "completion": COMPLETION_EXTRA,
-                "embeddings": EMBEDDINGS_EXTRA,
-            },
-            ranges=RANGES,
-            continues=Continues(model=EVERY_MODEL),
-            repairs=self.vendor.repairs,
-            translated={"chat": PRIORITY | {"messages.audio": AUDIO}, "completion": PRIORITY},
-        )
 
 
 def _with_audio(one: Message) -> Message:

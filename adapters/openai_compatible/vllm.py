@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from adapters.base import EVERY_MODEL, READABLE, Continues, Outbound, Range, Supports
-from adapters.client_fields.denied import withheld
+from adapters.base import Outbound, Range
 from adapters.openai.encode import encode_body
 from adapters.openai.repairs import server_repairs
 from adapters.openai.vendor_profiles import VendorProfile
@@ -23,46 +22,9 @@ from adapters.repairs.private_fields import private_fields
 from adapters.repairs.roles import ONE_SYSTEM
 from adapters.token_count import counted
 from schemas.errors import Uncountable
-from schemas.fields import MESSAGES
+from schemas.fields import Task
 from schemas.messages import TextPart
 from schemas.requests import ChatRequest
-
-SAMPLING = frozenset(
-    {
-        "temperature",
-        "top_p",
-        "top_k",
-        "min_p",
-        "max_tokens",
-        "min_tokens",
-        "stop",
-        "stop_token_ids",
-        "bad_words",
-        "ignore_eos",
-        "seed",
-        "presence_penalty",
-        "frequency_penalty",
-        "repetition_penalty",
-        "length_penalty",
-        "logit_bias",
-        "logprobs",
-        "top_logprobs",
-        "n",
-        "priority",
-    }
-)
-"""Without `best_of`, which newer versions ignore, and `beam_width` (`use_beam_search` and `n`)."""
-
-CHAT = SAMPLING | {
-    *MESSAGES,
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "response_format",
-    "reasoning_effort",
-}
-COMPLETION = SAMPLING | {"echo", "prompt.tokens", "prompt.batch"}
-EMBEDDINGS = frozenset({"dimensions", "input.tokens"})
 
 EXTRA = frozenset(
     {
@@ -124,19 +86,6 @@ EMBEDDINGS_EXTRA = frozenset(
     }
 )
 
-RANGES = {
-    "temperature": Range(minimum=0),
-    "top_p": Range(above=0, maximum=1),
-    "top_k": Range(minimum=-1),
-    "min_p": Range(minimum=0, maximum=1),
-    "min_tokens": Range(minimum=0),
-    "presence_penalty": Range(minimum=-2, maximum=2),
-    "frequency_penalty": Range(minimum=-2, maximum=2),
-    "repetition_penalty": Range(above=0),
-    "n": Range(minimum=1),
-    "seed": Range(minimum=-(2**63), maximum=2**63 - 1),
-}
-
 COUNTED = frozenset(
     {
         "add_generation_prompt",
@@ -152,8 +101,6 @@ COUNTED = frozenset(
 """Fields of `POST /tokenize`.
 https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html#tokenizer-api"""
 
-PRIORITY = {"priority": "priority (1 … 5 as -4 … 0)"}
-
 
 class VllmAdapter(OpenModelServerAdapter):
     name: ClassVar[str] = "vllm"
@@ -168,6 +115,16 @@ class VllmAdapter(OpenModelServerAdapter):
             *ONE_SYSTEM,
         ),
     )
+    sampling: ClassVar[frozenset[str]] = frozenset({"bad_words", "length_penalty"})
+    """Without `beam_width`, which is `use_beam_search` and `n` here."""
+    extra: ClassVar[Mapping[Task, frozenset[str]]] = {
+        "chat": CHAT_EXTRA,
+        "completion": COMPLETION_EXTRA,
+        "embeddings": EMBEDDINGS_EXTRA,
+    }
+    ranges: ClassVar[Mapping[str, Range]] = {
+        "seed": Range(minimum=-(2**63), maximum=2**63 - 1),
+    }
     continuing: ClassVar[Mapping[str, bool]] = {
         "continue_final_message": True,
         "add_generation_prompt": False,
@@ -194,21 +151,3 @@ class VllmAdapter(OpenModelServerAdapter):
     def counted(self, body: bytes) -> int:
         """See TokenCounter."""
         return counted(self.endpoint, body, "count")
-
-    def supported(self) -> Supports:
-        return Supports(
-            client_fields=withheld("vllm"),
-            thoughts=READABLE,
-            chat=CHAT,
-            completion=COMPLETION,
-            embeddings=EMBEDDINGS,
-            extra_fields={
-                "chat": CHAT_EXTRA,
-                "completion": COMPLETION_EXTRA,
-                "embeddings": EMBEDDINGS_EXTRA,
-            },
-            ranges=RANGES,
-            continues=Continues(model=EVERY_MODEL),
-            repairs=self.vendor.repairs,
-            translated={"chat": PRIORITY, "completion": PRIORITY},
-        )

@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from adapters.base import Endpoint
 from adapters.decoder_limits import BLOCKS, NOTES, TOOLS, check_room
+from adapters.errors import unreadable
 from adapters.openai.wire import NULL, UNREADABLE
 from adapters.openai_responses.errors import error_inside
 from adapters.openai_responses.open_item import READ, OpenItem, annotations_of
@@ -127,7 +128,7 @@ class ResponsesDecoder:
         try:
             return self._event(event, data) if self._stream else self._whole(data)
         except UNREADABLE as exc:  # of log probabilities
-            raise self._unreadable(data) from exc
+            raise unreadable(self._endpoint, data) from exc
 
     def close(self) -> Sequence[Event]:
         if not self.ended:
@@ -139,7 +140,7 @@ class ResponsesDecoder:
         if response.error != NULL or response.status == "failed":
             raise self._failed(response, data)
         if response.output is None:
-            raise self._unreadable(data)
+            raise unreadable(self._endpoint, data)
         found = self._start(response, data)
         if self._native:
             found.append(OpaqueDelta(fields={OUTPUT: Raw(_encode(response.output))}))
@@ -198,9 +199,9 @@ class ResponsesDecoder:
             try:
                 kind = read_kind(data)
             except UNREADABLE:
-                raise self._unreadable(data) from exc
+                raise unreadable(self._endpoint, data) from exc
             if kind.type in READ_EVENTS or not kind.type:
-                raise self._unreadable(data) from exc
+                raise unreadable(self._endpoint, data) from exc
             return StreamEvent(type=kind.type, error=kind.error)
 
     def _start(self, response: WireResponse, data: bytes | Raw) -> list[Event]:
@@ -290,13 +291,13 @@ class ResponsesDecoder:
             kind = read_kind(raw).type
             return read_item(raw) if kind in READ else OutputItem(type=kind)
         except UNREADABLE as exc:
-            raise self._unreadable(raw) from exc
+            raise unreadable(self._endpoint, raw) from exc
 
     def _response(self, raw: Raw) -> WireResponse:
         try:
             return read_response(raw)
         except UNREADABLE as exc:
-            raise self._unreadable(raw) from exc
+            raise unreadable(self._endpoint, raw) from exc
 
     def _showing(self, found: list[Event]) -> list[Event]:
         """Note whether the events contain more than reasoning, which alone is not an answer."""
@@ -366,10 +367,6 @@ class ResponsesDecoder:
         if isinstance(error, UpstreamFailed) and response.usage != NULL:
             error.usage = usage_of(response.usage)
         return error
-
-    def _unreadable(self, data: bytes | Raw) -> UpstreamBroken:
-        head = bytes(data)[:80].decode(errors="replace")
-        return self._broken(f"cannot read the answer: {head}")
 
     def _broken(self, problem: str) -> UpstreamBroken:
         return UpstreamBroken(problem, upstream=self._endpoint.name)

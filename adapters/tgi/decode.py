@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters.base import STRAY, Endpoint
-from adapters.errors import error_inside
+from adapters.errors import error_inside, unreadable
 from adapters.openai.wire import NULL, UNREADABLE
 from schemas.errors import UpstreamBroken
 from schemas.events import Event, Finished, FinishReason, Started, TextDelta, Usage
@@ -98,7 +98,7 @@ class TgiDecoder:
                 return _frame.decode(data)
             found = _whole.decode(data)
         except UNREADABLE as exc:
-            raise self._broken(f"cannot read the answer: {_head(data)}") from exc
+            raise unreadable(self._endpoint, data) from exc
         if isinstance(found, _Frame):
             return found
         if len(found) != 1:

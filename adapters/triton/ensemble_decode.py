@@ -11,7 +11,7 @@ from msgspec import Raw, Struct, UnsetType
 
 from adapters.base import Endpoint
 from adapters.decoder_limits import CHOICES, check_room
-from adapters.errors import error_inside
+from adapters.errors import error_inside, unreadable
 from adapters.framing import UnmarkedSSEParser
 from adapters.openai.wire import NULL, UNREADABLE
 from adapters.triton.cumulative_text import CumulativeText
@@ -93,8 +93,7 @@ class TextDecoder:
         try:
             answer = _read(data)
         except UNREADABLE as exc:
-            head = data[:80].decode(errors="replace")
-            raise self._broken(f"cannot read the answer: {head}") from exc
+            raise unreadable(self._endpoint, data) from exc
         if answer.error != NULL:
             raise error_inside(self._endpoint, data)
         if answer.text_output is None:

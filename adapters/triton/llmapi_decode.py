@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters.base import Endpoint
-from adapters.errors import error_inside
+from adapters.errors import error_inside, unreadable
 from adapters.openai.wire import NULL, UNREADABLE
 from adapters.triton.ensemble_decode import INFERRED
 from schemas.errors import UpstreamBroken, UpstreamFailed
@@ -52,8 +52,7 @@ class LlmApiDecoder:
         try:
             answer = _read(data)
         except UNREADABLE as exc:
-            head = data[:80].decode(errors="replace")
-            raise self._broken(f"cannot read the answer: {head}") from exc
+            raise unreadable(self._endpoint, data) from exc
         if answer.error != NULL:
             raise error_inside(self._endpoint, data)
         if answer.text_output is None:

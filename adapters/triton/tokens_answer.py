@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from adapters.base import Endpoint
-from adapters.errors import error_inside
+from adapters.errors import error_inside, unreadable
 from adapters.triton.ensemble_decode import INFERRED
 from adapters.triton.open_inference_protocol import error_of
 from adapters.triton.sampling import answers, end_token, stop_words, token_limit
@@ -126,5 +126,4 @@ class TokenAnswer:
         """Return the error inside a 200, or UpstreamBroken for an unreadable answer."""
         if error_of(data) is not None:
             return error_inside(self._endpoint, data)
-        head = data[:80].decode(errors="replace")
-        return self.broken(f"cannot read the answer: {head}")
+        return unreadable(self._endpoint, data)
