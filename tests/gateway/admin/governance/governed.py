@@ -149,7 +149,7 @@ def use(store: SqlStore, *, days: int = 90, now: float | None = None, seed: int 
                         role="served" if draw.random() < 0.97 else "failed",
                         outcome="ok",
                         ms=900.0,
-                        source="reported",
+                        usage_source="reported",
                         prompt_tokens=tokens,
                         completion_tokens=tokens // 8,
                         cost_usd=nanos / 1e9,
