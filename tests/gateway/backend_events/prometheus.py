@@ -72,8 +72,11 @@ def _vector(expr: Expr, samples: Mapping[tuple[str, Labels], float]) -> Iterator
 def _values(expr: Expr, samples: Mapping[tuple[str, Labels], float]) -> dict[Labels, float]:
     match expr:
         case VectorSelector():
-            assert not expr.matchers.matchers, expr
-            return {labels: value for (name, labels), value in samples.items() if name == expr.name}
+            return {
+                labels: value
+                for (name, labels), value in samples.items()
+                if name == expr.name and _matches(expr, dict(labels))
+            }
         case AggregateExpr():
             assert str(expr.op) == "max", expr.op
             assert expr.modifier is not None
@@ -84,3 +87,11 @@ def _values(expr: Expr, samples: Mapping[tuple[str, Labels], float]) -> dict[Lab
             return found
         case _:
             raise AssertionError(f"not needed so far: {expr}")
+
+
+def _matches(selector: VectorSelector, labels: Mapping[str, str]) -> bool:
+    for one in selector.matchers.matchers:
+        assert str(one.op) == "MatchOp.NotRe", selector
+        if re.fullmatch(one.value, labels.get(one.name, "")):
+            return False
+    return True

@@ -126,6 +126,17 @@ async def test_an_outage_after_which_nobody_asks_again_does_not_heal_by_itself(
     assert ">healthy<" in page
 
 
+async def test_a_mirror_hides_no_outage_of_its_model(tmp_path: Path) -> None:
+    mirrored = CONFIG.replace("{name: chat,", "{name: chat, mirror: {backend: q/m, share: 1},")
+    async with simulated(tmp_path, mirrored) as one:
+        seen = await outage(one, every_s=1.0, begins_s=60.0, ends_s=300.0)
+        metrics, kinds = await one.metrics(), await one.kinds(model="chat")
+
+    assert 'strowger_backend_available{backend="q/m (mirror)",model="chat"} 1.0' in metrics
+    assert all(model for at, _, model in seen.fires if 150.0 < at < 300.0)
+    assert "no_backend" in kinds
+
+
 async def test_a_backend_that_was_never_tried_is_neither_down_nor_healthy(tmp_path: Path) -> None:
     async with simulated(tmp_path) as one:
         metrics, page = await one.metrics(), await one.page()
