@@ -42,7 +42,7 @@ ActorKind = Literal[
     "jwt",
     "config",
     "cli",
-    "guardrail",
+    "harm_limit",
     "gateway",
     "unknown",
 ]
@@ -50,7 +50,7 @@ ActorKind = Literal[
 
 admin_key: "". session: the person who signed in at /admin. key: an API key.
 jwt: the subject of a token. config: the configuration file, which was edited. cli: the user of the
-operating system who ran a command. guardrail: the experiment's. gateway: the host.
+operating system who ran a command. harm_limit: the experiment's. gateway: the host.
 unknown: a client that did not prove who it is; `actor` is what it claims, "" for nothing.
 """
 

@@ -1,4 +1,7 @@
-"""Names that other gateways use for our keys, adapters and features, for hints only."""
+"""Names that other gateways, or earlier versions, have for our keys, adapters and features.
+
+They are for hints only.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -44,6 +47,7 @@ FOREIGN_NAMES: Mapping[str, tuple[str, ...]] = {
     "input_cost_per_token": ("input",),
     "output_cost_per_token": ("output",),
     "prompt": ("system",),
+    "guardrails": ("harm_limits",),  # an experiment's, before 0.1.0
     # Policies.
     "simple-shuffle": ("weighted",),
     "loadbalance": ("weighted",),
@@ -106,7 +110,7 @@ _VARIABLE = re.compile(
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return the one of `known` that other gateways call `name`, or ""."""
+    """Return the one of `known` that other gateways or earlier versions call `name`, or ""."""
     names = set(known)
     return next((ours for ours in FOREIGN_NAMES.get(name, ()) if ours in names), "")
 

@@ -29,7 +29,7 @@ from gateway.processes.reload import Reload
 from gateway.processes.replica_watch import ReplicaWatch
 from gateway.processes.worker_pool import WorkerPool
 from gateway.recording.setup import Records
-from gateway.telemetry.experiment_metrics import GuardrailCollector
+from gateway.telemetry.experiment_metrics import HarmLimitCollector
 from gateway.telemetry.process_metrics import ProcessMetrics
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ async def run_leader(config: Config, launch: Launch) -> None:
         records.store, lambda: reload.config, records.audit, crashed, launch.freed
     )
     keys = KeySync(records.store.issued_keys, lambda: reload.config)
-    guards, issued = GuardrailCollector(jobs.monitor), IssuedKeyCollector(keys)
+    harm, issued = HarmLimitCollector(jobs.monitor), IssuedKeyCollector(keys)
     replicas = await ReplicaWatch.of(config, metrics)
-    for collector in (*records.metrics, guards, issued, tls):
+    for collector in (*records.metrics, harm, issued, tls):
         metrics.registry.register(collector)
     history = partial(getattr, jobs.history, "latest")
     pool = WorkerPool(

@@ -38,7 +38,7 @@ from gateway.processes.replica_watch import ReplicaWatch
 from gateway.processes.server import Server
 from gateway.surfaces.late_module import import_translations
 from gateway.telemetry.access_log import AccessLog
-from gateway.telemetry.experiment_metrics import GuardrailCollector
+from gateway.telemetry.experiment_metrics import HarmLimitCollector
 from gateway.telemetry.metric_snapshot import MetricFamilies, snapshot
 from gateway.telemetry.process_metrics import ProcessMetrics
 
@@ -87,8 +87,8 @@ async def run_single_process(config: Config, launch: Launch, access_log: AccessL
     )
     keys = KeySync(records.store.issued_keys, lambda: reload.config)
     _connect(serving, tls, replicas, keys)
-    guards, issued = GuardrailCollector(jobs.monitor), IssuedKeyCollector(keys)
-    for collector in (*records.metrics, guards, issued, tls):
+    harm, issued = HarmLimitCollector(jobs.monitor), IssuedKeyCollector(keys)
+    for collector in (*records.metrics, harm, issued, tls):
         metrics.registry.register(collector)
     reload = Reload(
         config,

@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.experiments.service.guardrails import GuardrailMonitor
+from gateway.experiments.service.harm_limits import HarmLimitMonitor
 from gateway.telemetry.fast_counters import FastCounter
 
 
@@ -31,10 +31,10 @@ class ExperimentMetrics:
         )
 
 
-class GuardrailCollector(Collector):
-    """Metrics of the process that evaluates guardrails and sample ratios."""
+class HarmLimitCollector(Collector):
+    """Metrics of the process that evaluates harm limits and sample ratios."""
 
-    def __init__(self, judge: GuardrailMonitor) -> None:
+    def __init__(self, judge: HarmLimitMonitor) -> None:
         self._judge = judge
 
     def collect(self) -> Iterable[Metric]:
@@ -47,8 +47,8 @@ class GuardrailCollector(Collector):
             mismatch.add_metric((name,), mismatched)
         yield mismatch
         pauses = CounterMetricFamily(
-            "strowger_experiment_guardrail_pauses",
-            "Pauses of an experiment by a guardrail.",
+            "strowger_experiment_harm_limit_pauses",
+            "Pauses of an experiment by a harm limit.",
             labels=("experiment",),
         )
         for name, count in self._judge.pauses.copy().items():

@@ -31,7 +31,7 @@ _EXPERIMENT = Markup("""
 {paused}
 {alarms}
 <p class="verdict {tone}">{sentence}.</p>
-{guards}
+{conditions}
 {plot}
 <table>
 <thead><tr><th scope="col">Variant</th><th scope="col">Backend</th><th scope="col">Weight</th>
@@ -64,9 +64,9 @@ _OVER = Markup("""
 """)
 _PAUSED = Markup('<p class="verdict warn">Paused: {}. The control serves all requests.</p>')
 _ALARM = Markup('<p class="verdict bad">{}.</p>')
-_GUARD = Markup("<li>{}.</li>")
-_GUARDS = Markup('<ul class="guards">{}</ul>')
-_NOTES = Markup('<ul class="guards notes">{}</ul>')
+_CONDITION = Markup("<li>{}.</li>")
+_CONDITIONS = Markup('<ul class="conditions">{}</ul>')
+_NOTES = Markup('<ul class="conditions notes">{}</ul>')
 _ARM = Markup("""<tr>
 <th scope="row">{name}</th>
 <td data-label="Backend">{backend}</td>
@@ -130,17 +130,17 @@ def _experiment(track: Track, now: float) -> Markup:
         facts.append(f"{count(report.excluded)} requests excluded")
     paused = report.paused and not report.removed
     clauses = [
-        _GUARD.format(f"{decision.variant}, {_clause_mark(clause)}: {clause.sentence}")
+        _CONDITION.format(f"{decision.variant}, {_clause_mark(clause)}: {clause.sentence}")
         for decision in report.decisions
         for clause in decision.clauses
     ]
-    guards = clauses + [_GUARD.format(sentence) for sentence in report.guardrails]
+    conditions = clauses + [_CONDITION.format(sentence) for sentence in report.harm_limits]
     sentences = (
         *declared(report),
         *doubts(report),
         *filter(None, map(_rates, report.responses)),
     )
-    notes = [_GUARD.format(note) for note in sentences]
+    notes = [_CONDITION.format(note) for note in sentences]
     alarms = (one.sentence for one in report.responses if one.sentence)
     return _EXPERIMENT.format(
         name=report.experiment,
@@ -149,7 +149,7 @@ def _experiment(track: Track, now: float) -> Markup:
         alarms=Markup().join(map(_ALARM.format, alarms)),
         tone=_TONES.get(report.kind, "bad"),
         sentence=report.sentence,
-        guards=_GUARDS.format(Markup().join(guards)) if guards else Markup(),
+        conditions=_CONDITIONS.format(Markup().join(conditions)) if conditions else Markup(),
         plot=_plot(track, now),
         arms=Markup().join(_arm(arm) for arm in report.arms),
         metrics=Markup().join(

@@ -123,8 +123,8 @@ def print_report(found: Report) -> None:
         for clause in decision.clauses:
             mark = "holds" if clause.holds else "no" if clause.refuted else "open"
             click.echo(f"  {mark:5}  {clause.sentence}")
-    for sentence in found.guardrails:
-        click.echo(f"Guardrail: {sentence}")
+    for sentence in found.harm_limits:
+        click.echo(f"Harm limit: {sentence}")
     if found.excluded:
         unit = found.assign_by.replace("_", " ").replace("header:", "header ")
         click.echo(

@@ -55,10 +55,10 @@ def check_experiments(config: Config, problems: Problems) -> None:
         _standbys(experiment, config, path, problems)
         _unit(experiment, config, (*path, "assign_by"), problems)
         _metric(experiment.primary, config, (*path, "primary"), problems)
-        for place, guardrail in enumerate(experiment.guardrails):
-            where: Path = (*path, "guardrails", place, "metric")
-            _metric(guardrail.metric, config, where, problems)
-            _alike_votes(guardrail.metric, experiment, where, problems)
+        for place, harm_limit in enumerate(experiment.harm_limits):
+            where: Path = (*path, "harm_limits", place, "metric")
+            _metric(harm_limit.metric, config, where, problems)
+            _alike_votes(harm_limit.metric, experiment, where, problems)
         if experiment.decide is not None:
             _decide(experiment, experiment.decide, (*path, "decide"), config, problems)
         if experiment.aa:

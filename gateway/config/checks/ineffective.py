@@ -146,9 +146,9 @@ def _slow_rate(model: Model, path: Path, problems: Problems) -> None:
 
 def _bounds(experiment: Experiment, path: Path, problems: Problems) -> None:
     """Warn of differences that no data can show."""
-    for place, guardrail in enumerate(experiment.guardrails):
-        where = (*path, "guardrails", place, "worse_by")
-        _bound(guardrail.metric, guardrail.worse_by, where, problems)
+    for place, harm_limit in enumerate(experiment.harm_limits):
+        where = (*path, "harm_limits", place, "worse_by")
+        _bound(harm_limit.metric, harm_limit.worse_by, where, problems)
     if experiment.smallest is not None:
         _bound(experiment.primary, experiment.smallest, (*path, "smallest"), problems)
 

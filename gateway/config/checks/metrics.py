@@ -67,8 +67,8 @@ def _differences(
 ) -> None:
     """Warn of differences that are not possible within a metric's range."""
     limits: list[tuple[str, float, Path]] = [
-        (guardrail.metric, guardrail.worse_by, (*path, "guardrails", place, "worse_by"))
-        for place, guardrail in enumerate(experiment.guardrails)
+        (harm_limit.metric, harm_limit.worse_by, (*path, "harm_limits", place, "worse_by"))
+        for place, harm_limit in enumerate(experiment.harm_limits)
     ]
     if experiment.decide is not None:
         limits += [
@@ -91,8 +91,8 @@ def _slips(
 ) -> None:
     """Warn of a metric without a contract whose name resembles one that has a contract."""
     names: list[tuple[str, Path]] = [(experiment.primary, (*path, "primary"))]
-    for place, guardrail in enumerate(experiment.guardrails):
-        names.append((guardrail.metric, (*path, "guardrails", place, "metric")))
+    for place, harm_limit in enumerate(experiment.harm_limits):
+        names.append((harm_limit.metric, (*path, "harm_limits", place, "metric")))
     if experiment.decide is not None:
         names.append((experiment.decide.better, (*path, "decide", "better")))
         for place, one in enumerate(experiment.decide.not_worse):

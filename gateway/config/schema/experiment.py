@@ -45,7 +45,7 @@ class Variant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     set: VariantFields = VariantFields()
 
 
-class Guardrail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class HarmLimit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Pause the experiment when a variant's metric is significantly worse by `worse_by` or more."""
 
     metric: MetricName
@@ -85,7 +85,7 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     variants: tuple[Variant, ...]
     primary: MetricName
     assign_by: AssignBy = "user"
-    guardrails: tuple[Guardrail, ...] = ()
+    harm_limits: tuple[HarmLimit, ...] = ()
     decide: Decide | None = None
     per: Literal["observation", "unit"] = "observation"
     alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.05
@@ -98,8 +98,8 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return next((one for one in self.contracts if one.name == metric), None)
 
     def decided_by(self, metric: str) -> bool:
-        """True if the metric is the primary one, one of `decide`, or one of a guardrail."""
-        names = [self.primary, *(one.metric for one in self.guardrails)]
+        """True if the metric is the primary one, one of `decide`, or one of a harm limit."""
+        names = [self.primary, *(one.metric for one in self.harm_limits)]
         if self.decide is not None:
             names += [self.decide.better, *(one.metric for one in self.decide.not_worse)]
         return metric in names

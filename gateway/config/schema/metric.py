@@ -24,7 +24,7 @@ class MetricContract(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The valid values of one feedback metric. Any other value is rejected, not stored.
 
     range:     the minimum and maximum of a number; () for a boolean.
-    higher_is: which direction is better, for verdicts and guardrails.
+    higher_is: which direction is better, for verdicts and harm limits.
     cap:       a greater value counts as this one; `None`: no cap.
     level:     unit: a unit counts once, with the mean of its values.
     """

@@ -1,1 +1,1 @@
-"""Running experiments: their state, guardrails, feedback and reports, on the store."""
+"""Running experiments: their state, harm limits, feedback and reports, on the store."""

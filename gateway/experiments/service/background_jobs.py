@@ -9,7 +9,7 @@ from time import monotonic
 from gateway.audit.log import AuditLog
 from gateway.background import OnCrash, ignore_crash, keep_running
 from gateway.config.schema.experiment import Experiment
-from gateway.experiments.service.guardrails import CHECK_INTERVAL_S, GuardrailMonitor
+from gateway.experiments.service.harm_limits import CHECK_INTERVAL_S, HarmLimitMonitor
 from gateway.experiments.service.history import HistoryRecorder
 from gateway.experiments.service.polling_interval import PollingInterval
 from gateway.store.base import Store
@@ -17,7 +17,7 @@ from gateway.store.errors import StoreUnavailable
 
 
 class ExperimentJobs:
-    """Check guardrails and record the history from `start` to `close`."""
+    """Check harm limits and record the history from `start` to `close`."""
 
     def __init__(
         self,
@@ -34,12 +34,12 @@ class ExperimentJobs:
         """experiments: returns those of the current configuration.
 
         shown:            returns whether the history can be shown at all.
-        check_interval_s: minimum interval between guardrail checks.
-        audit:            records pauses because of a guardrail.
+        check_interval_s: minimum interval between harm limit checks.
+        audit:            records pauses because of a harm limit.
         polling:          the PollingInterval of the checks; `None` creates one.
         freed:            waited for before anything; returns when no other process does the same.
         """
-        self.monitor = GuardrailMonitor(store, every_s=check_interval_s, audit=audit)
+        self.monitor = HarmLimitMonitor(store, every_s=check_interval_s, audit=audit)
         self._threads = ThreadPoolExecutor(2, "experiment-jobs")
         self.history = HistoryRecorder(store, experiments, shown=shown, threads=self._threads)
         self._experiments = experiments
@@ -51,7 +51,9 @@ class ExperimentJobs:
 
     def start(self) -> None:
         self._tasks = (
-            asyncio.create_task(keep_running("guardrails", self._check_guardrails, self._crashed)),
+            asyncio.create_task(
+                keep_running("harm limits", self._check_harm_limits, self._crashed)
+            ),
             asyncio.create_task(
                 keep_running("experiment history", self._record_history, self._crashed)
             ),
@@ -69,7 +71,7 @@ class ExperimentJobs:
             await self._freed()
         await self.history.run()
 
-    async def _check_guardrails(self) -> None:
+    async def _check_harm_limits(self) -> None:
         """Check until cancelled. An unreachable store is only logged by the experiment poller."""
         if self._freed is not None:
             await self._freed()

@@ -70,7 +70,7 @@ class Measured(Struct, frozen=True, kw_only=True):
 
 
 class MetricReport(Struct, frozen=True, kw_only=True):
-    """A metric of all variants. relative: differences are relative. worse_by: its guardrail's.
+    """A metric of all variants. relative: differences are relative. worse_by: its harm limit's.
 
     contract: from `metrics` in the configuration; `None` for built-in metrics, or without one.
     capped:   votes that count as the contract's cap.
@@ -124,7 +124,7 @@ class Report(Struct, frozen=True, kw_only=True):
     excluded: int
     arms: tuple[ArmReport, ...]
     findings: tuple[Finding, ...]
-    guardrails: tuple[str, ...]
+    harm_limits: tuple[str, ...]
     metrics: tuple[MetricReport, ...]
     decisions: tuple[DecisionReport, ...] = ()
     responses: tuple[ResponseReport, ...] = ()
@@ -167,7 +167,7 @@ def report_of(experiment: Experiment, store: Store, *, removed: bool = False) ->
             )
             for arm in verdict.arms
         ),
-        guardrails=tuple(guard.sentence for guard in verdict.guards),
+        harm_limits=tuple(harm_limit.sentence for harm_limit in verdict.harm_limits),
         metrics=tuple(
             _metric(experiment, metric, case, feedback.get(metric.name)) for metric in metrics
         ),
@@ -179,7 +179,7 @@ def report_of(experiment: Experiment, store: Store, *, removed: bool = False) ->
 
 
 def doubts(report: Report) -> tuple[str, ...]:
-    """Return the notes on the metrics that the verdict or a guardrail depends on."""
+    """Return the notes on the metrics that the verdict or a harm limit depends on."""
     deciding = {clause.metric for decision in report.decisions for clause in decision.clauses}
     return tuple(
         note
@@ -220,7 +220,7 @@ def _metric(
     experiment: Experiment, metric: Metric, case: ReportInput, votes: Votes | None
 ) -> MetricReport:
     outcomes = case.outcomes[metric.name]
-    limits = [one.worse_by for one in experiment.guardrails if one.metric == metric.name]
+    limits = [one.worse_by for one in experiment.harm_limits if one.metric == metric.name]
     return MetricReport(
         name=metric.name,
         primary=metric.name == experiment.primary,

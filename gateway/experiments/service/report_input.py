@@ -7,7 +7,7 @@ from gateway.config.schema.experiment import Experiment
 from gateway.experiments.statistics.decision import Clause
 from gateway.experiments.statistics.metrics import BUILT_IN, Metric
 from gateway.experiments.statistics.outcomes import Per
-from gateway.experiments.statistics.verdict import Guard, ReportInput
+from gateway.experiments.statistics.verdict import HarmBound, ReportInput
 from gateway.store.base import Epoch, Store, Votes
 
 UNDECLARED = (0.0, 1.0)
@@ -16,7 +16,7 @@ UNDECLARED = (0.0, 1.0)
 
 def metrics_of(experiment: Experiment, feedback: Mapping[str, Votes]) -> tuple[Metric, ...]:
     """Return the metrics: the primary, the guarded, the built-in, and those with feedback."""
-    names = [experiment.primary, *(guardrail.metric for guardrail in experiment.guardrails)]
+    names = [experiment.primary, *(harm_limit.metric for harm_limit in experiment.harm_limits)]
     names += [name for name, _ in clauses_of(experiment)]
     return tuple(
         metric_of(experiment, name, feedback.get(name))
@@ -49,10 +49,10 @@ def report_input(
             for name, metric in named.items()
         },
         counts=store.counts(experiment.name) if split else (),
-        guards=tuple(
-            Guard(metric=named[guardrail.metric], worse_by=guardrail.worse_by)
-            for guardrail in experiment.guardrails
-            if guardrail.metric in named
+        harm_limits=tuple(
+            HarmBound(metric=named[harm_limit.metric], worse_by=harm_limit.worse_by)
+            for harm_limit in experiment.harm_limits
+            if harm_limit.metric in named
         ),
         decide=_decision(experiment, named),
         alpha=experiment.alpha,
@@ -77,9 +77,9 @@ def resumed(epochs: Sequence[Epoch]) -> int:
     return max(over, default=0)
 
 
-def guarded_metrics(experiment: Experiment, store: Store) -> tuple[Metric, ...]:
+def harm_metrics(experiment: Experiment, store: Store) -> tuple[Metric, ...]:
     feedback = store.metrics(experiment.name)
-    names = dict.fromkeys(guardrail.metric for guardrail in experiment.guardrails)
+    names = dict.fromkeys(harm_limit.metric for harm_limit in experiment.harm_limits)
     return tuple(metric_of(experiment, name, feedback.get(name)) for name in names)
 
 

@@ -1,8 +1,8 @@
 """The verdict of a report in sentences, the most important first.
 
-1. A sample ratio mismatch (`sample_ratio`): the sentence then says nothing else. Guardrails still
+1. A sample ratio mismatch (`sample_ratio`): the sentence then says nothing else. Harm limits still
    pause.
-2. A guardrail: a variant is shown to be worse than control by more than it may be.
+2. A harm limit: a variant is shown to be worse than control by more than it may be.
 3. The decision (`decision`), if the experiment has one: which treatment should replace control.
 4. The primary metric of each treatment against control. Several treatments share alpha equally
    (Bonferroni), so all their intervals hold together, and any selection from them holds too.
@@ -22,24 +22,24 @@ from gateway.experiments.statistics.outcomes import Outcomes
 from gateway.experiments.statistics.sample_ratio import EpochCounts, SampleRatio, sample_ratio_test
 from gateway.experiments.statistics.sample_size import units_to_go
 
-GUARD_ALPHA = 0.01
-"""Probability that a guardrail ever pauses a variant that is within it: for each guardrail and
-variant separately, because guardrails are independent conditions."""
+HARM_ALPHA = 0.01
+"""Probability that a harm limit ever pauses a variant that is within it: for each harm limit and
+variant separately, because harm limits are independent conditions."""
 
-GUARD_PLANNED = 400.0
-"""Pairs of observations for which guardrails are tuned (`Look.planned`): 1,600 requests in halves.
-A guardrail is for an early stop, however large the planned sample of the primary metric is; at a
+HARM_PLANNED = 400.0
+"""Pairs of observations for which harm limits are tuned (`Look.planned`): 1,600 requests in halves.
+A harm limit is for an early stop, however large the planned sample of the primary metric is; at a
 hundred times as many its bound is a seventh wider than it could be."""
 
-GUARD_FEWEST = 15.0
+HARM_FEWEST = 15.0
 """Minimum effective units in each arm: 60 API keys, assigned by a hash, rarely give 25 in each."""
 
-GUARDED = Look(alpha=GUARD_ALPHA, planned=GUARD_PLANNED, fewest=GUARD_FEWEST)
+HARM_LOOK = Look(alpha=HARM_ALPHA, planned=HARM_PLANNED, fewest=HARM_FEWEST)
 
 Finding = Literal["better", "worse", "alike", "undecided"]
 Kind = Literal[
     "ratio_mismatch",
-    "guardrail",
+    "harm_limit",
     "ship",
     "do_not_ship",
     "better",
@@ -50,8 +50,8 @@ Kind = Literal[
 ]
 
 
-class Guard(Struct, frozen=True, kw_only=True):
-    """A guardrail. worse_by: above 0; absolute for "plain" metrics, relative for "log": 0.2 = 20 %
+class HarmBound(Struct, frozen=True, kw_only=True):
+    """A harm limit. worse_by: above 0; absolute for "plain" metrics, relative for "log": 0.2 = 20 %
     slower.
     """
 
@@ -67,7 +67,7 @@ class ReportInput(Struct, frozen=True, kw_only=True):
     smallest: the least difference of the primary metric that matters; relative for "log".
     aa:       all variants are the same, and the experiment tests the gateway.
     decide:   what must hold for a treatment to replace control; its outcome is the headline.
-    resumed:  the epoch of the last pause that was resumed; 0: none. Guardrails only use later
+    resumed:  the epoch of the last pause that was resumed; 0: none. Harm limits only use later
               epochs, because resuming implies that the operator has reviewed the earlier ones.
     """
 
@@ -76,7 +76,7 @@ class ReportInput(Struct, frozen=True, kw_only=True):
     primary: Metric
     outcomes: Mapping[str, Outcomes]
     counts: tuple[EpochCounts, ...] = ()
-    guards: tuple[Guard, ...] = ()
+    harm_limits: tuple[HarmBound, ...] = ()
     alpha: float = 0.05
     planned: float = Look().planned
     smallest: float | None = None
@@ -105,10 +105,10 @@ class ArmVerdict(Struct, frozen=True, kw_only=True):
     sentence: str
 
 
-class GuardVerdict(Struct, frozen=True, kw_only=True):
-    """The verdict on one guardrail and treatment.
+class HarmVerdict(Struct, frozen=True, kw_only=True):
+    """The verdict on one harm limit and treatment.
 
-    worse_by_at_least: one-sided, always valid, in the unit of `Guard.worse_by`; −inf: unknown.
+    worse_by_at_least: one-sided, always valid, in the unit of `HarmBound.worse_by`; −inf: unknown.
     """
 
     treatment: str
@@ -122,19 +122,23 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """The verdict on an experiment.
 
     kind:  "unsound" is an A/A test that shows a difference.
-    pause: the treatments for which a guardrail is violated.
+    pause: the treatments for which a harm limit is violated.
     """
 
     kind: Kind
     sentence: str
     ratio: SampleRatio
     arms: tuple[ArmVerdict, ...]
-    guards: tuple[GuardVerdict, ...]
+    harm_limits: tuple[HarmVerdict, ...]
     decisions: tuple[Decision, ...] = ()
 
     @property
     def pause(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(guard.treatment for guard in self.guards if guard.broken))
+        return tuple(
+            dict.fromkeys(
+                harm_limit.treatment for harm_limit in self.harm_limits if harm_limit.broken
+            )
+        )
 
 
 def verdict_of(case: ReportInput) -> Verdict:
@@ -143,18 +147,25 @@ def verdict_of(case: ReportInput) -> Verdict:
         raise ValueError("an experiment needs a variant besides control")
     split = sample_ratio_test(case.counts)
     arms = tuple(_arm(case, treatment) for treatment in case.treatments)
-    guards = guarded(case)
+    harm_limits = harm_verdicts(case)
     decisions = tuple(_decided(case, treatment) for treatment in case.treatments if case.decide)
-    kind, sentence = _headline(case, split, arms, guards, decisions)
+    kind, sentence = _headline(case, split, arms, harm_limits, decisions)
     return Verdict(
-        kind=kind, sentence=sentence, ratio=split, arms=arms, guards=guards, decisions=decisions
+        kind=kind,
+        sentence=sentence,
+        ratio=split,
+        arms=arms,
+        harm_limits=harm_limits,
+        decisions=decisions,
     )
 
 
-def guarded(case: ReportInput) -> tuple[GuardVerdict, ...]:
-    """Check the guardrails of every treatment; all that the guardrail monitor needs."""
+def harm_verdicts(case: ReportInput) -> tuple[HarmVerdict, ...]:
+    """Check the harm limits of every treatment; all that the harm limit monitor needs."""
     return tuple(
-        _guard(case, guard, treatment) for guard in case.guards for treatment in case.treatments
+        _harm_verdict(case, harm_limit, treatment)
+        for harm_limit in case.harm_limits
+        for treatment in case.treatments
     )
 
 
@@ -214,9 +225,9 @@ def _arm_verdict(
     )
 
 
-def _guard(case: ReportInput, guard: Guard, treatment: str) -> GuardVerdict:
-    metric = guard.metric
-    look = GUARDED
+def _harm_verdict(case: ReportInput, harm_limit: HarmBound, treatment: str) -> HarmVerdict:
+    metric = harm_limit.metric
+    look = HARM_LOOK
     found = effect(
         case.outcomes.get(metric.name, Outcomes()).after(case.resumed),
         control=case.control,
@@ -225,10 +236,10 @@ def _guard(case: ReportInput, guard: Guard, treatment: str) -> GuardVerdict:
         bounds=metric.bounds,
     )
     worse = lower_bound(found, look, sign=1 if metric.better == "lower" else -1)
-    limit = log1p(guard.worse_by) if metric.scale == "log" else guard.worse_by
+    limit = log1p(harm_limit.worse_by) if metric.scale == "log" else harm_limit.worse_by
     broken = worse > limit
     verb = "is worse than" if broken else "is not shown to be worse than"
-    return GuardVerdict(
+    return HarmVerdict(
         treatment=treatment,
         metric=metric.name,
         broken=broken,
@@ -242,7 +253,7 @@ def _headline(
     case: ReportInput,
     split: SampleRatio,
     arms: Sequence[ArmVerdict],
-    guards: Iterable[GuardVerdict],
+    harm_limits: Iterable[HarmVerdict],
     decisions: Sequence[Decision],
 ) -> tuple[Kind, str]:
     if split.mismatch:
@@ -251,9 +262,9 @@ def _headline(
             f" (p = {split.p:.1g}). Something loses or adds units by variant; until it is found, no"
             " number of this experiment can be trusted"
         )
-    broken = [guard for guard in guards if guard.broken]
+    broken = [harm_limit for harm_limit in harm_limits if harm_limit.broken]
     if broken:
-        return "guardrail", "; ".join(guard.sentence for guard in broken) + ": paused"
+        return "harm_limit", "; ".join(harm_limit.sentence for harm_limit in broken) + ": paused"
     if case.aa:
         return _aa(arms)
     return _decision(decisions) if decisions else _primary(arms)

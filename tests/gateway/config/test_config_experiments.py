@@ -19,7 +19,7 @@ def told(*experiments: str) -> list[str]:
 def test_a_whole_experiment_is_read() -> None:
     text = experiment(
         "assign_by: 'header:x-session-id', per: unit, alpha: 0.1, planned: 500, smallest: 0.02, "
-        "guardrails: [{metric: latency_ms, worse_by: 0.2}], primary: thumbs_up,",
+        "harm_limits: [{metric: latency_ms, worse_by: 0.2}], primary: thumbs_up,",
         "{name: a, backend: openai/gpt, weight: 9},"
         "{name: b, backend: openai/gpt, weight: 1, set: {temperature: 0, system: Be brief.}}",
     )
@@ -53,8 +53,8 @@ FAULTS = [
     (experiment("primary: latncy_ms,"),
      'primary: "latncy_ms" is not a metric of the gateway; did you mean "latency_ms"? A feedback '
      "metric needs a name that cannot be confused with it"),
-    (experiment("guardrails: [{metric: errors, worse_by: 0.1}],"),
-     'guardrails[0].metric: "errors" is not a metric of the gateway; did you mean "error"? A '
+    (experiment("harm_limits: [{metric: errors, worse_by: 0.1}],"),
+     'harm_limits[0].metric: "errors" is not a metric of the gateway; did you mean "error"? A '
      "feedback metric needs a name that cannot be confused with it"),
     (experiment("primary: cost_usd,"),
      "primary: is cost_usd, but prices is empty, so no cost is known; add prices"),

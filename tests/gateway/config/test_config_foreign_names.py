@@ -107,6 +107,15 @@ def test_an_adapter_by_another_gateways_name_is_reported_with_ours() -> None:
     assert told == 'providers[0].adapter: no adapter is named "azure_openai"; did you mean "azure"?'
 
 
+def test_the_guardrails_of_an_experiment_are_reported_as_harm_limits() -> None:
+    limits = "guardrails: [{metric: error, worse_by: 0.02}]"
+    text = f"{{name: e, model: chat, variants: {ARMS}, primary: ttft_ms, {limits}}}"
+
+    assert faults(f"{GOOD}experiments: [{text}]\n") == [
+        'experiments[0].guardrails: unknown key; did you mean "harm_limits"?'
+    ]
+
+
 def test_a_merge_key_is_reported_as_one() -> None:
     (told,) = faults(f"{GOOD}server: {{<<: {{port: 1}}}}\n")
 
@@ -176,16 +185,16 @@ def test_a_first_byte_that_may_come_after_the_end_is_a_warning() -> None:
 
 
 def test_differences_that_no_data_could_show_are_warnings() -> None:
-    guards = "[{metric: latency_ms, worse_by: 200}, {metric: error, worse_by: 2}]"
+    limits = "[{metric: latency_ms, worse_by: 200}, {metric: error, worse_by: 2}]"
     text = (
         f"{{name: e, model: chat, variants: {ARMS}, primary: ttft_ms, smallest: 50, "
-        f"guardrails: {guards}}}"
+        f"harm_limits: {limits}}}"
     )
 
     assert warnings(f"{GOOD}experiments: [{text}]\n") == [
-        "experiments[0].guardrails[0].worse_by: 200 is relative to latency_ms and means 20,000%; "
+        "experiments[0].harm_limits[0].worse_by: 200 is relative to latency_ms and means 20,000%; "
         "0.2 means 20 % slower",
-        "experiments[0].guardrails[1].worse_by: 2 is impossible: shares of requests differ by "
+        "experiments[0].harm_limits[1].worse_by: 2 is impossible: shares of requests differ by "
         "less than 1; 0.02 means 2 %",
         "experiments[0].smallest: 50 is relative to ttft_ms and means 5,000%; 0.2 means "
         "20 % slower",

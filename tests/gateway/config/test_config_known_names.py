@@ -101,15 +101,15 @@ METRIC_FAULTS = [
 
 
 @pytest.mark.parametrize(("name", "told"), METRIC_FAULTS)
-@pytest.mark.parametrize("place", ["primary", "guardrails[0].metric"])
+@pytest.mark.parametrize("place", ["primary", "harm_limits[0].metric"])
 def test_a_metric_that_would_never_have_a_value_is_refused(
     place: str, name: str, told: str
 ) -> None:
     primary = name if place == "primary" else "thumbs_up"
-    guarded = name if place != "primary" else "error"
+    limited = name if place != "primary" else "error"
     text = (
         f"experiments: [{{name: e, model: chat, variants: {ARMS}, primary: {primary}, "
-        f"guardrails: [{{metric: {guarded}, worse_by: 0.1}}]}}]\n"
+        f"harm_limits: [{{metric: {limited}, worse_by: 0.1}}]}}]\n"
     )
 
     (found,) = faults(GOOD + text)
@@ -179,13 +179,13 @@ def test_a_price_next_to_a_backend_without_one_is_a_warning() -> None:
 def test_an_experiment_without_possible_participants_is_a_warning() -> None:
     text = (
         f"experiments: [{{name: e, model: chat, variants: {ARMS}, primary: thumbs_up, "
-        "assign_by: api_key, guardrails: [{metric: thumbs_upp, worse_by: 0.1}]}]\n"
+        "assign_by: api_key, harm_limits: [{metric: thumbs_upp, worse_by: 0.1}]}]\n"
     )
 
     assert warnings(GOOD + text) == [
         "experiments[0].assign_by: with auth.mode none no request has a key, so the experiment "
         "would have no units",
-        'experiments[0].guardrails[0].metric: "thumbs_upp" resembles "thumbs_up", the primary '
+        'experiments[0].harm_limits[0].metric: "thumbs_upp" resembles "thumbs_up", the primary '
         "metric, but is a separate metric that needs its own feedback",
     ]
 

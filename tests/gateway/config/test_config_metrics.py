@@ -12,7 +12,7 @@ experiments:
     model: chat
     primary: stars
     smallest: 0.2
-    guardrails: [{metric: solved, worse_by: 0.05}]
+    harm_limits: [{metric: solved, worse_by: 0.05}]
     variants:
       - {name: control, backend: openai/gpt, weight: 50}
       - {name: treatment, backend: openai/gpt-2, weight: 50}

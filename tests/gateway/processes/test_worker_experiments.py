@@ -47,7 +47,7 @@ experiments:
     assign_by: header:x-session-id
     primary: thumbs_up
     planned: 200
-    guardrails: [{{metric: error, worse_by: 0.02}}]
+    harm_limits: [{{metric: error, worse_by: 0.02}}]
     variants:
       - {{name: control, backend: a/x, weight: 50}}
       - {{name: treatment, backend: a/bad, weight: 50}}
@@ -121,7 +121,7 @@ class Rig:
 
 @pytest.fixture(scope="module")
 async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig, None]:
-    """`harm` gets its requests first, because a guardrail takes seconds to see them."""
+    """`harm` gets its requests first, because a harm limit takes seconds to see them."""
     folder: Path = tmp_path_factory.mktemp("trials")
     async with AsyncExitStack() as stack:
         remote = await stack.enter_async_context(provider(behave))
@@ -244,7 +244,7 @@ async def test_an_operators_pause_reaches_every_worker_and_survives_a_reload(rig
     assert resumed["epoch"] == paused["epoch"] + 1
 
 
-async def test_a_guardrails_pause_survives_a_restart_and_all_requests_are_counted_once(
+async def test_a_harm_limits_pause_survives_a_restart_and_all_requests_are_counted_once(
     rig: Rig,
 ) -> None:
     """The leader, which serves no requests, pauses it and logs that once."""

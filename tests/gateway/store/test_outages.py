@@ -42,7 +42,7 @@ experiments:
     variants:
       - {{name: control, backend: one/a, weight: 50}}
       - {{name: treatment, backend: one/b, weight: 50}}
-    guardrails: [{{metric: error, worse_by: 0.02}}]
+    harm_limits: [{{metric: error, worse_by: 0.02}}]
 """
 ROOT = Path(__file__).parents[3]
 OPERATOR = {"authorization": "Bearer sk-of-the-operator"}
@@ -179,7 +179,7 @@ async def test_a_database_that_comes_later_is_used_as_soon_as_it_is_there(rig: R
     assert report.json()["error"]["code"] == "store_unavailable"
     assert 'database "later" does not exist' in report.json()["error"]["message"]
     assert (away, await rig.metric("strowger_store_available")) == (0, 1)
-    # A guardrail may have looked at what is SICK already, and its pause is an epoch, too.
+    # A harm limit may have looked at what is SICK already, and its pause is an epoch, too.
     assert (await rig.report()).json()["epoch"] in (1, 2)
     assert sum("store unreachable" in line for line in rig.up.lines) == 2
     assert sum("buffered records imported" in line for line in rig.up.lines) == 1
@@ -242,7 +242,7 @@ async def test_what_is_wrong_with_an_experiment_is_in_the_scrape_and_paused_once
     await rig.up.said("trial is PAUSED")
 
     assert await rig.metric('strowger_experiment_split_mismatch{experiment="trial"}') == 1
-    assert await rig.metric('strowger_experiment_guardrail_pauses_total{experiment="trial"}') == 1
+    assert await rig.metric('strowger_experiment_harm_limit_pauses_total{experiment="trial"}') == 1
     assert sum("trial is PAUSED" in line for line in rig.up.lines) == 1
 
 

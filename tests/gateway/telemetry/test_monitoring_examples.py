@@ -72,7 +72,7 @@ ELSEWHERE = {
     "strowger_tls_files_refused": (),
     "strowger_audit_file_available": (),
     "strowger_experiment_split_mismatch": (),
-    "strowger_experiment_guardrail_pauses_total": (),
+    "strowger_experiment_harm_limit_pauses_total": (),
     "strowger_internal_errors_total": ("where",),
 }
 """Metrics that this gateway does not have, or without values, and the labels that are used of them:

@@ -33,7 +33,7 @@ METRIC = {
 REPORT = {
     "experiment": "e", "model": "m", "assign_by": "user", "aa": False, "paused": False,
     "reason": "", "epoch": 2, "kind": "undecided", "sentence": "b: not enough data",
-    "mismatch": False, "split_p": 0.6, "excluded": 3, "findings": [], "guardrails": [],
+    "mismatch": False, "split_p": 0.6, "excluded": 3, "findings": [], "harm_limits": [],
     "arms": [
         {"name": "a", "backend": "p/1", "weight": 50, "units": 90, "requests": 100,
          "fallbacks": 5, "fallback_share": 0.05},
@@ -103,7 +103,7 @@ def test_the_verdict_and_the_interval_are_text_and_numbers() -> None:
     assert "3 requests excluded" in page
 
 
-@pytest.mark.parametrize("kind", ["ratio_mismatch", "guardrail", "worse", "unsound"])
+@pytest.mark.parametrize("kind", ["ratio_mismatch", "harm_limit", "worse", "unsound"])
 def test_an_alarm_is_red(kind: str) -> None:
     page = shown(report(kind=kind, mismatch=kind == "ratio_mismatch", sentence="look here"))
 

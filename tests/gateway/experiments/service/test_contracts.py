@@ -1,4 +1,4 @@
-"""Contracts of metrics: valid feedback, and its effect on verdicts and guardrails."""
+"""Contracts of metrics: valid feedback, and its effect on verdicts and harm limits."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -158,10 +158,10 @@ metrics: [{{name: complaint, type: boolean, higher_is: worse}}]
 """
 
 
-async def test_where_higher_is_worse_a_guardrail_stops_what_is_higher(tmp_path: Path) -> None:
-    guard = "    guardrails: [{metric: complaint, worse_by: 0.05}]\n    planned: 200"
+async def test_where_higher_is_worse_a_harm_limit_stops_what_is_higher(tmp_path: Path) -> None:
+    harm_limit = "    harm_limits: [{metric: complaint, worse_by: 0.05}]\n    planned: 200"
     async with provider(behave) as remote:
-        text = config(remote.base_url, more=guard, other=WORSE)
+        text = config(remote.base_url, more=harm_limit, other=WORSE)
         async with recorded(text, tmp_path) as up:
             for number in range(120):
                 request_id, variant = await answered(up, f"s{number}")

@@ -27,12 +27,12 @@ def mean(found: dict[str, Any], metric: str, variant: str) -> float:
     return row["mean"]
 
 
-async def test_a_guardrail_stops_an_arm_whose_backend_is_down_while_a_standby_answers(
+async def test_a_harm_limit_stops_an_arm_whose_backend_is_down_while_a_standby_answers(
     tmp_path: Path,
 ) -> None:
-    guard = "    guardrails: [{metric: fallback, worse_by: 0.1}]"
+    harm_limit = "    harm_limits: [{metric: fallback, worse_by: 0.1}]"
     async with provider(behave) as remote:
-        async with recorded(config(remote.base_url, more=guard, other=ADMIN), tmp_path) as up:
+        async with recorded(config(remote.base_url, more=harm_limit, other=ADMIN), tmp_path) as up:
             answers = [await ask(up.running, f"s{number}", "new is down") for number in range(120)]
             up.settle()
             with anyio.fail_after(60):

@@ -48,7 +48,7 @@ class RecordingInterval(PollingInterval):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("fails", [False, True], ids=["and went on", "and was given up"])
-async def test_guardrails_are_checked_soon_after_a_database_hung(
+async def test_harm_limits_are_checked_soon_after_a_database_hung(
     fails: bool, tmp_path: Path
 ) -> None:
     """They do not wait for twenty times as long as it hung."""

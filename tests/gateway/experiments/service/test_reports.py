@@ -11,7 +11,7 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from gateway.experiments.service.guardrails import GuardrailMonitor
+from gateway.experiments.service.harm_limits import HarmLimitMonitor
 from gateway.experiments.statistics.effects import Look, effect
 from gateway.experiments.statistics.outcomes import UnitRow, summarised
 from tests.gateway.experiments.service.recorded_gateway import (
@@ -150,10 +150,10 @@ async def test_a_pause_reaches_requests_survives_a_restart_and_ends_with_an_epoc
     assert after.headers["x-gateway-variant"] == before.headers["x-gateway-variant"]
 
 
-async def test_of_the_gateways_on_a_store_one_checks_the_guardrails(tmp_path: Path) -> None:
-    guard = "    guardrails: [{metric: error, worse_by: 0.02}]\n    planned: 200"
+async def test_of_the_gateways_on_a_store_one_checks_the_harm_limits(tmp_path: Path) -> None:
+    harm_limit = "    harm_limits: [{metric: error, worse_by: 0.02}]\n    planned: 200"
     async with provider(behave) as remote:
-        text = config(remote.base_url, more=guard)
+        text = config(remote.base_url, more=harm_limit)
         async with recorded(text, tmp_path, check_interval_s=60.0) as up:
             for number in range(120):
                 await ask(up.running, f"s{number}", "new is down, backup is down")
@@ -161,21 +161,21 @@ async def test_of_the_gateways_on_a_store_one_checks_the_guardrails(tmp_path: Pa
             experiments = up.running.state.runtime.config.experiments
             found: list[tuple[str, ...]] = []
             for at in (100.0, 100.0, 103.0, 105.0):
-                monitor = GuardrailMonitor(up.store, clock=partial(float, at))
+                monitor = HarmLimitMonitor(up.store, clock=partial(float, at))
                 found.append(monitor.check(experiments))
                 up.store.resume("trial")
-            neighbour = GuardrailMonitor(up.store, clock=partial(float, 105.0))
+            neighbour = HarmLimitMonitor(up.store, clock=partial(float, 105.0))
             neighbour.check([replace(experiments[0], name="of another gateway")])
 
     assert found == [("trial",), (), (), ("trial",)]
     assert neighbour.mismatched == {"of another gateway": False}
 
 
-GUARD = "    guardrails: [{metric: error, worse_by: 0.02}]\n    planned: 200"
+HARM_LIMIT = "    harm_limits: [{metric: error, worse_by: 0.02}]\n    planned: 200"
 
 
 async def harm(up: Recorded) -> bool:
-    """Return whether a guardrail pauses it if the treatment fails every request."""
+    """Return whether a harm limit pauses it if the treatment fails every request."""
     for number in range(120):
         await ask(up.running, f"s{number}", "new is down, backup is down")
     up.settle()
@@ -186,21 +186,21 @@ async def harm(up: Recorded) -> bool:
     return False
 
 
-async def test_a_guardrail_pauses_what_does_harm_and_says_why(tmp_path: Path) -> None:
+async def test_a_harm_limit_pauses_what_does_harm_and_says_why(tmp_path: Path) -> None:
     async with provider(behave) as remote:
-        text = config(remote.base_url, more=GUARD, other=ADMIN)
+        text = config(remote.base_url, more=HARM_LIMIT, other=ADMIN)
         async with recorded(text, tmp_path) as up:
             await harm(up)
             report = cast(Json, (await admin(up, "GET", "/trial")).json())
 
-    assert report["kind"] == "guardrail"
+    assert report["kind"] == "harm_limit"
     assert report["paused"] is True
     assert "treatment is worse than control in error by more than 0.02" in str(report["reason"])
 
 
-async def test_after_a_resume_a_guardrail_uses_only_newer_data(tmp_path: Path) -> None:
+async def test_after_a_resume_a_harm_limit_uses_only_newer_data(tmp_path: Path) -> None:
     async with provider(behave) as remote:
-        text = config(remote.base_url, more=GUARD, other=ADMIN)
+        text = config(remote.base_url, more=HARM_LIMIT, other=ADMIN)
         async with recorded(text, tmp_path) as up:
             await harm(up)
             await admin(up, "POST", "/trial/resume")
@@ -212,7 +212,7 @@ async def test_after_a_resume_a_guardrail_uses_only_newer_data(tmp_path: Path) -
             again = await harm(up)
 
     assert resumed["paused"] is False
-    assert resumed["guardrails"] == [
+    assert resumed["harm_limits"] == [
         "treatment is not shown to be worse than control in error by more than 0.02"
     ]
     assert again

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from gateway.experiments.statistics.effects import Look, effect, lower_bound
 from gateway.experiments.statistics.outcomes import UnitRow, summarised
-from gateway.experiments.statistics.verdict import GUARDED
+from gateway.experiments.statistics.verdict import HARM_LOOK
 from tests.gateway.experiments.statistics.crowd import NAMES, pareto_counts, yes_votes
 from tests.gateway.experiments.statistics.fleet import Bools, Crowd, Floats, arriving, band, growing
 
@@ -105,14 +105,14 @@ def peeked(
 def stopped(
     crowd: Crowd, *, share: float, limit: float, falls: bool, runs: int, units: int = UNITS
 ) -> list[float]:
-    """By run, the units at which a guardrail stops it; inf: never. falls: less is worse."""
+    """By run, the units at which a harm limit stops it; inf: never. falls: less is worse."""
     rng = np.random.default_rng(2)
     looks = np.arange(10, units + 1, 10)
     at: list[float] = []
     for _ in range(runs):
         treated = rng.random(units) < share
         moments = arriving(treated, *crowd(rng, treated), looks)
-        found = band(moments, GUARDED, RATE, one_side=True)
+        found = band(moments, HARM_LOOK, RATE, one_side=True)
         worse = found.high < -limit if falls else found.low > limit
         at.append(float(looks[worse.argmax()]) if worse.any() else inf)
     return at
@@ -121,7 +121,7 @@ def stopped(
 def busy(
     *, units: int, rate: float, harm: float, likeness: float, most: int, runs: int, seed: int = 5
 ) -> list[float]:
-    """By run, the requests at which a guardrail of 2 points on errors stops it: `units` keys, each
+    """By run, the requests at which a harm limit of 2 points on errors stops it: `units` keys, each
     with up to `most` requests and its own rate."""
     rng = np.random.default_rng(seed)
     requests = np.unique(np.geomspace(10, most, 40).astype(int)).tolist()
@@ -132,7 +132,7 @@ def busy(
         if likeness:
             size = 1 / likeness - 1
             rates = rng.beta(rates * size, (1 - rates) * size)
-        found = band(growing(rng, treated, rates, requests), GUARDED, RATE, one_side=True)
+        found = band(growing(rng, treated, rates, requests), HARM_LOOK, RATE, one_side=True)
         worse = found.low > 0.02
         at.append(float(units * requests[int(worse.argmax())]) if worse.any() else inf)
     return at
@@ -161,19 +161,17 @@ def test_the_arrays_and_the_gateway_compute_the_same(
     looks = np.array([200, 450, 900])
 
     two = band(arriving(treated, counts, totals, looks, when), Look(planned=300), bounds)
-    one = band(arriving(treated, counts, totals, looks, when), GUARDED, bounds, one_side=True)
+    one = band(arriving(treated, counts, totals, looks, when), HARM_LOOK, bounds, one_side=True)
 
     for place, units in enumerate(looks.tolist()):
         outcomes = summarised(rows[:units])
         ours = effect(
             outcomes, control=NAMES[0], treatment=NAMES[1], look=Look(planned=300), bounds=bounds
         )
-        guarded = effect(
-            outcomes, control=NAMES[0], treatment=NAMES[1], look=GUARDED, bounds=bounds
-        )
+        harm = effect(outcomes, control=NAMES[0], treatment=NAMES[1], look=HARM_LOOK, bounds=bounds)
         theirs = (two.difference[place], two.low[place], two.high[place], two.error[place])
         assert (ours.difference, ours.low, ours.high, ours.error) == pytest.approx(theirs, rel=1e-9)
-        sides = lower_bound(guarded, GUARDED, sign=1), -lower_bound(guarded, GUARDED, sign=-1)
+        sides = lower_bound(harm, HARM_LOOK, sign=1), -lower_bound(harm, HARM_LOOK, sign=-1)
         assert sides == pytest.approx((one.low[place], one.high[place]), rel=1e-4)
 
 
@@ -194,7 +192,7 @@ def test_rare_events_in_a_small_arm_are_missed_no_more_often_than_promised(
     assert found.missed <= 0.05
 
 
-def test_a_guardrail_sees_what_few_busy_keys_suffer() -> None:
+def test_a_harm_limit_sees_what_few_busy_keys_suffer() -> None:
     """60 keys with 1,000 requests each: errors of 1 % in control and of 5 % in treatment."""
     harmed = busy(units=60, rate=0.01, harm=0.04, likeness=0, most=1_000, runs=40)
     sound = busy(units=60, rate=0.01, harm=0.02, likeness=0.01, most=1_000, runs=40)
@@ -288,7 +286,7 @@ def test_every_cell_of_the_table_covers_the_truth(cell: str) -> None:
     assert found.missed <= at_most(0.05, TRIALS)
 
 
-GUARDS: dict[str, tuple[float, float, float, float]] = {
+HARM_LIMITS: dict[str, tuple[float, float, float, float]] = {
     f"{rate:g} to {rate + lift:g}, limit {limit:g}, {100 * share:g} %": (rate, lift, limit, share)
     for rate, lift, limit, share in (
         (0.03, 0.0, 0.02, 0.5), (0.03, 0.02, 0.02, 0.5), (0.03, 0.02, 0.02, 0.1),
@@ -300,9 +298,9 @@ GUARDS: dict[str, tuple[float, float, float, float]] = {
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("cell", GUARDS)
-def test_guardrails_stop_what_is_within_its_limit_in_one_of_a_hundred_at_most(cell: str) -> None:
-    rate, lift, limit, share = GUARDS[cell]
+@pytest.mark.parametrize("cell", HARM_LIMITS)
+def test_harm_limits_stop_what_is_within_its_limit_in_one_of_a_hundred_at_most(cell: str) -> None:
+    rate, lift, limit, share = HARM_LIMITS[cell]
 
     at = stopped(bernoulli(rate, lift), share=share, limit=limit, falls=lift < 0, runs=TRIALS)
 
@@ -316,7 +314,7 @@ def test_guardrails_stop_what_is_within_its_limit_in_one_of_a_hundred_at_most(ce
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("likeness", [0.0, 0.005, 0.01, 0.05, 0.2])
-def test_guardrails_of_few_busy_keys(likeness: float) -> None:
+def test_harm_limits_of_few_busy_keys(likeness: float) -> None:
     """likeness: of two requests of a key, as in `yes_votes`."""
     harmed = busy(units=60, rate=0.01, harm=0.04, likeness=likeness, most=1_000, runs=TRIALS)
     within = busy(units=60, rate=0.03, harm=0.02, likeness=likeness, most=1_000, runs=TRIALS)

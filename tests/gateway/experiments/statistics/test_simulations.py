@@ -18,7 +18,7 @@ from gateway.experiments.statistics.effects import Effect, Look, effect, lower_b
 from gateway.experiments.statistics.metrics import BUILT_IN
 from gateway.experiments.statistics.outcomes import Outcomes
 from gateway.experiments.statistics.sample_size import plan, unit_sd
-from gateway.experiments.statistics.verdict import GUARD_ALPHA
+from gateway.experiments.statistics.verdict import HARM_ALPHA
 from tests.gateway.experiments.statistics.crowd import (
     NAMES,
     Arms,
@@ -229,21 +229,21 @@ def test_the_interval_covers_a_known_effect_at_every_look(part: float) -> None:
 @pytest.mark.parametrize(
     ("harm", "seldom", "soon"), [(0.0, 0.01, 0.0), (0.02, 0.01, 0.0), (0.2, 1.0, 0.99)]
 )
-def test_a_guardrail_watched_continuously_stops_harm_and_nothing_else(
+def test_a_harm_limit_watched_continuously_stops_harm_and_nothing_else(
     harm: float, seldom: float, soon: float, part: float
 ) -> None:
     """Errors 3 % in control; 2 points more are allowed. At most 1 % of such variants is paused."""
     runs = int(300 * part)
     rng = np.random.default_rng(17)
     looks = np.arange(50, 1_001, 50)
-    guard = Look(alpha=GUARD_ALPHA, planned=250)
+    harm_limit = Look(alpha=HARM_ALPHA, planned=250)
     paused = 0
     for _ in range(runs):
         treated = rng.random(1_000) < 0.5
         counts = pareto_counts(rng, 1_000, 2.5)
         failed = yes_votes(rng, counts, 0.03 + harm * treated, 0.2)
         paused += any(
-            lower_bound(found_in(outcomes, guard), guard, sign=1) > 0.02
+            lower_bound(found_in(outcomes, harm_limit), harm_limit, sign=1) > 0.02
             for outcomes in as_units_arrive(treated, counts, failed, looks)
         )
 

@@ -9,7 +9,7 @@ from gateway.experiments.statistics.formatting import amount, change, figure, ro
 from gateway.experiments.statistics.metrics import BUILT_IN, LEAST, Metric
 from gateway.experiments.statistics.outcomes import Outcomes, UnitRow, summarised
 from gateway.experiments.statistics.sample_ratio import ArmCount, EpochCounts
-from gateway.experiments.statistics.verdict import Guard, ReportInput, Verdict, verdict_of
+from gateway.experiments.statistics.verdict import HarmBound, ReportInput, Verdict, verdict_of
 
 VOTES = Metric(name="thumbs_up", bounds=(0.0, 1.0))
 
@@ -64,7 +64,7 @@ def judged(
             primary=VOTES,
             outcomes={"thumbs_up": outcomes, "error": errors or Outcomes()},
             counts=(counts,),
-            guards=(Guard(metric=BUILT_IN["error"], worse_by=worse_by),),
+            harm_limits=(HarmBound(metric=BUILT_IN["error"], worse_by=worse_by),),
             planned=1_000,
             smallest=smallest,
             aa=aa,
@@ -127,22 +127,22 @@ def test_a_broken_split_is_shouted_before_anything_else() -> None:
     assert verdict.pause == ("treatment",)
 
 
-def test_a_guardrail_pauses_what_is_worse_beyond_doubt() -> None:
+def test_a_harm_limit_pauses_what_is_worse_beyond_doubt() -> None:
     verdict = judged(
         votes(control=(400, 2_000), treatment=(700, 2_000)),
         errors=votes(control=(8, 400), treatment=(80, 400)),
     )
 
-    assert verdict.kind == "guardrail"
+    assert verdict.kind == "harm_limit"
     assert verdict.sentence == (
         "treatment is worse than control in error by more than 0.02: paused"
     )
     assert verdict.pause == ("treatment",)
-    assert verdict.guards[0].worse_by_at_least > 0.08
+    assert verdict.harm_limits[0].worse_by_at_least > 0.08
 
 
 @pytest.mark.parametrize(("planned", "failing"), [(100, 0.3), (1e6, 0.3), (1e6, 0.05)])
-def test_a_guardrail_sees_what_sixty_busy_keys_suffer_however_large_the_plan(
+def test_a_harm_limit_sees_what_sixty_busy_keys_suffer_however_large_the_plan(
     planned: float, failing: float
 ) -> None:
     """Sixty keys send 1,000 requests each; control never fails. Before, 52 % had to fail."""
@@ -163,7 +163,7 @@ def test_a_guardrail_sees_what_sixty_busy_keys_suffer_however_large_the_plan(
         treatments=("treatment",),
         primary=VOTES,
         outcomes={"error": errors},
-        guards=(Guard(metric=BUILT_IN["error"], worse_by=0.02),),
+        harm_limits=(HarmBound(metric=BUILT_IN["error"], worse_by=0.02),),
         planned=planned,
     )
 
@@ -171,7 +171,7 @@ def test_a_guardrail_sees_what_sixty_busy_keys_suffer_however_large_the_plan(
 
 
 @pytest.mark.parametrize("broken", [8, 12, 0])
-def test_a_guardrail_ignores_what_may_be_chance(broken: int) -> None:
+def test_a_harm_limit_ignores_what_may_be_chance(broken: int) -> None:
     verdict = judged(
         votes(control=(400, 2_000), treatment=(700, 2_000)),
         errors=votes(control=(8, 400), treatment=(broken, 400)),
@@ -181,8 +181,8 @@ def test_a_guardrail_ignores_what_may_be_chance(broken: int) -> None:
     assert verdict.pause == ()
 
 
-def test_a_guardrail_on_latency_is_a_part_and_lower_is_better() -> None:
-    slow = Guard(metric=BUILT_IN["latency_ms"], worse_by=0.2)
+def test_a_harm_limit_on_latency_is_a_part_and_lower_is_better() -> None:
+    slow = HarmBound(metric=BUILT_IN["latency_ms"], worse_by=0.2)
 
     def paused(treatment_ms: float) -> tuple[str, ...]:
         case = ReportInput(
@@ -191,7 +191,7 @@ def test_a_guardrail_on_latency_is_a_part_and_lower_is_better() -> None:
             primary=VOTES,
             outcomes={"latency_ms": times(control=300, treatment=treatment_ms)},
             counts=(),
-            guards=(slow,),
+            harm_limits=(slow,),
             planned=200,
         )
         return verdict_of(case).pause
@@ -203,13 +203,13 @@ def test_a_guardrail_on_latency_is_a_part_and_lower_is_better() -> None:
 
 
 @pytest.mark.parametrize(("yes", "paused"), [(100, ("treatment",)), (600, ())])
-def test_a_guardrail_on_votes_stops_a_fall_and_no_rise(yes: int, paused: tuple[str, ...]) -> None:
+def test_a_harm_limit_on_votes_stops_a_fall_and_no_rise(yes: int, paused: tuple[str, ...]) -> None:
     case = ReportInput(
         control="control",
         treatments=("treatment",),
         primary=BUILT_IN["error"],
         outcomes={"thumbs_up": votes(control=(350, 1_000), treatment=(yes, 1_000))},
-        guards=(Guard(metric=VOTES, worse_by=0.05),),
+        harm_limits=(HarmBound(metric=VOTES, worse_by=0.05),),
     )
 
     assert verdict_of(case).pause == paused
@@ -300,7 +300,7 @@ def test_an_interval_beyond_all_numbers_is_reported_as_one() -> None:
         primary=latency,
         outcomes={"latency_ms": summarised(rows)},
         planned=1e12,
-        guards=(Guard(metric=latency, worse_by=0.2),),
+        harm_limits=(HarmBound(metric=latency, worse_by=0.2),),
     )
 
     verdict = verdict_of(case)
@@ -308,7 +308,7 @@ def test_an_interval_beyond_all_numbers_is_reported_as_one() -> None:
     assert verdict.kind == "undecided"
     assert verdict.arms[0].effect.high > 700
     assert "larger than inf %" in verdict.sentence
-    assert -1 < verdict.guards[0].worse_by_at_least < 0
+    assert -1 < verdict.harm_limits[0].worse_by_at_least < 0
 
 
 def test_metrics_know_their_direction_and_scale() -> None:

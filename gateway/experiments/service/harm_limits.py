@@ -1,4 +1,4 @@
-"""Pause experiments that violate a guardrail, and log a sample ratio mismatch."""
+"""Pause experiments that violate a harm limit, and log a sample ratio mismatch."""
 
 import logging
 import time
@@ -8,30 +8,30 @@ from collections.abc import Callable, Sequence
 from gateway.audit.event import Actor, AuditEvent
 from gateway.audit.log import AuditLog, NoAudit
 from gateway.config.schema.experiment import Experiment
-from gateway.experiments.service.report_input import guarded_metrics, report_input
+from gateway.experiments.service.report_input import harm_metrics, report_input
 from gateway.experiments.statistics.sample_ratio import SampleRatio, sample_ratio_test
-from gateway.experiments.statistics.verdict import guarded
+from gateway.experiments.statistics.verdict import harm_verdicts
 from gateway.store.base import Store
 
 _log = logging.getLogger("strowger.experiments")
 CHECK_INTERVAL_S = 5.0
 """Interval between checks."""
 
-CLAIM = "guardrails of "
+CLAIM = "harm limits of "
 """Prefix of the claim on an experiment: one of all gateways on the store checks it at a time."""
 
 LATE = 0.9
 """Minimum age of the last claim for the next, as a part of the interval; timers vary a little."""
 
 
-class GuardrailMonitor:
+class HarmLimitMonitor:
     """Check the outcomes in the store, for all workers and gateways that use it.
 
     A check reads the sums of every unit, so gateways share the work: one that finds no recent claim
     on an experiment checks it. Two checks at once do no harm, because a pause is written once.
 
     mismatched: by experiment, whether the last check by this monitor found a sample ratio mismatch.
-    pauses:     how often this monitor has paused each experiment because of a guardrail.
+    pauses:     how often this monitor has paused each experiment because of a harm limit.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class GuardrailMonitor:
         self._alarmed: set[str] = set()
 
     def check(self, experiments: Sequence[Experiment]) -> tuple[str, ...]:
-        """Pause every experiment that violates a guardrail; return their names.
+        """Pause every experiment that violates a harm limit; return their names.
 
         Blocks. Raises StoreUnavailable.
         """
@@ -68,16 +68,18 @@ class GuardrailMonitor:
                 continue
             self._check_split(experiment)
             epochs = self._store.epochs(experiment.name)
-            if not experiment.guardrails or (epochs and epochs[-1].paused):
+            if not experiment.harm_limits or (epochs and epochs[-1].paused):
                 continue  # just resumed, and no request has been served since
-            metrics = guarded_metrics(experiment, self._store)
+            metrics = harm_metrics(experiment, self._store)
             case = report_input(experiment, self._store, metrics, split=False)
-            violations = [guard.sentence for guard in guarded(case) if guard.broken]
+            violations = [
+                harm_limit.sentence for harm_limit in harm_verdicts(case) if harm_limit.broken
+            ]
             if violations:
                 reason = "; ".join(violations)
                 if self._store.pause(experiment.name, reason, self._clock()):
                     self.pauses[experiment.name] += 1
-                    by = Actor(kind="guardrail", name=experiment.name)
+                    by = Actor(kind="harm_limit", name=experiment.name)
                     event = AuditEvent.by(
                         by, "experiment.pause", target=experiment.name, reason=reason
                     )
