@@ -139,7 +139,7 @@ def _unserved() -> Router:
 
 
 def _not_served(connection: _Connection, handler: BaseRouteHandler) -> None:
-    """Litestar's own pages load scripts from elsewhere: ours are in resources/description.py."""
+    """Litestar's own pages load scripts of other hosts; ours are in `api_description.py`."""
     raise RouteNotFound(f"no route {connection.scope['path']}")
 
 

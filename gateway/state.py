@@ -75,10 +75,10 @@ class Gateway:
     admission, shares: the requests in flight, and those of each API key. rules: the operator's
     limits and budgets in force. limits, budgets, end_users: over all generations. by_place: what of
     them applies to which requests. log: the ended ones.
-    refused: the configuration file, as it is now, is invalid, and an older one is in force.
+    config_rejected: the configuration file, as it is now, is invalid; an older one is in force.
     differing_gateways: that run another configuration, as far as Redis shows.
     worker: this process's number among the workers. sessions: those of browsers at /admin.
-    trials: the experiments, if there is a store. minding: their jobs, if this process leads.
+    experiments: if there is a store. experiment_jobs: if this process leads.
     seals: of items of responses that clients refer to while none are stored.
     archive, keys: the stored responses and the issued keys, if there is a store.
     audit: records what operators do. audit_rows: what was recorded, if there is a store.

@@ -117,7 +117,7 @@ class CompletionRequest(
 
     prompts:        one or more; choice index = prompt index x n + choice.
     batch:          the client sent a list of prompts (a list of one is still a list).
-    logprobs:       kept in `sampling.logprobs` (true) and `sampling.top_logprobs` (0 … 5).
+    sampling:       with `logprobs` true and `top_logprobs` 0 … 5 for the client's `logprobs`.
     template:       wrap each prompt in the model's chat template (Databricks' use_raw_prompt,
                     inverted).
     suffix:         fill in the middle; append_suffix: text put after each answer (Databricks).

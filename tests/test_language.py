@@ -87,6 +87,8 @@ def test_files_use_plain_words() -> None:
         "the body is no JSON object",
         "records wait, for it is away",
         "a try beside another",
+        "shared by all workers and replicas",
+        "a guardrail pauses the experiment",
     ],
 )
 def test_the_rules_find_what_they_are_for(line: str) -> None:

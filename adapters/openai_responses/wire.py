@@ -15,9 +15,9 @@ from schemas.events import TokenLogprob, Usage
 
 
 class StreamEvent(Struct, frozen=True, kw_only=True, gc=False):
-    """An event of a type that is read. place: the index of a part within its item.
+    """An event of a type that is read.
 
-    code, message, error: of a failure. text, arguments, refusal: a whole part, after its deltas.
+    content_index, summary_index: of a part within its item. delta: of a part. error: of a failure.
     """
 
     type: str = ""

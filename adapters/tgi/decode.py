@@ -102,7 +102,7 @@ class TgiDecoder:
         if isinstance(found, _Frame):
             return found
         if len(found) != 1:
-            raise self._broken(f"{len(found)} answers instead of one")
+            raise self._broken(f"returned {len(found)} answers, expected 1")
         return found[0]
 
     def _show(self, text: str, events: list[Event]) -> None:

@@ -160,7 +160,7 @@ class Watch:
             more = len(found.endpoints) - self._most
             refused = (*refused, f"{more} addresses beyond the first {self._most}")
         if refused != self._refused and refused:
-            _log.warning("%s: not used: %s", self._source.name, "; ".join(refused[:10]))
+            _log.warning("%s: addresses ignored: %s", self._source.name, "; ".join(refused[:10]))
         self._refused = refused
 
     def _limited(self, found: tuple[HostPort, ...]) -> tuple[HostPort, ...]:

@@ -179,7 +179,7 @@ class ChatChoice(Struct, frozen=True, kw_only=True):
 
 
 class TokenUsage(Struct, frozen=True, kw_only=True):
-    """null: the backend does not report it. May contain further fields of a vendor."""
+    """Null counts are those that the backend does not report. Vendors may add further fields."""
 
     prompt_tokens: int | None
     completion_tokens: int | None

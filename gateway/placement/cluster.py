@@ -11,7 +11,7 @@ KeeperState = Literal["starting", "ready", "failed", "ending", "ended"]
 class KeeperReport(Struct, frozen=True, kw_only=True):
     """What the keeper of an engine says.
 
-    failed: the engine has ended by itself and is started again. detail: its last line of status.
+    state: after `failed`, the engine is started again. detail: its last line of status.
     starts: how often this actor has started the engine process. pid: 0 while there is no process.
     """
 

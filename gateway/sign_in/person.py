@@ -21,8 +21,8 @@ def person_of(claims: Claims, settings: AdminOidc) -> Principal:
     role = role or settings.default_role
     if role is None:
         raise NoRole(
-            f"no role at this gateway is for {name}: the claim {settings.role_claim} has no value "
-            "that auth.admin_oidc.roles lists; ask the gateway's operator"
+            f"{name} has no role here: none of the values of the claim {settings.role_claim} is in "
+            "auth.admin_oidc.roles; ask the gateway's operator"
         )
     return Principal(
         kind="provider", name=name, role=role, subject=subject, teams=_teams(claims, settings)

@@ -29,7 +29,7 @@ class MirrorLogEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Times in milliseconds; `time` in Unix seconds. `mirror_*` fields describe the copy.
 
     mirror_of: the id of the request that the client made.
-    ms, ttft_ms: of the backend that answered it, from the start of its attempt.
+    ms:        of the backend that answered it, from the start of its attempt.
     outcome:   `ok`, or the error code of the copy.
     reason:    why the backend's API cannot express the copy; then nothing was sent.
     mirror_dropped: fields and content that were removed from the copy.

@@ -44,7 +44,7 @@ class EngineLink(asyncio.Protocol):
     """alive: it takes requests. hello: the engine's first frame, once `ready` is set.
 
     fault: why it was lost, in words for the log; "" if the connection just ended.
-    error: with which it was lost, if there is one. announce: called when the engine is leaving.
+    error: with which it was lost, if there is one.
     """
 
     def __init__(self, upstream: str) -> None:

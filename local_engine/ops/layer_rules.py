@@ -70,7 +70,7 @@ def check_layers(config: "PreTrainedConfig") -> None:
 def rules_of(module: nn.Module, config: "PreTrainedConfig") -> Mapping[int, LayerRule]:
     """Return the rules of the layers that have any.
 
-    module: the loaded model. config: of its text model. Changes nothing: `taken_over` does.
+    module: the loaded model. config: of its text model. Changes nothing: `take_over` does.
     """
     kinds = cast(Sequence[str] | None, getattr(config, "layer_types", None)) or ()
     chunk = getattr(config, "attention_chunk_size", None) or 0

@@ -109,8 +109,8 @@ class Leaving(Struct, frozen=True, kw_only=True, tag="leaving"):
 class Phases(Struct, frozen=True, kw_only=True):
     """Durations of an answer's phases in seconds, by the engine's clock.
 
-    queue: from its arrival to the first step that computes it. prefill: until its first token.
-    decode: until its last. Of several choices: of the first to begin and the last to end.
+    queue_s: from its arrival to the first step that computes it. prefill_s: until its first token.
+    decode_s: until its last. Of several choices: of the first to begin and the last to end.
     """
 
     queue_s: float

@@ -73,7 +73,7 @@ class CutRows(Struct, frozen=True, kw_only=True):
 
 
 class FreeRows(Struct, frozen=True, kw_only=True):
-    """Rows that no filter cuts. rows, unscaled, temperature, device: as in `CutRows`."""
+    """Rows that no filter cuts. rows, unscaled, temperature: as in `CutRows`."""
 
     rows: Tensor | None
     unscaled: bool

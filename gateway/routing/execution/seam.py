@@ -67,7 +67,7 @@ class Seam:
         """The first event that is not text."""
         if isinstance(event, ReasoningDelta) and self._anything_shown:
             raise UpstreamBroken(
-                "begins with reasoning instead of continuing the text",
+                "cannot continue the text: its answer begins with reasoning",
                 upstream=self._record.backend,
             )
         held = self._open(self._held, last=True)

@@ -18,7 +18,7 @@ ERROR: Final = b"event: error\n"
 """The line before the data of a failure."""
 
 TEXT_END: Final = b"}}\n\n"
-"""Ends a frame that `text_start` begins."""
+"""Ends a frame that `delta_start` begins."""
 
 
 def message_start(message: bytes) -> bytes:

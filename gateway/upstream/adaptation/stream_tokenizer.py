@@ -72,7 +72,7 @@ class StreamTokenizer:
         """Return the tokens and the text of all pieces that `feed` would return.
 
         For answers that are not read in pieces: which token completes which text is not found out,
-        so `feed` must not be called afterwards. over, errors: as for `feed`.
+        so `feed` must not be called afterwards. over: as for `feed`.
         """
         parts = self._parts(text, over=over)
         return tuple([id for part in parts for id in self._ids(part)]), "".join(parts)

@@ -55,7 +55,7 @@ async def test_who_came_who_went_and_who_was_turned_away_is_recorded(tmp_path: P
         ("session.end", "done", "admin_key", "", "ann"),
         ("session.sign_out", "done", "admin_key", "", ""),
     ]
-    assert "no role at this gateway is for ann" in reasons[0]
+    assert "ann has no role here" in reasons[0]
     assert "this browser has begun no sign-in" in reasons[1]
     assert reasons[2] == "wrong operator key"
     assert {one.address for one in log.events} == {"127.0.0.1"}

@@ -296,7 +296,7 @@ async def test_a_parameter_that_comes_twice_is_not_one(at: Door) -> None:
 async def test_people_without_a_role_are_refused_by_name(at: Door) -> None:
     async with at.browser() as browser:
         answer = await at.sign_in(browser, "marketing")
-        refused(answer, 403, "no role at this gateway is for alice", "claim groups")
+        refused(answer, 403, "alice has no role here", "claim groups")
         assert (await browser.get("/admin/live")).status_code == 401
 
 
@@ -308,7 +308,7 @@ async def test_an_address_that_the_provider_has_not_verified_gives_no_role(
     roles = {"boss@example.com": "admin"}
     async with door(provider, tmp_path, role_claim="email", roles=roles, user_claim=None) as at:
         async with at.browser() as browser:
-            refused(await at.sign_in(browser), 403, "no role at this gateway is for alice")
+            refused(await at.sign_in(browser), 403, "alice has no role here")
             provider.claims["email_verified"] = True
             assert (await at.sign_in(browser)).status_code == 200
 
