@@ -20,6 +20,7 @@ def warn_ineffective(config: Config, problems: Problems, adapters: Mapping[str, 
         _keyless_pools(config, problems)
     for index, provider in enumerate(config.providers):
         _first_byte(provider.timeouts, ("providers", index, "timeouts", "first_byte_s"), problems)
+    _unsent_checks(config, problems)
     for index, model in enumerate(config.models):
         path: Path = ("models", index)
         _attempts(model, models, path, problems)
@@ -52,6 +53,26 @@ def _first_byte(timeouts: Timeouts, path: Path, problems: Problems) -> None:
     first_s, total_s = timeouts.first_byte_s, timeouts.total_s
     if first_s is not None and total_s is not None and first_s >= total_s:
         problems.warn(path, f"has no effect: it is not less than total_s ({total_s:g})")
+
+
+def _unsent_checks(config: Config, problems: Problems) -> None:
+    """Warn of health checks that have no backend."""
+    served = {f"{ref.provider}/{ref.model}" for one in config.models for ref in one.backends}
+    served |= {name for one in config.models for rule in one.when for name in rule.backends}
+    served |= {variant.backend for one in config.experiments for variant in one.variants}
+    for index, provider in enumerate(config.providers):
+        check = provider.health_check
+        if check is None:
+            continue
+        names = {name.partition("/")[2] for name in served if name.startswith(f"{provider.name}/")}
+        place: Path = ("providers", index, "health_check")
+        if not names:
+            problems.warn(place, "has no effect: no model has a backend of this provider")
+        elif check.request is not None and names == {"*"}:
+            problems.warn(
+                (*place, "request"),
+                "has no effect: the provider has wildcards only, which get no requests; give path",
+            )
 
 
 def _attempts(model: Model, models: Mapping[str, Model], path: Path, problems: Problems) -> None:

@@ -23,7 +23,7 @@ _BEARER = re.compile(r"bearer\s", re.IGNORECASE)
 _V1 = ("vllm", "sglang")
 """Adapters without a default address whose servers use the path `/v1`."""
 _ONE_ROUTE = ("/chat/completions", "/completions", "/embeddings", "/messages")
-_PATH = re.compile(r"/[\x21-\x7e]*")
+_PATH = re.compile(r"/[!\"$-~]*")  # without spaces and fragments
 _VISIBLE = re.compile(r"[\x20-\x7e]*")
 _OURS = frozenset(
     {

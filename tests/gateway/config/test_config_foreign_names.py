@@ -250,3 +250,28 @@ def test_an_engine_without_its_packages_is_a_fault(
         "providers[1].engine: needs the packages torch and transformers; pip install "
         "'strowger-gateway[local]'"
     ]
+
+
+@pytest.mark.parametrize(
+    ("check", "model", "told"),
+    [
+        ("{path: /h}", "", "health_check: has no effect: no model has a backend of this provider"),
+        ("{path: /h}", "gpt", ""),
+        ("{path: /h}", "'*'", ""),
+        ("{request: smallest}", "gpt", ""),
+        (
+            "{request: smallest}",
+            "'*'",
+            "health_check.request: has no effect: the provider has wildcards only, which get no "
+            "requests; give path",
+        ),
+    ],
+)
+def test_a_health_check_that_is_never_sent_is_a_warning(check: str, model: str, told: str) -> None:
+    provider = "  - {name: late, adapter: openai, base_url: 'http://h/v1', api_key: k"
+    text = GOOD.replace("\nmodels:", f"{provider}, health_check: {check}}}\nmodels:", 1)
+    if model:
+        backend = f"{{provider: late, model: {model}}}"
+        text += f"  - {{name: '{model.strip(chr(39))}', backends: [{backend}]}}\n"
+
+    assert warnings(text) == ([f"providers[2].{told}"] if told else [])
