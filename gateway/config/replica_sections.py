@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 from gateway.config.adapter_names import LOCAL
+from gateway.config.dns_server import server_of
 from gateway.config.problems import Found, Path, Problems
 from gateway.config.schema.config import Config, Provider
 from gateway.config.schema.discovery import Discover
-from gateway.discovery.addresses import server_of
 
 
 def check_discovery(config: Config, problems: Problems) -> None:

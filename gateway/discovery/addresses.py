@@ -24,8 +24,6 @@ PLATFORM: Final = frozenset(
 )
 """Addresses of cloud platforms besides those that are link-local (169.254.0.0/16, fe80::/10)."""
 
-DNS_PORT = 53
-
 MOST_HOST = 253
 """Characters of a host name. https://www.rfc-editor.org/rfc/rfc1035#section-2.3.4"""
 
@@ -62,20 +60,6 @@ def parse(text: str) -> HostPort:
     elif not host or len(host) > MOST_HOST or not _NAME.issuperset(host):
         raise ValueError("has no valid host")
     return HostPort(host=host, port=port)
-
-
-def server_of(text: str) -> tuple[str, int]:
-    """Read ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT. Raises ValueError."""
-    bare = text.strip("[]")
-    try:
-        return str(ip_address(bare)), DNS_PORT
-    except ValueError:
-        pass
-    host, _, port = text.rpartition(":")
-    address = str(ip_address(host.removeprefix("[").removesuffix("]")))
-    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ValueError("no port from 1 to 65535")
-    return address, int(port)
 
 
 def _refusal(address: IPv4Address | IPv6Address) -> str | None:

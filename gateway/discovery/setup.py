@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from gateway.config.dns_server import server_of
 from gateway.config.schema.discovery import Discover
-from gateway.discovery.addresses import server_of
 from gateway.discovery.file_source import FileSource
 from gateway.discovery.source import AddressSource
 from gateway.discovery.watch import Watch

@@ -3,10 +3,10 @@
 from importlib.util import find_spec
 from pathlib import Path as FilePath
 
+from gateway.config.dns_server import server_of
 from gateway.config.problems import Found, Path, Problems
 from gateway.config.schema.config import Config, Provider
 from gateway.config.schema.discovery import Discover
-from gateway.discovery.setup import server_of
 from local_engine.protocol.address import TcpAddress, parse_address
 
 MOST_REPLICAS = 64
