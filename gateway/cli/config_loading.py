@@ -42,9 +42,10 @@ def load(path: Path, warn: Callable[[str], None] | None = None) -> Config:
     """Load a configuration. Raises Faults. warn: as for `load_config`; `None` drops warnings."""
     # Late: this imports every adapter, which `health` with a URL does not need.
     from gateway.config.load import ignore_warning, load_config
+    from gateway.wiring.config_checks import CONFIG_CHECKS
 
     with faults_shown():
-        return load_config(path, os.environ, warn or ignore_warning)
+        return load_config(path, os.environ, warn or ignore_warning, more=CONFIG_CHECKS)
 
 
 def config_option(command: F) -> F:

@@ -11,6 +11,7 @@ from gateway.config.load import load_config
 from gateway.config.schema.config import Config
 from gateway.listening.predecessor import Predecessor
 from gateway.listening.systemd import SYSTEMD, activated, widest_address
+from gateway.wiring.config_checks import CONFIG_CHECKS
 
 
 @click.command()
@@ -35,7 +36,7 @@ def serve(path: Path, host: str | None, port: int | None, workers: int | None) -
         def override(config: Config) -> Config:
             return with_listen_overrides(config, *listen, workers)
 
-        return load_config(path, os.environ, warn, override)
+        return load_config(path, os.environ, warn, override, more=CONFIG_CHECKS)
 
     with faults_shown():
         given = activated()

@@ -1,13 +1,13 @@
 """Read config.yaml: from text to a checked, frozen `Config`, or to all of its faults at once."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from gateway.config.adapter_names import Defaults, known_adapters, with_base_urls
 from gateway.config.changes import exposed_secrets
-from gateway.config.checks.check import check
+from gateway.config.checks.check import Check, check
 from gateway.config.decode import Decoder
 from gateway.config.digest import tree_digest
 from gateway.config.interpolate import Interpolation
@@ -39,11 +39,14 @@ def load_config(
     env: Mapping[str, str],
     warn: Callable[[str], None] = ignore_warning,
     override: Callable[[Config], Config] = unchanged,
+    *,
+    more: Sequence[Check] = (),
 ) -> Config:
     """Read a file. Raises InvalidConfig with every fault found.
 
     warn:     called with one sentence per setting that is valid and has no effect.
     override: replaces settings, by command-line options for example, before they are checked.
+    more:     checks of sections besides those of `config` itself.
     """
     try:
         text = read_text(path)
@@ -55,7 +58,13 @@ def load_config(
     except UnicodeDecodeError as exc:
         raise InvalidConfig((f"{path}: is not UTF-8 text",)) from exc
     return read_config(
-        text, source=str(path), env=env, folder=path.parent, warn=warn, override=override
+        text,
+        source=str(path),
+        env=env,
+        folder=path.parent,
+        warn=warn,
+        override=override,
+        more=more,
     )
 
 
@@ -68,13 +77,14 @@ def read_config(
     adapters: Mapping[str, Defaults] | None = None,
     warn: Callable[[str], None] = ignore_warning,
     override: Callable[[Config], Config] = unchanged,
+    more: Sequence[Check] = (),
 ) -> Config:
     """Read text. Raises InvalidConfig with every fault found.
 
     source:   the file's name, which starts every message.
     folder:   where relative paths start; `None`: the working directory.
     adapters: the names that `adapter:` may have; `None`: the installed ones.
-    warn, override: as for `load_config`.
+    warn, override, more: as for `load_config`.
     """
     start = folder or Path()
     problems = Problems(source, start)
@@ -88,7 +98,7 @@ def read_config(
     config = Decoder(start, problems).struct(filled, Config, ())
     config = override(replace(config, prices_from=prices_from))
     known = known_adapters() if adapters is None else adapters
-    check(config, problems, known)
+    check(config, problems, known, more)
     warn_unused_variables(config, env, problems)
     problems.raise_if_any()
     for warning in problems.warnings:

@@ -4,7 +4,6 @@ import ipaddress
 import re
 from hashlib import sha256
 
-from gateway.config.checks.listener_tls import check_bound_keys
 from gateway.config.checks.models import matches
 from gateway.config.checks.providers import check_key
 from gateway.config.problems import Found, Path, Problems, nearest
@@ -78,7 +77,7 @@ def _keys(config: Config, problems: Problems) -> None:
         for place, pattern in enumerate(key.models):
             _key_model(pattern, ("auth", "keys", index, "models", place), config.models, problems)
     _teams(config, problems)
-    check_bound_keys(config, problems)
+    _bound_keys(config, problems)
 
 
 def _teams(config: Config, problems: Problems) -> None:
@@ -151,3 +150,12 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def _bound_keys(config: Config, problems: Problems) -> None:
+    """Check the keys that are bound to client certificates."""
+    tls = config.server.tls
+    for index, key in enumerate(config.auth.keys):
+        path: Path = ("auth", "keys", index, "client_certificates")
+        if key.client_certificates and (tls is None or tls.client_ca is None):
+            problems.add(path, "needs server.tls.client_ca: without it no client has a certificate")

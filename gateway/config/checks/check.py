@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from gateway.config.adapter_names import Defaults
 from gateway.config.checks.access import check_access
@@ -17,7 +17,6 @@ from gateway.config.checks.guardrails import check_guardrails
 from gateway.config.checks.identities import check_identities
 from gateway.config.checks.ineffective import warn_ineffective
 from gateway.config.checks.limits import check_limits
-from gateway.config.checks.listener_tls import check_listener_tls
 from gateway.config.checks.metrics import check_metrics
 from gateway.config.checks.model_facts import check_model_facts
 from gateway.config.checks.models import check_models, matches
@@ -38,9 +37,20 @@ _ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#@A-Z\s]+/?")
 """As browsers send it, or "*" for any; a trailing / is allowed. https://www.rfc-editor.org/rfc/rfc6454#section-6.2"""
 
 
-def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) -> None:
-    """Record faults; skip places that already have one."""
+Check = Callable[[Config, Problems], None]
+"""Records the faults of one section, and skips places that already have one."""
+
+
+def check(
+    config: Config,
+    problems: Problems,
+    adapters: Mapping[str, Defaults],
+    more: Sequence[Check] = (),
+) -> None:
+    """Record faults; skip places that already have one. more: checks of parts above `config`."""
     _server(config.server, problems)
+    for check_section in more:
+        check_section(config, problems)
     check_providers(config.providers, problems, adapters)
     check_client_fields(config.providers, problems, adapters)
     check_models(config, problems)
@@ -71,7 +81,6 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
 
 def _server(server: ServerConfig, problems: Problems) -> None:
     _fetch(server, problems)
-    check_listener_tls(server.tls, problems)
     for index, origin in enumerate(server.cors.allow_origins):
         place: Path = ("server", "cors", "allow_origins", index)
         if not _ORIGIN.fullmatch(origin) and not problems.at(place):

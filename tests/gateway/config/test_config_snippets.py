@@ -11,6 +11,7 @@ import yaml
 
 from gateway.config.load import read_config
 from gateway.config.schema.config import Config
+from gateway.wiring.config_checks import CONFIG_CHECKS
 from schemas.errors import InvalidConfig
 
 ROOT = Path(__file__).parents[3]
@@ -76,7 +77,7 @@ def test_a_configuration_of_the_documentation_is_taken(place: str) -> None:
     told: list[str] = []
 
     try:
-        read_config(text, source=place, env=env, warn=told.append)
+        read_config(text, source=place, env=env, warn=told.append, more=CONFIG_CHECKS)
     except InvalidConfig as exc:
         told += [problem for problem in exc.problems if not ABSENT.search(problem)]
 

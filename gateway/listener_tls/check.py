@@ -1,14 +1,14 @@
-"""Checks of `server.tls`: that its files can be used together, and that they do so for a while."""
+"""Check `server.tls`: that its files can be used together, and that they do so for a while."""
 
 import time
 
 from gateway.config.problems import Path, Problems
 from gateway.config.schema.config import Config
-from gateway.config.schema.listener_tls import ListenerTls
 
 
-def check_listener_tls(tls: ListenerTls | None, problems: Problems) -> None:
+def check_listener_tls(config: Config, problems: Problems) -> None:
     """Read the files, if the settings are valid so far."""
+    tls = config.server.tls
     path: Path = ("server", "tls")
     if tls is None or problems.under(path) or problems.at(path):
         return
@@ -28,12 +28,3 @@ def check_listener_tls(tls: ListenerTls | None, problems: Problems) -> None:
         problems.warn((*path, "key_password"), "has no effect: the key is not encrypted")
     for field, words in found.warnings(time.time()):
         problems.warn((*path, field), words)
-
-
-def check_bound_keys(config: Config, problems: Problems) -> None:
-    """Check the keys that are bound to client certificates."""
-    tls = config.server.tls
-    for index, key in enumerate(config.auth.keys):
-        path: Path = ("auth", "keys", index, "client_certificates")
-        if key.client_certificates and (tls is None or tls.client_ca is None):
-            problems.add(path, "needs server.tls.client_ca: without it no client has a certificate")
