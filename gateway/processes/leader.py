@@ -11,6 +11,7 @@ from gateway.config.schema.config import Config
 from gateway.coordination.probe_locks import PROBES, FileLeases
 from gateway.coordination.setup import gateway_sync_running, shared_limits, transport_of
 from gateway.engine_process.process import EngineProcess
+from gateway.experiments.service.harm_limit_metrics import HarmLimitCollector
 from gateway.issued_keys.metrics import IssuedKeyCollector
 from gateway.issued_keys.rules_in_force import RulesInForce
 from gateway.issued_keys.sync import KeySync, latest_keys
@@ -29,7 +30,6 @@ from gateway.processes.reload import Reload
 from gateway.processes.replica_watch import ReplicaWatch
 from gateway.processes.worker_pool import WorkerPool
 from gateway.recording.setup import Records
-from gateway.telemetry.experiment_metrics import HarmLimitCollector
 from gateway.telemetry.process_metrics import ProcessMetrics
 
 if TYPE_CHECKING:

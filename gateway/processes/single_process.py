@@ -16,6 +16,7 @@ from gateway.coordination.probe_locks import LocalLeases
 from gateway.coordination.setup import gateway_sync_running, shared_limits, transport_of
 from gateway.coordination.state_hub import StateHub
 from gateway.coordination.state_sharing import StateSharing
+from gateway.experiments.service.harm_limit_metrics import HarmLimitCollector
 from gateway.issued_keys.metrics import IssuedKeyCollector
 from gateway.issued_keys.rules_in_force import RulesInForce
 from gateway.issued_keys.sync import KeySync, latest_keys
@@ -38,7 +39,6 @@ from gateway.processes.replica_watch import ReplicaWatch
 from gateway.processes.server import Server
 from gateway.surfaces.late_module import import_translations
 from gateway.telemetry.access_log import AccessLog
-from gateway.telemetry.experiment_metrics import HarmLimitCollector
 from gateway.telemetry.metric_snapshot import MetricFamilies, snapshot
 from gateway.telemetry.process_metrics import ProcessMetrics
 

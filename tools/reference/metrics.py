@@ -31,6 +31,7 @@ SECTIONS = {
     "gateway/telemetry/engine_metrics.py": "Local engines",
     "gateway/telemetry/picker_metrics.py": "Local engines, for endpoint pickers",
     "gateway/telemetry/experiment_metrics.py": "Experiments",
+    "gateway/experiments": "Experiments",
     "gateway/limits": "Limits",
     "gateway/end_users": "Limits",
     "gateway/budgets": "Budgets",
