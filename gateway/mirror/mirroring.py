@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -20,7 +20,6 @@ from gateway.routing.planning.plan import Plan
 from gateway.routing.planning.prices import Prices, cost_of
 from gateway.routing.planning.request_facts import estimated_tokens
 from gateway.routing.request_record import AttemptRecord, RequestRecord, milliseconds
-from gateway.runtime import Runtime
 from gateway.store.rows import AttemptRow
 from gateway.telemetry.mirror_log_entry import MirrorLogEntry
 from schemas.answers import Answer, Embeddings
@@ -47,6 +46,15 @@ _log = logging.getLogger("strowger.mirror")
 OnMirrored = Callable[[MirrorLogEntry, AttemptRow | None], None]
 
 
+class PricedGeneration(Protocol):
+    """The configuration of a request: it stays in use while a copy of the request is in flight."""
+
+    in_flight: int
+
+    @property
+    def prices(self) -> Prices: ...
+
+
 class Mirrors:
     """The copies of one process. on_mirrored: called with each outcome, also of shed copies."""
 
@@ -61,7 +69,7 @@ class Mirrors:
         request: Request,
         record: RequestRecord,
         real: Answer | Embeddings,
-        runtime: Runtime,
+        generation: PricedGeneration,
         *,
         busy: bool,
     ) -> None:
@@ -73,12 +81,12 @@ class Mirrors:
         assert copy is not None
         if isinstance(copy, UnmirrorableRequest):
             unsent = AttemptRecord(backend=copy.name, pattern=copy.pattern, outcome=copy.code)
-            line = _line(record, unsent, record, runtime.prices, None, NOTHING)
+            line = _line(record, unsent, record, generation.prices, None, NOTHING)
             self._on_mirrored(msgspec.structs.replace(line, reason=copy.reason), None)
             return
         if busy or len(self._running) >= MAX_IN_FLIGHT or not copy.breaker.is_available(now()):
             shed = AttemptRecord(backend=copy.name, pattern=_pattern(copy), outcome="shed")
-            self._on_mirrored(_line(record, shed, record, runtime.prices, None, NOTHING), None)
+            self._on_mirrored(_line(record, shed, record, generation.prices, None, NOTHING), None)
             return
         plan_of_copy = Plan(
             route=plan.route,
@@ -89,8 +97,8 @@ class Mirrors:
             stream_deadline_s=plan.stream_deadline_s,
             operator_deadline_s=plan.operator_deadline_s,
         )
-        runtime.in_flight += 1
-        task = asyncio.create_task(self._send(plan_of_copy, request, record, real, runtime))
+        generation.in_flight += 1
+        task = asyncio.create_task(self._send(plan_of_copy, request, record, real, generation))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
@@ -111,7 +119,7 @@ class Mirrors:
         request: Request,
         record: RequestRecord,
         real: Answer | Embeddings,
-        runtime: Runtime,
+        generation: PricedGeneration,
     ) -> None:
         shadow = _shadow(record)
         comparison: Comparison | None = None
@@ -129,14 +137,14 @@ class Mirrors:
         except Exception:  # noqa: BLE001  no task awaits this one, so log it here
             _log.exception("internal error in the copy of request %s", record.request_id)
         finally:
-            runtime.in_flight -= 1
+            generation.in_flight -= 1
             if shadow.attempts and (shadow.usage is None or shadow.usage.prompt_tokens is None):
                 shadow.estimated_prompt_tokens = estimated_tokens(request)
             usage, source = usage_of_answer(shadow)
             for attempt in shadow.attempts:
                 attempt.role = "mirror"
                 line = msgspec.structs.replace(
-                    _line(record, attempt, shadow, runtime.prices, comparison, (usage, source)),
+                    _line(record, attempt, shadow, generation.prices, comparison, (usage, source)),
                     reason=reason if attempt.refused else "",
                     mirror_dropped=plan.candidates[0].reported_omissions,
                 )
@@ -148,7 +156,7 @@ class Mirrors:
                     attempt,
                     usage,
                     source,
-                    runtime.prices,
+                    generation.prices,
                     shadow.service_tier,
                 )
                 self._on_mirrored(line, _charged(row, record))
