@@ -38,10 +38,9 @@ GatewayError                      500  a bug of ours
       └─ UpstreamLost             502  a local engine died with the request
 """
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
-if TYPE_CHECKING:
-    from schemas.events import Usage
+from schemas.usage import Usage
 
 RetryKind = Literal["connect", "timeout", "rate_limit", "server_error", "broken_stream"]
 
@@ -307,7 +306,7 @@ class UpstreamError(GatewayError):
         upstream: str,
         code: str | None = None,
         retry_after: float | None = None,
-        usage: "Usage | None" = None,
+        usage: Usage | None = None,
         detail: str = "",
     ) -> None:
         super().__init__(f"{upstream}: {message}", code=code, retry_after=retry_after)

@@ -11,8 +11,9 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from adapters.openai.answer_head import usage_from
 from adapters.openai.wire import NULL, UNREADABLE
-from schemas.events import MOST_TOKENS, Usage
+from schemas.events import Usage
 from schemas.plain_answer import PlainAnswer
+from schemas.usage import MOST_TOKENS
 
 _Count = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
 

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
+from gateway.repeated_names import quotes_of, repeated_name
 from schemas.messages import Message
-from schemas.repeated_names import quotes_of, repeated_name
 from schemas.requests import (
     ChatRequest,
     CompletionRequest,

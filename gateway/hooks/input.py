@@ -9,9 +9,9 @@ from msgspec import UNSET, Raw, Struct
 from gateway.hooks.contract import Edited, HookRefusal
 from gateway.hooks.guards import Rail, RequestGuards
 from gateway.hooks.request_text import has_tokens, measure_arguments
+from gateway.repeated_names import repeated_name
 from schemas.errors import InvalidRequest
 from schemas.measured_json import Meter, TooComplex
-from schemas.repeated_names import repeated_name
 from schemas.requests import EmbeddingsRequest, Request
 
 PLACE = "request"

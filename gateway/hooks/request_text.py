@@ -9,8 +9,8 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from gateway.hooks.encoded_text import encoded_text
+from gateway.repeated_names import repeated_name
 from schemas.measured_json import Meter, NotJson, TooComplex, decoded
-from schemas.repeated_names import repeated_name
 from schemas.requests import (
     ChatRequest,
     CompletionRequest,

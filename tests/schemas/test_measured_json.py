@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.repeated_names import repeated_name
 from schemas.measured_json import (
     ANSWER,
     BODY,
@@ -23,7 +24,6 @@ from schemas.measured_json import (
     measure,
     read_json,
 )
-from schemas.repeated_names import repeated_name
 
 SMALL = Limits(fields=3, containers=3, strings=5, values=6)
 JSON = st.recursive(

@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from gateway.cache.key import KeyPlace, cache_key
 from gateway.config.load import read_config
+from gateway.repeated_names import repeated_name
 from gateway.routing.planning.capability_match import with_operator_values
 from gateway.routing.planning.route import Route
 from gateway.runtime import Runtime
 from gateway.surfaces.base import Inbound, Surface
 from gateway.surfaces.routes import HOT_ROUTES
 from schemas.messages import Message
-from schemas.repeated_names import repeated_name
 from schemas.requests import ChatRequest
 from tests.gateway.serving import one_model
 
