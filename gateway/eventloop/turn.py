@@ -9,18 +9,27 @@ competes for the processor and answers before the next socket has been read.
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
-
-if TYPE_CHECKING:
-    from gateway.eventloop.inline_task import InlineTask
 
 _log = logging.getLogger("strowger.eventloop")
 
 _MOST_BEFORE_WRITING = 16
 """Requests that are worked on before writing: those that begin or stream together do not wait for
 the last of them, and backends work in parallel. 16 take 1 to 3 ms."""
+
+
+class RunningCoroutine(Protocol):
+    """A coroutine that runs without a task, as what it calls waits in it and cancels it."""
+
+    def wake(self) -> None: ...
+
+    def cancel(self) -> None: ...
+
+    def uncancel(self) -> None: ...
+
+    def __await__(self) -> Generator[Any, Any, None]: ...
 
 
 class Turn:
@@ -45,7 +54,7 @@ class Turn:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.running: InlineTask | None = None
+        self.running: RunningCoroutine | None = None
         self.inline_started = self.inline_finished = 0
         self._work: list[Callable[[], None]] = []
         self._woken: list[Callable[[], None]] = []
