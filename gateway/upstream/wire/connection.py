@@ -5,7 +5,7 @@ that may wait for it; an exchange has no task and no timer of its own.
 """
 
 import asyncio
-from typing import cast
+from typing import Self, cast
 
 import httptools
 from httptools.parser.errors import HttpParserError, HttpParserUpgrade
@@ -74,7 +74,7 @@ class HttpConnection(PacedReads):
     )
 
     def __init__(
-        self, upstream: str, owner: ConnectionOwner, deadlines: Deadlines, limits: Limits
+        self, upstream: str, owner: ConnectionOwner[Self], deadlines: Deadlines, limits: Limits
     ) -> None:
         self.upstream = upstream
         self.by, self.idle, self.holder = 0.0, False, ANONYMOUS

@@ -1,23 +1,22 @@
 """Who owns the slot of a connection, as the connection sees it."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from gateway.upstream.wire.connection import HttpConnection
+C_contra = TypeVar("C_contra", contravariant=True)
 
 
-class ConnectionOwner(Protocol):
-    """Owner of a connection's slot."""
+class ConnectionOwner(Protocol[C_contra]):
+    """Owner of the slot of a connection of one type."""
 
-    def keep(self, connection: "HttpConnection") -> None:
+    def keep(self, connection: C_contra) -> None:
         """The exchange is over and the connection can carry another."""
         ...
 
-    def free(self, connection: "HttpConnection") -> None:
+    def free(self, connection: C_contra) -> None:
         """The exchange is over and so is its connection."""
         ...
 
-    def forget(self, connection: "HttpConnection") -> None:
+    def forget(self, connection: C_contra) -> None:
         """An idle connection is gone."""
         ...
 
