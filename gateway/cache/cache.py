@@ -4,14 +4,11 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Final
 
-from gateway.cache.cached_request import CachedRequest, Headers, Offload
 from gateway.cache.counts import CacheCounts, StoreSize
 from gateway.cache.flights import Flights
-from gateway.cache.rules import CacheRules, Use
+from gateway.cache.rules import CacheRules
 from gateway.cache.stores import CacheUnavailable, MemoryStore, RemoteStore
 from gateway.config.schema.config import Config
-from gateway.routing.request_record import RequestRecord
-from schemas.requests import Request
 from schemas.secret import Secret
 
 MOST_WRITES: Final = 64
@@ -62,19 +59,6 @@ class AnswerCache:
             evicted=memory.evicted,
             failed=self._failed + (0 if self.remote is None else self.remote.failed),
         )
-
-    def begin(
-        self,
-        rules: CacheRules,
-        use: Use,
-        request: Request,
-        record: RequestRecord,
-        headers: Headers | None,
-        offload: Offload | None,
-        flagged: Callable[[], bool],
-    ) -> CachedRequest:
-        """Return the part of one request, whose arguments are `CachedRequest`'s."""
-        return CachedRequest(self, rules, use, request, record, headers, offload, flagged)
 
     def put(self, key: str, data: bytes, ttl_s: float, done: Callable[[], None]) -> None:
         """Keep an entry, in the background if not in memory. done: called afterwards."""

@@ -3,8 +3,9 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
+from gateway.cache.cache import AnswerCache
 from gateway.cache.entry import (
     Entry,
     decoded,
@@ -28,9 +29,6 @@ from schemas.event_source import EventSink, EventSource
 from schemas.events import Event
 from schemas.plain_answer import PlainAnswer
 from schemas.requests import Request
-
-if TYPE_CHECKING:
-    from gateway.cache.cache import AnswerCache
 
 Headers = list[tuple[bytes, bytes]]
 Offload = Callable[[Callable[[], str | None]], Awaitable[str | None]]
@@ -66,7 +64,7 @@ class CachedRequest:
 
     def __init__(
         self,
-        cache: "AnswerCache",
+        cache: AnswerCache,
         rules: CacheRules,
         use: Use,
         request: Request,

@@ -156,7 +156,10 @@ def _cached(
     use = runtime.cache.use(record.route, resolved, response.exchange.fields)
     if use is None:
         return None
-    return gateway.cache.begin(
+    from gateway.cache.cached_request import CachedRequest  # late: only with the cache
+
+    return CachedRequest(
+        gateway.cache,
         runtime.cache,
         use,
         resolved,
