@@ -5,13 +5,13 @@ from typing import Protocol
 
 from litestar.types import Receive, Scope, Send
 
-from gateway.http.server.exchange import Exchange
+from gateway.asgi.exchange import HotExchange
 
 
 class HotHandler(Protocol):
     """Answers requests on the hot path, directly on an exchange."""
 
-    async def answer(self, exchange: Exchange) -> None:
+    async def answer(self, exchange: HotExchange) -> None:
         """Answer one request. Runs without a task: see gateway.eventloop.inline_task."""
         ...
 

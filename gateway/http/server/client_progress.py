@@ -1,13 +1,11 @@
 """What a connection waits for its client to do, and for how long already."""
 
 import asyncio
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from gateway.asgi.client_timeouts import LEAST_RATE, unread_bytes
+from gateway.http.server.exchange import Exchange
 from gateway.http.server.open_connections import Standing
-
-if TYPE_CHECKING:
-    from gateway.http.server.exchange import Exchange
 
 LINGER_S = 30.0
 """Seconds for a client to finish sending after it was answered; nginx's lingering_time."""
@@ -20,7 +18,7 @@ class Wait(NamedTuple):
     """What the client has to do next: finish the head after the `last` request, or that request's
     body, read its answer, close the connection after that, or send another request."""
 
-    last: "Exchange | None"
+    last: Exchange | None
     owes: Literal["head", "body", "reading", "leaving", "nothing"]
 
 

@@ -7,7 +7,7 @@ that it is refused or admitted before its body is in memory.
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from litestar.types import HTTPScope
 
@@ -15,15 +15,13 @@ from gateway.asgi.client_timeouts import arrived_bytes, set_receive_deadline
 from gateway.eventloop.inline_task import InlineTask, Waiter, waiter_of
 from gateway.http.server.asgi_run import run_asgi
 from gateway.http.server.client_progress import ClientProgress, Wait
+from gateway.http.server.connection_server import ConnectionServer
 from gateway.http.server.exchange import HIGH_WATER, Exchange
 from gateway.http.server.open_connections import Standing
 from gateway.http.server.pipelined_data import FEW_BYTES, PipelinedData, is_pipelined
 from gateway.http.server.request_parser import BadRequest, RequestParser, split_target
 from gateway.http.server.socket_address import address_of
 from gateway.listener_tls.certificate import CERTIFICATE
-
-if TYPE_CHECKING:
-    from gateway.http.server.server import HttpServer
 
 MOST_WAITING = 4
 """Pipelined requests per connection before reading from it stops."""
@@ -48,7 +46,7 @@ class ClientConnection(asyncio.Protocol):
     write_paused: the client does not read. served: a request with a valid key had an answer.
     """
 
-    def __init__(self, server: "HttpServer") -> None:
+    def __init__(self, server: ConnectionServer) -> None:
         self.turn = server.turn
         self.heads = server.heads
         self.write_paused = self.served = False

@@ -1,22 +1,56 @@
 """One request of a connection, and the answer to it."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from litestar.types import HTTPScope, ReceiveMessage
 
 from gateway.eventloop.inline_task import Waiter, waiter_of
-from gateway.http.server.response_head import Headers
-
-if TYPE_CHECKING:
-    from gateway.http.server.application import HotHandler
-    from gateway.http.server.connection import ClientConnection
+from gateway.eventloop.turn import Turn
+from gateway.http.server.application import HotHandler
+from gateway.http.server.response_head import Headers, ResponseHeads
 
 HIGH_WATER = 64 * 1024
 """Bytes of a body that wait to be read before reading from the socket stops."""
 
 _CLOSE = (b"connection", b"close")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class ExchangeConnection(Protocol):
+    """What an exchange needs of its connection.
+
+    write_paused: the client does not read. served: a request with a valid key had an answer.
+    """
+
+    turn: Turn
+    heads: ResponseHeads
+    write_paused: bool
+    served: bool
+
+    def write(self, data: bytes) -> None:
+        """Send bytes of an answer at the end of this turn of the event loop."""
+        ...
+
+    async def drained(self, exchange: "Exchange") -> None:
+        """Wait until the client reads, or is gone."""
+        ...
+
+    def ends_with(self, exchange: "Exchange") -> bool:
+        """Return whether this request is the connection's last one."""
+        ...
+
+    def resume_reading(self) -> None:
+        """Read again if a body was too far ahead of its reader."""
+        ...
+
+    def on_answered(self, exchange: "Exchange") -> None:
+        """The last byte of an answer was sent."""
+        ...
+
+    def close(self) -> None:
+        """Close without losing data."""
+        ...
 
 
 class Exchange:
@@ -55,10 +89,10 @@ class Exchange:
 
     def __init__(
         self,
-        connection: "ClientConnection",
+        connection: ExchangeConnection,
         scope: HTTPScope,
         fields: Mapping[bytes, bytes],
-        hot: "HotHandler | None",
+        hot: HotHandler | None,
         *,
         keep_alive: bool,
         expects: bool,
