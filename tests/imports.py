@@ -27,12 +27,11 @@ Graph = Mapping[str, set[str]]
 
 
 class Import(Struct, frozen=True, kw_only=True):
-    """One module imports another. typed: only for annotations. Modules by dotted name."""
+    """One module imports another, at run time or for annotations. Modules by dotted name."""
 
     module: str
     imported: str
     line: int
-    typed: bool
 
 
 @cache
@@ -52,14 +51,7 @@ def imports() -> tuple[Import, ...]:
 
 
 def _imports(name: str) -> Iterator[Import]:
-    found_in = list(statements(ast.parse(modules()[name].read_text())))
-    guarded = {
-        id(node)
-        for block in found_in
-        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.dump(block.test)
-        for node in statements(block)
-    }
-    for node in found_in:
+    for node in statements(ast.parse(modules()[name].read_text())):
         match node:
             case ast.Import():
                 found = [alias.name for alias in node.names]
@@ -69,8 +61,7 @@ def _imports(name: str) -> Iterator[Import]:
                 continue
         for imported in filter(None, map(_module, found)):
             if imported != name and not imported.endswith("__init__"):
-                typed = id(node) in guarded
-                yield Import(module=name, imported=imported, line=node.lineno, typed=typed)
+                yield Import(module=name, imported=imported, line=node.lineno)
 
 
 def _module(dotted: str) -> str | None:
@@ -110,11 +101,9 @@ def by_room() -> Graph:
 
 
 def by_file() -> Graph:
-    """Without imports for annotations, which happen in no running program."""
     graph: dict[str, set[str]] = {}
     for one in imports():
-        if not one.typed:
-            graph.setdefault(one.module, set()).add(one.imported)
+        graph.setdefault(one.module, set()).add(one.imported)
     return graph
 
 
