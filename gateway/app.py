@@ -155,6 +155,8 @@ async def _stop(gateway: Gateway) -> None:
         await gateway.experiment_jobs.close()
     if gateway.experiments is not None:
         await gateway.experiments.close()
+    if gateway.store is not None:
+        gateway.store.close()
 
 
 def _bug(gateway: Gateway, request: _Request, exc: Exception) -> Response[bytes]:

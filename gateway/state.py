@@ -51,6 +51,7 @@ from gateway.store.audit_rows import AuditRows
 from gateway.store.payload_rows import PayloadRows
 from gateway.store.rows import Recorder
 from gateway.store.session_rows import SessionRows
+from gateway.store_access import StoreAccess
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.engine_reports import EngineReport, EngineReports
 from gateway.telemetry.metric_snapshot import MetricFamilies, merge, render, snapshot
@@ -80,7 +81,7 @@ class Gateway:
     worker: this process's number among the workers. sessions: those of browsers at /admin.
     experiments: if there is a store. experiment_jobs: if this process leads.
     seals: of items of responses that clients refer to while none are stored.
-    archive, keys: the stored responses and the issued keys, if there is a store.
+    store: if there is one. archive, keys: the stored responses and the issued keys in it.
     audit: records what operators do. audit_rows: what was recorded, if there is a store.
     payload_rows: the payloads in the store, if there is one.
     watch: turns what happens to backends into events. clock: of their state, to be replaced by
@@ -134,6 +135,7 @@ class Gateway:
         self.payloads: PayloadLog | None = None
         self.payload_rows: PayloadRows | None = None
         self._configure_payloads(runtime)
+        self.store: StoreAccess | None = None
         self.experiments: ExperimentService | None = None
         self.experiment_jobs: ExperimentJobs | None = None
         self.archive: ResponseArchive | None = None
@@ -145,8 +147,7 @@ class Gateway:
         self._reports = EngineReports()
         self.sessions = self.admin_sessions()
         self.worker, self.started_at = 0, int(time.time())
-        self.config_rejected, self.import_problem = False, ""
-        self.differing_gateways = 0
+        self.config_rejected, self.import_problem, self.differing_gateways = False, "", 0
 
     def _most_in_flight(self) -> int:
         return min(self.runtime.config.server.max_in_flight, self.shares.room)

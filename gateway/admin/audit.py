@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import partial
 from typing import Annotated, Final
 
 from litestar import get
@@ -108,9 +107,10 @@ def audit_query(
 
 async def audit_page(gateway: Gateway, query: AuditQuery) -> AuditPage:
     """Read a page of the log. Raises Unavailable, StoreUnavailable."""
-    if gateway.audit_rows is None or gateway.experiments is None:
+    rows = gateway.audit_rows
+    if rows is None or gateway.store is None:
         raise Unavailable("the audit log requires a store, and this gateway has none")
-    return await gateway.experiments.ask(partial(_page, gateway.audit_rows, query))
+    return await gateway.store.call(lambda _: _page(rows, query))
 
 
 def _page(rows: AuditRows, query: AuditQuery) -> AuditPage:

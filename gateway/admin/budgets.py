@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from litestar import Response, get
 from litestar.handlers import HTTPRouteHandler
@@ -31,10 +30,10 @@ async def read_budgets(
 
     Raises Unavailable, StoreUnavailable.
     """
-    if gateway.experiments is None:
+    if gateway.store is None:
         raise Unavailable("budgets are read from the store, and this gateway has none")
-    budgets, store = gateway.rules.budgets() if only is None else only, gateway.experiments.store
-    return await gateway.experiments.ask(partial(budget_report, budgets, store, time.time(), whose))
+    budgets, at = gateway.rules.budgets() if only is None else only, time.time()
+    return await gateway.store.call(lambda store: budget_report(budgets, store, at, whose))
 
 
 def budgets_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:

@@ -83,10 +83,10 @@ def payload_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
 
 async def _asked(gateway: Gateway, work: Callable[[PayloadRows], _T]) -> _T:
     """Raises Unavailable, StoreUnavailable."""
-    rows, store = gateway.payload_rows, gateway.experiments
+    rows, store = gateway.payload_rows, gateway.store
     if rows is None or store is None:
         raise Unavailable("stored payloads require a store, and this gateway has none")
-    return await store.ask(lambda: work(rows))
+    return await store.call(lambda _: work(rows))
 
 
 def _audited(gateway: Gateway, request: _Request, action: Action, id: str, key: str) -> None:

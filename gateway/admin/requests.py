@@ -4,7 +4,6 @@ Older requests come from the store, which records the outcome but not the decisi
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -120,10 +119,10 @@ def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         gateway = current()
         if before is None:
             return RequestList(requests=[viewed(one) for one in await gateway.recent(limit)])
-        if gateway.experiments is None:
+        if gateway.store is None:
             raise Unavailable("older requests require a store, and this gateway has none")
-        older = partial(gateway.experiments.store.recorded_before, before, limit)
-        return RequestList(requests=[of_store(one) for one in await gateway.experiments.ask(older)])
+        older = await gateway.store.call(lambda store: store.recorded_before(before, limit))
+        return RequestList(requests=[of_store(one) for one in older])
 
     @get(
         "/requests/{request_id:str}",
@@ -136,9 +135,8 @@ def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         found = await gateway.recent(1, request_id)
         if found:
             return viewed(found[0])
-        if gateway.experiments is not None:
-            named = partial(gateway.experiments.store.recorded_request, request_id)
-            older = await gateway.experiments.ask(named)
+        if gateway.store is not None:
+            older = await gateway.store.call(lambda store: store.recorded_request(request_id))
             if older is not None:
                 return of_store(older)
         raise RouteNotFound(

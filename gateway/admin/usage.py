@@ -34,9 +34,9 @@ _Only = Annotated[str | None, QueryParameter(description="only this one")]
 
 async def read_usage(gateway: Gateway, build: Callable[[Read], _T]) -> _T:
     """Build a report in a thread. Raises Unavailable, StoreUnavailable, and what `build` raises."""
-    if gateway.experiments is None:
+    if gateway.store is None:
         raise Unavailable("usage is read from the store, and this gateway has none")
-    return await gateway.experiments.ask(partial(build, gateway.experiments.store.usage))
+    return await gateway.store.call(lambda store: build(store.usage))
 
 
 _REPORT = ResponseSpec(

@@ -42,6 +42,7 @@ from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.store.key_rows import KeyList
 from gateway.store.open import open_store
+from gateway.store_access import StoreAccess
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.logs import set_level
 from schemas.errors import InvalidConfig
@@ -84,8 +85,9 @@ class Server:
         registry = self.gateway.log.metrics.registry
         registry.register(RecorderCollector(self._recorder))
         self._store = open_store(config.store.url)
+        access = self.gateway.store = StoreAccess(self._store)
         self._experiments = self.gateway.experiments = ExperimentService(
-            self._store,
+            access,
             self._recorder,
             first.experiments,
             lambda: self.gateway.runtime.config.experiments,

@@ -13,12 +13,10 @@ from gateway.config.schema.experiment import Experiment
 from gateway.experiments.service.removed import RemovedExperiment, removed_experiments
 from gateway.experiments.service.report import Report, report_of
 from gateway.experiments.service.state_poller import ExperimentPoller
-from gateway.fair_threads import FairThreads
 from gateway.routing.planning.enrolment import ExperimentState, ExperimentStatus, fingerprint
-from gateway.store.base import Store
 from gateway.store.errors import StoreUnavailable
 from gateway.store.rows import Recorder
-from schemas.holdings import ANONYMOUS, Holder
+from gateway.store_access import StoreAccess
 
 _log = logging.getLogger("strowger.experiments")
 POLL_INTERVAL_S = 1.0
@@ -26,9 +24,6 @@ POLL_INTERVAL_S = 1.0
 
 FIRST_ANSWER_S = 2.0
 """Timeout of the store's first answer at start-up; without an answer, control serves everyone."""
-
-_STORE_THREADS = 4
-"""Concurrent calls to the store on behalf of a client or operator; further calls queue."""
 
 _T = TypeVar("_T")
 
@@ -42,7 +37,7 @@ class ExperimentService:
 
     def __init__(
         self,
-        store: Store,
+        access: StoreAccess,
         recorder: Recorder,
         state: ExperimentState,
         experiments: Callable[[], Sequence[Experiment]],
@@ -51,20 +46,19 @@ class ExperimentService:
         poll_interval_s: float = POLL_INTERVAL_S,
         crashed: OnCrash = ignore_crash,
     ) -> None:
-        """experiments: returns those of the current configuration. announces: log state changes."""
-        self.store = store
+        """access: to the store; polls note in it whether the store is reachable.
+
+        experiments: returns those of the current configuration. announces: log state changes.
+        """
         self.recorder = recorder
+        self._access = access
         self._state = state
         self._experiments = experiments
         self._poll_interval_s = poll_interval_s
         self._loud = logging.WARNING if announces else logging.DEBUG
-        self._poller = ExperimentPoller(store, announces=announces)
-        # The poller is not thread-safe, so it has one thread. Calls that a client waits for have
-        # their own threads: a hanging store would block the event loop's default pool for others.
-        self._thread = ThreadPoolExecutor(1, "experiments")
-        self._others = FairThreads(_STORE_THREADS, "store")
+        self._poller = ExperimentPoller(access.store, announces=announces)
+        self._thread = ThreadPoolExecutor(1, "experiments")  # the poller is not thread-safe
         self._polling: asyncio.Task[None] | None = None
-        self._unavailable = ""
         self._crashed = crashed
 
     async def start(self) -> None:
@@ -80,7 +74,6 @@ class ExperimentService:
             self._polling.cancel()
             await asyncio.gather(self._polling, return_exceptions=True)
         self._thread.shutdown(wait=False, cancel_futures=True)
-        self._others.close()
 
     async def prepare(self, experiments: Sequence[Experiment]) -> None:
         """Read the epochs of a configuration before it takes effect.
@@ -100,14 +93,14 @@ class ExperimentService:
         try:
             statuses = await self._in_poller_thread(partial(self._poller.poll, self._experiments()))
         except StoreUnavailable as exc:
-            if not self._unavailable:
+            if not self._access.unavailable:
                 message = "store unreachable; continuing with last known experiment state: %s"
                 _log.log(self._loud, message, exc)
-            self._unavailable = str(exc)
+            self._access.unavailable = str(exc)
             return
-        if self._unavailable:
+        if self._access.unavailable:
             _log.log(self._loud, "store reachable again; experiment state is up to date")
-        self._unavailable = ""
+        self._access.unavailable = ""
         self._state.push(statuses)
 
     def status(self, experiment: Experiment) -> ExperimentStatus:
@@ -120,32 +113,23 @@ class ExperimentService:
     def experiments(self) -> Sequence[Experiment]:
         return self._experiments()
 
-    async def ask(self, work: Callable[[], _T], holder: Holder = ANONYMOUS) -> _T:
-        """Run `work`, which calls the store, in a thread, when it is the holder's turn.
-
-        Raises StoreUnavailable; without a call if the store is known to be unreachable.
-        """
-        if self._unavailable:
-            raise StoreUnavailable(self._unavailable, retry_after=1)
-        return await self._others.run(holder, work, None)
-
     async def report(self, experiment: Experiment, *, removed: bool = False) -> Report:
         """Build a report. removed: as in `report_of`. Raises StoreUnavailable."""
-        return await self.ask(partial(report_of, experiment, self.store, removed=removed))
+        return await self._access.call(lambda store: report_of(experiment, store, removed=removed))
 
     async def removed(self) -> tuple[RemovedExperiment, ...]:
         """Return experiments removed from the configuration. Raises StoreUnavailable."""
         names = {one.name for one in self._experiments()}
-        return await self.ask(partial(removed_experiments, self.store, names))
+        return await self._access.call(lambda store: removed_experiments(store, names))
 
     async def pause(self, experiment: Experiment, reason: str, at: float) -> None:
         """Pause an experiment. Raises StoreUnavailable."""
-        await self.ask(partial(self.store.pause, experiment.name, reason, at))
+        await self._access.call(lambda store: store.pause(experiment.name, reason, at))
         await self.refresh()
 
     async def resume(self, experiment: Experiment) -> bool:
         """Resume an experiment; return whether it was paused. Raises StoreUnavailable."""
-        was = await self.ask(partial(self.store.resume, experiment.name))
+        was = await self._access.call(lambda store: store.resume(experiment.name))
         await self.refresh()
         return was
 

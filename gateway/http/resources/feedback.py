@@ -3,13 +3,11 @@
 import asyncio
 import time
 from collections.abc import Mapping
-from functools import partial
 
 from litestar import Request, Response, post
 from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler
 
-from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.experiments.service.feedback import (
     MAX_BYTES,
     FeedbackBody,
@@ -25,6 +23,7 @@ from gateway.state import Gateway
 from gateway.store.base import KnownRequest
 from gateway.store.errors import StoreUnavailable
 from gateway.store.rows import FeedbackRow
+from gateway.store_access import StoreAccess
 from schemas.errors import Unavailable
 from schemas.holdings import Holder
 
@@ -47,12 +46,12 @@ def feedback(gateway: Gateway) -> list[ControllerRouterHandler]:
     async def take(request: _Request) -> _Answer:
         caller = counted_in(request.scope).caller
         body = read_feedback(await request.body())
-        trials = gateway.experiments
-        if trials is None or trials.recorder.full:
+        trials, store = gateway.experiments, gateway.store
+        if trials is None or store is None or trials.recorder.full:
             raise Unavailable("feedback cannot be recorded at the moment", retry_after=5)
         contracts, experiments = gateway.runtime.config.metrics, trials.experiments
         row = row_of(body, caller.name, time.time(), contracts, experiments)
-        known, away = await _known(trials, row, caller.holder)
+        known, away = await _known(store, row, caller.holder)
         if known is not None and known.key != caller.name:
             raise request_not_found(body.request_id)
         if known is None and not away and not is_young(body.request_id, row.time):
@@ -68,12 +67,12 @@ def feedback(gateway: Gateway) -> list[ControllerRouterHandler]:
 
 
 async def _known(
-    trials: ExperimentService, row: FeedbackRow, holder: Holder
+    access: StoreAccess, row: FeedbackRow, holder: Holder
 ) -> tuple[KnownRequest | None, bool]:
     """Return the request, and whether the store was unavailable."""
-    look = partial(trials.store.known_request, row.request_id)
     try:
         async with asyncio.timeout(PATIENCE_S):
-            return await trials.ask(look, holder), False
+            known = await access.call(lambda store: store.known_request(row.request_id), holder)
     except (StoreUnavailable, TimeoutError):
         return None, True
+    return known, False

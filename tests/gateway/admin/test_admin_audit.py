@@ -12,6 +12,7 @@ from gateway.recording.recorder import FileRecorder
 from gateway.recording.spool import Spool
 from gateway.state import Gateway
 from gateway.store.open import open_store
+from gateway.store_access import StoreAccess
 from schemas.secret import Secret
 from tests.gateway.serving import one_model, serving
 
@@ -37,8 +38,9 @@ async def client(tmp_path: Path) -> AsyncGenerator[httpx.AsyncClient]:
 
     def equip(state: Gateway) -> None:
         state.audit_rows = store.audit
+        state.store = StoreAccess(store)
         state.experiments = ExperimentService(
-            store, recorder, state.runtime.experiments, lambda: ()
+            state.store, recorder, state.runtime.experiments, lambda: ()
         )
 
     text = one_model("http://127.0.0.1:9/v1", AUTH)

@@ -20,6 +20,7 @@ from gateway.state import Gateway
 from gateway.store.open import open_store
 from gateway.store.payload_rows import DAY_S, OVERHEAD, PayloadQuery, StoredPayload
 from gateway.store.sql import SqlStore
+from gateway.store_access import StoreAccess
 from schemas.secret import Secret
 from tests.gateway.cli.command_line import run, table
 from tests.gateway.commanded import commanded, connected
@@ -102,8 +103,9 @@ async def equipped(
 
     def equip(state: Gateway) -> None:
         state.payload_rows = store.payloads
+        state.store = StoreAccess(store)
         state.experiments = ExperimentService(
-            store, recorder, state.runtime.experiments, lambda: ()
+            state.store, recorder, state.runtime.experiments, lambda: ()
         )
 
     async with AsyncExitStack() as stack:

@@ -19,6 +19,7 @@ from gateway.store.errors import StoreUnavailable
 from gateway.store.rows import Row
 from gateway.store.sql import SqlStore
 from gateway.store.sqlite import SqliteConnection, SqliteDriver
+from gateway.store_access import StoreAccess
 from tests.gateway.config.configs import read
 from tests.gateway.experiments.service.recorded_gateway import Rows, config
 from tests.gateway.recording.written import packed
@@ -144,8 +145,9 @@ async def test_experiments_continue_unchanged_and_a_pause_fails_with_the_reason(
 ) -> None:
     (experiment,) = read(config("http://127.0.0.1:9/v1")).experiments
     store = SqlStore(disk)
+    access = StoreAccess(store)
     trials = ExperimentService(
-        store, Rows("-"), ExperimentState(), lambda: [experiment], poll_interval_s=NEVER_S
+        access, Rows("-"), ExperimentState(), lambda: [experiment], poll_interval_s=NEVER_S
     )
     await trials.start()
 
@@ -158,6 +160,7 @@ async def test_experiments_continue_unchanged_and_a_pause_fails_with_the_reason(
     await trials.pause(experiment, "too dear", 1.0)
     after = trials.status(experiment)
     await trials.close()
+    access.close()
     store.close()
 
     assert during == ExperimentStatus(epoch=1)

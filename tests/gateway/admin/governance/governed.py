@@ -18,6 +18,7 @@ from gateway.state import Gateway
 from gateway.store.open import open_store
 from gateway.store.rows import AttemptRow, RequestRow, Row
 from gateway.store.sql import SqlStore
+from gateway.store_access import StoreAccess
 from schemas.secret import Secret
 from tests.gateway.admin.page.trial import DroppingRecorder
 from tests.gateway.serving import Serving, serving
@@ -95,8 +96,9 @@ async def governed(folder: Path, config: str = CONFIG) -> AsyncGenerator[Governe
         registry.register(LimitUseCollector(gateway.limits.accounts))
         gateway.audit_rows = store.audit
         gateway.keys = KeyDesk(store.issued_keys, lambda: gateway.runtime.config, changed)
+        gateway.store = StoreAccess(store)
         gateway.experiments = ExperimentService(
-            store,
+            gateway.store,
             DroppingRecorder(),
             gateway.runtime.experiments,
             lambda: gateway.runtime.config.experiments,

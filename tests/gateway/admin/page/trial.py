@@ -16,6 +16,7 @@ from gateway.state import Gateway
 from gateway.store.open import open_store
 from gateway.store.rows import FeedbackRow, RequestRow, Row, SpoolEntry
 from gateway.store.sql import SqlStore
+from gateway.store_access import StoreAccess
 from schemas.secret import Secret
 
 DAY_S = 86_400.0
@@ -69,8 +70,9 @@ class ExperimentRecords:
         self._place = self._removed_place = 0
 
     def equip(self, gateway: Gateway) -> None:
+        gateway.store = StoreAccess(self.store)
         gateway.experiments = ExperimentService(
-            self.store,
+            gateway.store,
             DroppingRecorder(),
             gateway.runtime.experiments,
             lambda: gateway.runtime.config.experiments,

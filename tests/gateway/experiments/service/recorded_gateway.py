@@ -17,6 +17,7 @@ from gateway.state import Gateway
 from gateway.store.open import open_store
 from gateway.store.rows import Row, SpoolEntry
 from gateway.store.sql import SqlStore
+from gateway.store_access import StoreAccess
 from schemas.secret import Secret
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Received, answers
@@ -150,8 +151,9 @@ async def recorded(
 
     def equip(gateway: Gateway) -> None:
         gateway.log.recorder = recorder
+        gateway.store = StoreAccess(store)
         gateway.experiments = ExperimentService(
-            store,
+            gateway.store,
             recorder,
             gateway.runtime.experiments,
             lambda: gateway.runtime.config.experiments,

@@ -10,6 +10,7 @@ from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.routing.planning.request_facts import RequestFacts
 from gateway.runtime import Runtime
 from gateway.store.sql import SqlStore
+from gateway.store_access import StoreAccess
 from schemas.messages import Message
 from schemas.requests import ChatRequest
 from tests.gateway.config.configs import read
@@ -32,8 +33,9 @@ class Process:
         self.store = SqlStore(self.driver)
         self._folder = folder
         self._runtime = Runtime(FIRST, run_dir=folder)
+        self.access = StoreAccess(self.store)
         self.trials = ExperimentService(
-            self.store,
+            self.access,
             Rows("unused"),
             self._runtime.experiments,
             lambda: self._runtime.config.experiments,
@@ -62,6 +64,7 @@ async def process(tmp_path: Path) -> AsyncGenerator[Process, None]:
     await found.trials.start()
     yield found
     await found.trials.close()
+    found.access.close()
     found.store.close()
 
 
