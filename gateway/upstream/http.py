@@ -361,7 +361,7 @@ class HttpUpstream:
         if 200 <= reply.status < 300:
             kind = reply.headers.get("content-type", "").lower()
             if kind.startswith("text/html"):
-                raise UpstreamBroken("a web page instead of an answer", upstream=self.name)
+                raise UpstreamBroken("sent a web page instead of an answer", upstream=self.name)
             return kind
         if reply.status < 400:
             raise UpstreamBroken(

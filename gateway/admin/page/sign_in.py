@@ -181,8 +181,8 @@ def _attempt(request: _Request, gateway: Gateway) -> SignInAttempt:
     attempts = [one for one in found if one is not None]
     if not attempts:
         raise WrongAttempt(
-            "this browser has begun no sign-in in the last 10 minutes, or keeps no cookies; start "
-            "again"
+            "no sign-in was started in this browser in the last 10 minutes, or it blocks cookies; "
+            "start again"
         )
     for attempt in attempts:
         if attempt.is_state(query.get("state", "")):

@@ -66,7 +66,7 @@ def _rights(settings: AdminOidc, config: Config, problems: Problems) -> None:
     if settings.default_role == "admin" and not problems.at((*_PLACE, "default_role")):
         problems.warn(
             (*_PLACE, "default_role"),
-            "is admin: everyone whom the provider lets in may do everything here",
+            "is admin: every user of the provider can do everything at this gateway",
         )
     if settings.teams and settings.team_claim is None and not problems.under(_PLACE):
         problems.add((*_PLACE, "team_claim"), "is missing; teams needs the claim with its values")

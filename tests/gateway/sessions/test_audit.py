@@ -56,7 +56,7 @@ async def test_who_came_who_went_and_who_was_turned_away_is_recorded(tmp_path: P
         ("session.sign_out", "done", "admin_key", "", ""),
     ]
     assert "ann has no role here" in reasons[0]
-    assert "this browser has begun no sign-in" in reasons[1]
+    assert "no sign-in was started in this browser" in reasons[1]
     assert reasons[2] == "wrong operator key"
     assert {one.address for one in log.events} == {"127.0.0.1"}
     assert log.events[0].session == id

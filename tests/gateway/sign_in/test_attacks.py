@@ -89,7 +89,7 @@ async def test_the_state_of_another_browser_signs_nobody_in(at: Door) -> None:
         await at.begun(victim)
         begun = await at.back(victim, url)
 
-    refused(nothing_begun, 400, "this browser has begun no sign-in")
+    refused(nothing_begun, 400, "no sign-in was started in this browser")
     refused(begun, 400, "the state of another sign-in")
     assert at.provider.forms == []
 
@@ -109,7 +109,7 @@ async def test_an_answer_opens_one_session_however_often_it_is_sent(at: Door) ->
         same_state = await at.back(thief, at.provider.answer_url(authorization_url))
 
     assert first.status_code == 200
-    refused(again, 400, "this browser has begun no sign-in")
+    refused(again, 400, "no sign-in was started in this browser")
     refused(code_again, 401, "did not accept the code (invalid_grant)")
     refused(same_state, 400, "this sign-in was used before")
 
