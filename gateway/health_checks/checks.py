@@ -41,6 +41,10 @@ from schemas.requests import Request
 TICK_S: Final = 0.25
 """Interval at which checks that are due begin."""
 
+STILL_S: Final = 1.0
+"""Seconds by which a tick is late if the process stood still: what a check waited for until then
+is no evidence about the provider."""
+
 JITTER: Final = 0.2
 """The part by which an interval differs at random, so that gateways do not check in step."""
 
@@ -100,6 +104,7 @@ class HealthChecks:
         self._followed: Mapping[str, Backend] | None = None
         self._known: dict[str, _Standing] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._still_at = float("-inf")
         self._contexts = TlsContexts()
         self._counts = FastCounter(
             "strowger_health_checks",
@@ -110,9 +115,13 @@ class HealthChecks:
 
     async def run(self) -> None:
         """Check until cancelled."""
+        loop = asyncio.get_running_loop()
         try:
             while True:
+                due_at = loop.time() + TICK_S
                 await asyncio.sleep(TICK_S)
+                if loop.time() - due_at > STILL_S:
+                    self._still_at = loop.time()
                 self.tick()
         finally:
             await self.close()
@@ -175,6 +184,7 @@ class HealthChecks:
         target, error, began = standing.target, None, self._clock()
         try:
             async with self._slots:
+                sent_at = asyncio.get_running_loop().time()
                 try:
                     standing.request = await _sent(target, standing.request, self._contexts)
                 except GatewayError as exc:
@@ -184,6 +194,11 @@ class HealthChecks:
                         f"no answer to the health check within {target.check.within_s:g} s",
                         upstream=target.provider.name,
                     )
+            if isinstance(error, UpstreamTimeout):
+                await asyncio.sleep(0)  # a tick that is late, too, runs first
+                if self._still_at >= sent_at:
+                    standing.due_at = self._clock()
+                    return
             self._judge(standing, target, error, began)
         finally:
             standing.running = None

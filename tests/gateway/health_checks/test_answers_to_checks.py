@@ -1,6 +1,8 @@
 """What servers answer to health checks, and what becomes of it."""
 
+import asyncio
 import ssl
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from gateway.health_checks.checks import HealthChecks
 from tests.gateway.backend_events.simulated import simulated
 from tests.gateway.certificates import Issued
 from tests.gateway.health_checks.test_checks import CHAT, Checked, Vendor, checked, config
-from tests.stand_ins.provider import Answer, Received, answers, provider
+from tests.stand_ins.provider import Answer, Received, answers, provider, silent
 
 pytestmark = pytest.mark.anyio
 
@@ -117,3 +119,25 @@ async def test_checks_over_tls_read_certificates_once(tmp_path: Path) -> None:
             await found.checks.close()
 
     assert 'strowger_health_checks_total{outcome="passed",provider="p"} 2.0' in metrics
+
+
+async def test_a_check_that_ran_out_of_time_while_the_process_stood_still_says_nothing(
+    tmp_path: Path,
+) -> None:
+    """A virtual machine is moved, or a container is paused. The check is sent again at once."""
+    async with checked(tmp_path, "{path: /health, every_s: 600, timeout_s: 1}") as one:
+        one.remote.behaviour = silent
+        one.checks.tick()
+        one.clock.now += 600.0
+        running = asyncio.create_task(one.checks.run())
+        await one.remote.until(lambda: bool(one.remote.requests))
+        time.sleep(2.5)  # noqa: ASYNC251  the event loop stands still
+        one.remote.behaviour = Vendor()
+        await one.remote.until(lambda: len(one.remote.requests) > 1)
+        await one.checks.idle()
+        metrics, kinds = await one.metrics(), await one.kinds()
+        running.cancel()
+
+    assert 'strowger_health_checks_total{outcome="passed",provider="p"} 1.0' in metrics
+    assert 'outcome="failed"' not in metrics
+    assert kinds == []
