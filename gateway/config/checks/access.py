@@ -4,11 +4,11 @@ import ipaddress
 import re
 from hashlib import sha256
 
-from gateway.config.checks.models import matches
+from gateway.config.checks.models import check_model_patterns
 from gateway.config.checks.providers import check_key
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.schema.auth import HASHED
-from gateway.config.schema.config import Config, Model
+from gateway.config.schema.config import Config
 
 SHORTEST_KEY = 12
 """Characters of a key; shorter ones get a warning."""
@@ -74,8 +74,7 @@ def _keys(config: Config, problems: Problems) -> None:
             )
     _admin_key(config, secrets, problems)
     for index, key in enumerate(config.auth.keys):
-        for place, pattern in enumerate(key.models):
-            _key_model(pattern, ("auth", "keys", index, "models", place), config.models, problems)
+        check_model_patterns(key.models, ("auth", "keys", index, "models"), config, problems)
     _teams(config, problems)
     _bound_keys(config, problems)
 
@@ -89,8 +88,7 @@ def _teams(config: Config, problems: Problems) -> None:
             problems.add(
                 (*path, "name"), Found(team.name), f" is already the name of teams[{first}]"
             )
-        for place, pattern in enumerate(team.models):
-            _key_model(pattern, (*path, "models", place), config.models, problems)
+        check_model_patterns(team.models, (*path, "models"), config, problems)
     for index, key in enumerate(config.auth.keys):
         path = ("auth", "keys", index, "team")
         if key.team is not None and key.team not in names and not problems.at(path):
@@ -128,18 +126,6 @@ def _warn_short(secret: str, path: Path, problems: Problems) -> None:
             f"has only {len(secret)} characters and can be guessed; use 16 random ones or "
             "more, for example from `openssl rand -hex 16`",
         )
-
-
-def _key_model(pattern: str, path: Path, models: tuple[Model, ...], problems: Problems) -> None:
-    names = [name for model in models for name in (model.name, *model.aliases)]
-    if problems.at(path) or (problems.under(("models",)) and "" in names) or pattern == "*":
-        return
-    if "*" in pattern[:-1]:
-        problems.add(
-            path, Found(pattern), " contains a * before its end; * is a wildcard only at the end"
-        )
-    elif not any(matches(pattern, name) or matches(name, pattern) for name in names):
-        problems.add(path, "no model is named ", Found(pattern), nearest(pattern, names))
 
 
 def is_loopback(host: str) -> bool:

@@ -4,7 +4,7 @@ import ipaddress
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
-from gateway.config.checks.models import matches
+from gateway.config.checks.models import check_model_patterns
 from gateway.config.checks.providers import check_file
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.schema.config import Config
@@ -113,15 +113,4 @@ def _rights(issuer: Issuer, path: Path, config: Config, problems: Problems) -> N
     _plan(issuer, path, config, problems)
     if issuer.claims.models is not None and issuer.models != ("*",) and not problems.under(path):
         problems.add((*path, "models"), "conflicts with claims.models; give one of them")
-    names = [name for model in config.models for name in (model.name, *model.aliases)]
-    if problems.under(("models",)):
-        return
-    for index, pattern in enumerate(issuer.models):
-        place = (*path, "models", index)
-        if pattern == "*" or problems.at(place):
-            continue
-        if "*" in pattern[:-1]:
-            text = " contains a * before its end; * is a wildcard only at the end"
-            problems.add(place, Found(pattern), text)
-        elif not any(matches(pattern, name) or matches(name, pattern) for name in names):
-            problems.add(place, "no model is named ", Found(pattern), nearest(pattern, names))
+    check_model_patterns(issuer.models, (*path, "models"), config, problems)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from gateway.config.checks.identities import token_caller
-from gateway.config.checks.models import matches
+from gateway.config.checks.models import check_model_patterns
 from gateway.config.own_rules import PREFIXES, limits_of_plans, limits_of_teams
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.schema.budgets import Budget
@@ -73,7 +73,7 @@ def check_scope(
 ) -> None:
     """Check whose requests the rule is about, and for which models. kind: for messages."""
     _who(rule, path, config, problems, kind)
-    _models(rule, path, config, problems)
+    check_model_patterns(rule.models, (*path, "models"), config, problems)
 
 
 def _who(limit: Rule, path: Path, config: Config, problems: Problems, kind: str) -> None:
@@ -101,18 +101,3 @@ def _who(limit: Rule, path: Path, config: Config, problems: Problems, kind: str)
     if not token_caller(who.key, config):
         text = f", so the {kind} applies only to an issued key of that name"
         problems.warn((*place, "key"), "auth.keys has no key ", Found(who.key), text)
-
-
-def _models(limit: Rule, path: Path, config: Config, problems: Problems) -> None:
-    names = [name for model in config.models for name in (model.name, *model.aliases)]
-    if problems.under(("models",)):
-        return
-    for index, pattern in enumerate(limit.models):
-        place = (*path, "models", index)
-        if pattern == "*" or problems.at(place):
-            continue
-        if "*" in pattern[:-1]:
-            text = " contains a * before its end; * is a wildcard only at the end"
-            problems.add(place, Found(pattern), text)
-        elif not any(matches(pattern, name) or matches(name, pattern) for name in names):
-            problems.add(place, "no model is named ", Found(pattern), nearest(pattern, names))

@@ -1,7 +1,7 @@
 """Cross-checks of `models`: names, backends, weights and fallbacks."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import UNSET
 
@@ -68,6 +68,24 @@ def valid_name(name: str, *, wildcard: bool) -> bool:
 def matches(pattern: str, name: str) -> bool:
     """True if `name` is `pattern`, or starts with a `pattern` that ends in `*`."""
     return name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1]))
+
+
+def check_model_patterns(
+    patterns: Sequence[str], parent: Path, config: Config, problems: Problems
+) -> None:
+    """Check names of models, or prefixes with `*`, in the list at `parent` of a rule or a key."""
+    names = [name for model in config.models for name in (model.name, *model.aliases)]
+    if problems.under(("models",)) and "" in names:
+        return
+    for index, pattern in enumerate(patterns):
+        path = (*parent, index)
+        if pattern == "*" or problems.at(path):
+            continue
+        if "*" in pattern[:-1]:
+            text = " contains a * before its end; * is a wildcard only at the end"
+            problems.add(path, Found(pattern), text)
+        elif not any(matches(pattern, name) or matches(name, pattern) for name in names):
+            problems.add(path, "no model is named ", Found(pattern), nearest(pattern, names))
 
 
 def _names(models: tuple[Model, ...], problems: Problems) -> None:
