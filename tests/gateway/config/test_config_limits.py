@@ -48,6 +48,16 @@ def test_a_limit_that_cannot_be_meant_is_refused(row: str, told: str) -> None:
     assert told in faults(limits(row))
 
 
+def test_an_unknown_model_of_a_limit_is_reported_with_the_faults_of_models() -> None:
+    row = "name: a, who: {any: true}, models: [chta], requests: 1"
+    text = limits(row).replace("models:\n", "models:\n  - {name: empty, backends: []}\n", 1)
+
+    found = faults(text)
+
+    assert "models[0].backends: is empty; give at least one backend" in found
+    assert 'limits[0].models[0]: no model is named "chta"; did you mean "chat"?' in found
+
+
 def test_two_limits_cannot_have_one_name() -> None:
     row = "name: a, who: {any: true}, requests: 1"
 
