@@ -48,8 +48,9 @@ is no evidence about the provider."""
 JITTER: Final = 0.2
 """The part by which an interval differs at random, so that gateways do not check in step."""
 
-AT_ONCE: Final = 16
-"""Checks in flight; later ones wait."""
+AT_ONCE: Final = 64
+"""Checks in flight; later ones wait. With the default interval and time for an answer, as many as
+190 servers may hang before the checks of others are late."""
 
 SLOWEST: Final = 8.0
 """How many times as long the interval gets, by doubling, while the provider answers 429."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.health_checks.checks import HealthChecks
-from tests.gateway.backend_events.simulated import simulated
+from tests.gateway.backend_events.simulated import Simulated, simulated
 from tests.gateway.certificates import Issued
 from tests.gateway.health_checks.test_checks import CHAT, Checked, Vendor, checked, config
 from tests.stand_ins.provider import Answer, Received, answers, provider, silent
@@ -22,6 +22,19 @@ PATH = "{path: /health, every_s: 5, timeout_s: 2}"
 
 def error(message: str) -> Mapping[str, object]:
     return {"error": {"message": message}}
+
+
+def checks_of(one: Simulated) -> HealthChecks:
+    """The checks of a simulated gateway, on its clock."""
+    state = one.up.state
+    return HealthChecks(
+        lambda: state.runtime.config,
+        lambda: state.runtime.backends,
+        state.watch,
+        state.log.metrics.registry,
+        clock=one.clock,
+        draw=lambda: 0.5,
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,15 +116,7 @@ async def test_checks_over_tls_read_certificates_once(tmp_path: Path) -> None:
         text = config(url, PATH).replace("sk-1", f"sk-1, tls: {{ca_file: {issued.ca}}}")
         async with simulated(tmp_path, text) as one:
             found = Checked(one.up, one.clock, one.client, tmp_path)
-            state = one.up.state
-            found.checks = HealthChecks(
-                lambda: state.runtime.config,
-                lambda: state.runtime.backends,
-                state.watch,
-                state.log.metrics.registry,
-                clock=one.clock,
-                draw=lambda: 0.5,
-            )
+            found.checks = checks_of(one)
             await found.pass_s(6.0)
             issued.ca.unlink()
             await found.pass_s(6.0)
@@ -141,3 +146,26 @@ async def test_a_check_that_ran_out_of_time_while_the_process_stood_still_says_n
     assert 'strowger_health_checks_total{outcome="passed",provider="p"} 1.0' in metrics
     assert 'outcome="failed"' not in metrics
     assert kinds == []
+
+
+async def test_servers_that_hang_delay_no_check_of_others(tmp_path: Path) -> None:
+    async with provider(silent) as hanging, provider(Vendor()) as healthy:
+        urls = [hanging.base_url] * 40 + [healthy.base_url]
+        providers = "".join(
+            f'  - {{name: p{place}, adapter: openai, base_url: "{url}", api_key: sk-1,'
+            f" health_check: {{path: /health, every_s: 60, timeout_s: 30}}}}\n"
+            for place, url in enumerate(urls)
+        )
+        backends = ", ".join(f"{{provider: p{place}, model: m}}" for place in range(len(urls)))
+        text = f"providers:\n{providers}models: [{{name: chat, backends: [{backends}]}}]\n"
+        async with simulated(tmp_path, text) as one:
+            found = Checked(one.up, one.clock, one.client, tmp_path)
+            found.checks = checks_of(one)
+            found.checks.tick()
+            one.clock.now += 60.0
+            found.checks.tick()
+            await healthy.until(lambda: bool(healthy.requests), 15.0)
+            waiting = hanging.open
+            await found.checks.close()
+
+    assert waiting > 0
