@@ -20,9 +20,9 @@ from gateway.audit.log import AuditLog, NoAudit
 from gateway.backend_events.book import EventBook
 from gateway.backend_events.event import BackendEvent, ListedEvent
 from gateway.backend_events.watch import BackendWatch
-from gateway.budgets.bank import BudgetBank
 from gateway.budgets.by_place import RulesByPlace
-from gateway.budgets.leases import BudgetLeases
+from gateway.budgets.lease_leader import BudgetLeaseLeader
+from gateway.budgets.lease_worker import BudgetLeaseWorker
 from gateway.budgets.metrics import BudgetCollector
 from gateway.clock import now
 from gateway.config.schema_store import SPOOL
@@ -116,9 +116,9 @@ class Gateway:
         limits, budgets = LimitCollector(self.limits), BudgetCollector(self.budgets)
         for own in (limits, EndUserCollector(self.end_users), budgets):
             self.log.metrics.registry.register(own)
-        bank = BudgetBank(self.rules.budgets)
-        leases = BudgetLeases(self.budgets, partial(bank.on_message, 0), self.log.flush)
-        bank.join(0, leases.on_message)
+        leader = BudgetLeaseLeader(self.rules.budgets)
+        leases = BudgetLeaseWorker(self.budgets, partial(leader.on_message, 0), self.log.flush)
+        leader.join(0, leases.on_message)
         self.cache: AnswerCache | None = None
         self._configure_cache(runtime)
         self.guard_counts = GuardCounts()

@@ -25,10 +25,10 @@ from gateway.coordination.probe_locks import LocalLeases
 from gateway.coordination.shared_limits import SharedLimits
 from gateway.coordination.state_hub import StateHub
 from gateway.coordination.state_sharing import SEND_INTERVAL_S
-from gateway.limits.leases import LimitLeases
+from gateway.leases.messages import ToLeader
+from gateway.limits.lease_worker import LimitLeaseWorker
 from gateway.limits.ledger import Hold
 from gateway.limits.limits import RequestLimits
-from gateway.limits.messages import ToLeader
 from gateway.replica_gauges.poller import EVERY_S, GATHER_S, JITTER
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.policies import POLICIES, BackendStats
@@ -128,7 +128,7 @@ class Gateway:
             lambda: config.limits,
             loop.nanoseconds,
         )
-        self.leases = LimitLeases(self.limits, self._to_leader, loop.nanoseconds)
+        self.leases = LimitLeaseWorker(self.limits, self._to_leader, loop.nanoseconds)
         self.shared.join(0, self.leases.on_message)
 
     def works(self) -> list[Coroutine[None, None, None]]:

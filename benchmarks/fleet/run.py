@@ -13,7 +13,7 @@ from benchmarks.fleet.redis import Redis
 from benchmarks.fleet.replicas import SLOTS, Job, Server
 from benchmarks.fleet.virtual_time import VirtualLoop
 from gateway.config.schema.failover import RetryRule
-from gateway.limits.messages import PART
+from gateway.leases.pool import PART
 from gateway.routing.planning.candidate import Candidate
 
 POOL: Final = 64

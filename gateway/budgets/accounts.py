@@ -15,6 +15,7 @@ from gateway.budgets.calendar import Period
 from gateway.budgets.messages import Recorded
 from gateway.budgets.rules import allowed, counted, period_at, subject_for
 from gateway.config.schema.budgets import Budget
+from gateway.leases.pool import Loan
 from gateway.limits.scope import RuleIndex, end_user_of
 from gateway.store.spend_rows import Amount, Payer, Spend, SpendReading
 
@@ -31,7 +32,8 @@ class BudgetAccount(Struct, eq=False):
 
     known:   its spend was read from the store. stored: the sum of the records there, in this
              period. pending: of those in the journal.
-    lent:    to each worker; what a worker that died may have used is under a negative number.
+    reserved: what is lent to the processes of this gateway, and not spent.
+    loans:   of each worker; what a worker that died may have used is under a negative number.
     held:    what this gateway holds in the store; others: what other gateways hold.
     asked_at: when it lacked room last, seconds of the monotonic clock.
     """
@@ -43,7 +45,8 @@ class BudgetAccount(Struct, eq=False):
     known: bool = False
     stored: int = 0
     pending: int = 0
-    lent: dict[int, int] = {}
+    reserved: int = 0
+    loans: dict[int, Loan] = {}
     held: int = 0
     others: int = 0
     asked_at: float = 0.0
@@ -51,11 +54,6 @@ class BudgetAccount(Struct, eq=False):
     @property
     def spent(self) -> int:
         return self.stored + self.pending
-
-    @property
-    def reserved(self) -> int:
-        """What the processes of this gateway have leased and not spent."""
-        return sum(self.lent.values())
 
     @property
     def mine(self) -> int:
@@ -66,6 +64,18 @@ class BudgetAccount(Struct, eq=False):
     def left(self) -> int:
         """What is neither spent, nor held or leased by any process."""
         return self.limit - self.stored - self.mine - self.others
+
+    def lend(self, amount: int) -> None:
+        """See LeasePool."""
+        self.reserved += amount
+
+    def give_back(self, amount: int) -> None:
+        """See LeasePool."""
+        self.reserved -= amount
+
+    def book(self, expires: int, amount: int, at: int) -> None:
+        """See LeasePool: what was spent counts by its record."""
+        self.reserved -= amount
 
     def counts(self, one: Spend) -> int:
         """What of it counts in this account."""
@@ -103,7 +113,8 @@ class BudgetAccounts:
             for subject, old in before.get(budget.name, {}).items():
                 if (old.budget.usd is None) == (budget.usd is None):
                     new = self._open(budget, subject, at)
-                    new.lent, new.held, new.others = old.lent, old.held, old.others
+                    new.loans, new.reserved = old.loans, old.reserved
+                    new.held, new.others = old.held, old.others
             if not budget.each and (budget.who.key is None or len(budgets) <= MOST_OPENED):
                 self.find(budget.name, "", at)
 

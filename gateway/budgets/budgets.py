@@ -7,6 +7,7 @@ from gateway.budgets.ledger import Cost, Purse, Purses, Reservation, Short
 from gateway.budgets.messages import Recorded
 from gateway.budgets.rules import allowed, subject_for, unknown_nanos
 from gateway.config.schema.budgets import Budget, UseModel
+from gateway.leases.messages import Place as LeasePlace
 from gateway.limits.scope import Place, RuleIndex
 from gateway.recording.rows_from_request import is_complete
 from gateway.store.rows import AttemptRow
@@ -113,6 +114,11 @@ class Budgets:
         budget = self.named.get(name)
         return None if budget is None else self._purse(budget, subject)
 
+    def leased(self, place: LeasePlace) -> Purse | None:
+        """The purse of a place; `None` if no budget of this name counts in its unit."""
+        purse = self.purse(place[0], place[1])
+        return None if purse is None or purse.place != place else purse
+
     def wake(self, purses: Purses) -> None:
         """Report these again: a request that has reserved of them has ended."""
         self.busy.update(purses.all)
@@ -151,6 +157,11 @@ class Budgets:
         ]
         if spend:
             self._recorded.append(Recorded(batch, tuple(spend)))
+
+    @property
+    def has_recorded(self) -> bool:
+        """Whether `take_recorded` returns something."""
+        return bool(self._recorded)
 
     def take_recorded(self) -> tuple[Recorded, ...]:
         """What was recorded since the last call."""

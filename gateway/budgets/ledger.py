@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from gateway.leases.messages import LeaseShare, LeaseUse, Place
+from gateway.leases.worker import IDLE_REPORTS
 from gateway.store.spend_rows import Amount, Payer
 
 
@@ -29,9 +31,30 @@ class Purse:
         self.room = self.spent = self.idle = 0
 
     @property
-    def rests(self) -> bool:
-        """Whether there is no lease, and nothing to report."""
-        return not (self.room or self.spent)
+    def place(self) -> Place:
+        return lease_place(self.budget, self.subject, usd=self.usd)
+
+    def add(self, share: LeaseShare) -> None:
+        """Add to the lease."""
+        self.room += share.amount
+        self.idle = 0
+
+    def report(self, *, recalled: bool, age: int) -> LeaseUse | None:
+        """What happened since the last report, with what is given back: see LeasedQuantity."""
+        spent, returned, overdrawn = self.spent, 0, 0
+        self.spent = 0
+        self.idle = 0 if spent else self.idle + age
+        if self.room < 0:
+            overdrawn, self.room = -self.room, 0
+        elif self.room and (recalled or self.idle >= IDLE_REPORTS):
+            returned, self.room = self.room, 0
+        if not (spent or returned or overdrawn):
+            return None
+        return LeaseUse(self.place, ((0, spent),) if spent else (), returned, overdrawn)
+
+    def is_idle(self, at: int) -> bool:
+        """Whether there is no lease, nothing to report, and nothing was for a while."""
+        return not (self.room or self.spent) and self.idle >= IDLE_REPORTS
 
     def need(self, cost: "Cost") -> int:
         """How much of this account a request reserves."""
@@ -41,6 +64,11 @@ class Purse:
             if cost.unpriced:
                 needed = max(needed, self.unpriced or 0)
         return min(needed, self.limit) if cost.guessed else needed
+
+
+def lease_place(budget: str, subject: str, *, usd: bool) -> Place:
+    """Where a budget of this unit is leased."""
+    return budget, subject, "usd" if usd else "tokens"
 
 
 class Cost(Struct, frozen=True, gc=False):

@@ -9,8 +9,8 @@ from prometheus_client.registry import Collector
 
 from gateway.budgets.accounts import BudgetAccount
 from gateway.budgets.alerts import BudgetAlerts
-from gateway.budgets.bank import BudgetBank
 from gateway.budgets.budgets import Budgets
+from gateway.budgets.lease_leader import BudgetLeaseLeader
 from gateway.budgets.sync import BudgetSync
 from gateway.limits.metrics import MOST_ACCOUNTS, MOST_END_USERS
 from gateway.store.spend_rows import NANOS
@@ -38,8 +38,8 @@ class BudgetCollector(Collector):
 class AccountCollector(Collector):
     """What is spent and reserved of each budget, in the leader. Money is in US dollars."""
 
-    def __init__(self, bank: BudgetBank, sync: BudgetSync) -> None:
-        self._bank = bank
+    def __init__(self, leader: BudgetLeaseLeader, sync: BudgetSync) -> None:
+        self._leader = leader
         self._sync = sync
 
     def collect(self) -> Iterable[Metric]:
@@ -53,7 +53,7 @@ class AccountCollector(Collector):
                 ("reserved", "What is reserved or leased by processes, and not spent yet"),
             )
         ]
-        for account in _shown(self._bank.accounts):
+        for account in _shown(self._leader.accounts):
             usd = account.budget.usd is not None
             labels = [account.budget.name, account.subject, "usd" if usd else "tokens"]
             values = (account.limit, account.spent, account.reserved + account.others)
@@ -63,7 +63,7 @@ class AccountCollector(Collector):
         yield GaugeMetricFamily(
             "strowger_budgets_current",
             "1 while budgets are read from the store, 0 while the last known spend applies.",
-            value=not self._bank.unavailable,
+            value=not self._leader.unavailable,
         )
         yield CounterMetricFamily(
             "strowger_budget_lost_usd",

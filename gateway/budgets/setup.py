@@ -7,7 +7,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from gateway.background import OnCrash
 from gateway.budgets.alerts import BudgetAlerts
-from gateway.budgets.bank import BudgetBank
+from gateway.budgets.lease_leader import BudgetLeaseLeader
 from gateway.budgets.metrics import AccountCollector, AlertCollector
 from gateway.budgets.sync import BudgetSync
 from gateway.config.schema.budgets import Budget
@@ -36,14 +36,14 @@ def stored_budgets(
     config: Callable[[], Config],
     records: Records,
     registry: CollectorRegistry,
-) -> tuple[BudgetBank, BudgetJobs]:
+) -> tuple[BudgetLeaseLeader, BudgetJobs]:
     """Return the accounts, and what connects them with the store, to be started.
 
     budgets, config: the current ones. registry: of the leader's metrics.
     """
-    bank = BudgetBank(budgets, durable=True)
-    sync = BudgetSync(bank, records.store.spend, lambda: records.importer.status.whole_at)
+    leader = BudgetLeaseLeader(budgets, durable=True)
+    sync = BudgetSync(leader, records.store.spend, lambda: records.importer.status.whole_at)
     alerts = BudgetAlerts(budgets, config, records.store)
-    registry.register(AccountCollector(bank, sync))
+    registry.register(AccountCollector(leader, sync))
     registry.register(AlertCollector(alerts))
-    return bank, BudgetJobs(sync, alerts)
+    return leader, BudgetJobs(sync, alerts)

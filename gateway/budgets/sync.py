@@ -18,8 +18,10 @@ from msgspec import Struct
 
 from gateway.background import OnCrash, ignore_crash, keep_running
 from gateway.budgets.accounts import BudgetAccount
-from gateway.budgets.bank import PART, BudgetBank, Waiting
+from gateway.budgets.lease_leader import BudgetLeaseLeader, Refusal
 from gateway.budgets.refusals import shown
+from gateway.leases.leader import Waiting
+from gateway.leases.pool import PART
 from gateway.store.errors import StoreUnavailable
 from gateway.store.spend_rows import NANOS, Holding, SpendReading, SpendRows
 
@@ -62,10 +64,10 @@ class BudgetSync:
     """
 
     def __init__(
-        self, bank: BudgetBank, rows: SpendRows, imported_at: Callable[[], float | None]
+        self, leader: BudgetLeaseLeader, rows: SpendRows, imported_at: Callable[[], float | None]
     ) -> None:
         """imported_at: when the last complete import began, monotonic seconds; `None`: never."""
-        self._bank = bank
+        self._leader = leader
         self._rows = rows
         self._imported_at = imported_at
         self._id = token_hex(8)
@@ -80,7 +82,7 @@ class BudgetSync:
 
     async def start(self, crashed: OnCrash = ignore_crash) -> None:
         """Read what was spent once, then follow the store until `close`."""
-        if self._bank.any:
+        if self._leader.any:
             await self._sync([])
         self._following = asyncio.create_task(keep_running("budgets", self._follow, crashed))
 
@@ -95,49 +97,49 @@ class BudgetSync:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _follow(self) -> None:
-        bank, due = self._bank, 0.0
+        leader, due = self._leader, 0.0
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(EVERY_S):
-                    await bank.wake.wait()
-            bank.wake.clear()
-            waiting, bank.waiting = bank.waiting, []
+                    await leader.wake.wait()
+            leader.wake.clear()
+            waiting, leader.waiting = leader.waiting, []
             at = time.monotonic()
-            used = any(one.mine or one.held for one in bank.accounts)
-            if not waiting and (not bank.any or (not used and at < due)):
+            used = any(one.mine or one.held for one in leader.accounts)
+            if not waiting and (not leader.any or (not used and at < due)):
                 continue
             due = at + IDLE_S
             await self._sync(waiting)
             for one in waiting:
                 one.tries += 1
                 if one.tries > MOST_TRIES:
-                    bank.give_up(one, "too many gateways change them at once")
+                    leader.give_up(one, "too many gateways change them at once")
                 else:
-                    bank.decide(one)
+                    leader.decide(one)
 
-    async def _sync(self, waiting: list[Waiting]) -> None:
+    async def _sync(self, waiting: list[Waiting[Refusal]]) -> None:
         """Read the store, and hold what is needed."""
-        bank = self._bank
-        bank.refresh()
-        bank.accounts.turn(bank.clock())
+        leader = self._leader
+        leader.refresh()
+        leader.accounts.turn(leader.clock())
         imported_at = self._imported_at()
         try:
             reading = await self._read()
             self._others(reading)
-            bank.accounts.forget_idle()
+            leader.accounts.forget_idle()
             await self._report_lost(imported_at)
             await self._hold(waiting)
         except StoreUnavailable as exc:
-            if not bank.unavailable:
+            if not leader.unavailable:
                 _log.error("store unreachable; budgets count what this gateway knows: %s", exc)
-            bank.unavailable = True
+            leader.unavailable = True
             return
-        if bank.unavailable:
+        if leader.unavailable:
             _log.warning("store reachable again; budgets are up to date")
-        bank.unavailable = False
+        leader.unavailable = False
 
     async def _read(self) -> SpendReading:
-        accounts = self._bank.accounts
+        accounts = self._leader.accounts
         while True:
             began = time.monotonic()
             periods = accounts.windows()
@@ -146,7 +148,7 @@ class BudgetSync:
                 partial(self._rows.read, accounts.version, windows, self._id)
             )
             if accounts.take(reading, periods):
-                self._bank.read_at = began
+                self._leader.read_at = began
                 return reading
 
     def _others(self, reading: SpendReading) -> None:
@@ -163,7 +165,7 @@ class BudgetSync:
             if not self._is_dead(holder, at):
                 place = held[0], held[1]
                 others[place] = others.get(place, 0) + amount
-        for account in self._bank.accounts:
+        for account in self._leader.accounts:
             account.others = others.get((account.budget.name, account.subject), 0)
 
     def _is_dead(self, holder: str, at: float) -> bool:
@@ -178,19 +180,20 @@ class BudgetSync:
                 self.expired += 1
                 _log.warning("a gateway has died: what it held of budgets has expired")
             self._lives.pop(holder, None)
-        for one in tuple(self._bank.lost):
+        for one in tuple(self._leader.lost):
             if imported_at is not None and imported_at > one.died + MARGIN_S:
-                self._bank.lost.remove(one)
+                self._leader.lost.remove(one)
                 self._expire(one.number, one.writer)
 
     def _expire(self, number: int, writer: str) -> None:
         """A worker's records are imported: what it leased and did not record has expired."""
-        nanos = self._bank.accounts.drop(writer)
-        expired = [
-            f"{shown(account.budget, lent)} of {account.budget.name!r}"
-            for account in self._bank.accounts
-            if (lent := account.lent.pop(number, 0))
-        ]
+        nanos = self._leader.accounts.drop(writer)
+        expired: list[str] = []
+        for account in self._leader.accounts:
+            loan = account.loans.pop(number, None)
+            if loan is not None:
+                account.give_back(loan.amount)
+                expired.append(f"{shown(account.budget, loan.amount)} of {account.budget.name!r}")
         self.lost_nanos += nanos
         self.expired += bool(expired)
         if nanos or expired:
@@ -200,14 +203,14 @@ class BudgetSync:
                 ", ".join(expired) or "none",
             )
 
-    async def _hold(self, waiting: list[Waiting]) -> None:
+    async def _hold(self, waiting: list[Waiting[Refusal]]) -> None:
         """Hold what is used, what waiting requests need, and some more while there is much."""
         wanted: dict[tuple[str, str], Holding] = {}
         needs: dict[tuple[str, str], list[int]] = {}
         for one in waiting:
-            for share in one.ask.lacking:
-                needs.setdefault((share.budget, share.subject), []).append(share.amount)
-        for account in self._bank.accounts:
+            for need in one.ask.needs:
+                needs.setdefault(need.place[:2], []).append(need.amount)
+        for account in self._leader.accounts:
             place = account.budget.name, account.subject
             amount = _wanted(account, needs.get(place, ()))
             if amount or place in self._held:
@@ -227,10 +230,10 @@ class BudgetSync:
         if not wanted:
             return
         self._beat += 1
-        version, rows = self._bank.accounts.version, list(wanted.values())
+        version, rows = self._leader.accounts.version, list(wanted.values())
         held = await self._in_thread(partial(self._rows.hold, self._id, self._beat, version, rows))
         self._held = {place: amount for place, amount in zip(wanted, held, strict=True) if amount}
-        for account in self._bank.accounts:
+        for account in self._leader.accounts:
             account.held = self._held.get((account.budget.name, account.subject), 0)
         if not self._held:
             await self._in_thread(partial(self._rows.leave, self._id))

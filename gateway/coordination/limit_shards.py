@@ -7,16 +7,11 @@ another request may find less room than there will be.
 https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from gateway.coordination.limit_script import ScriptAnswer, ScriptItem
-from gateway.limits.ledger import Quantity
-from gateway.limits.messages import LimitAmounts
-from gateway.limits.standing import QUANTITIES
-
-Place = tuple[str, str, Quantity]
-"""A limit, its subject, and what is limited."""
+from gateway.leases.messages import Place
 
 KEY = "strowger:limit:1:"
 """Contains the version of the format."""
@@ -74,9 +69,3 @@ def merged(
 def given_back(item: ScriptItem, amount: int) -> ScriptItem:
     """Return the item that gives a granted amount back."""
     return ScriptItem(limit=item.limit, period=item.period, back=amount)
-
-
-def amounts_at(one: LimitAmounts, found: Mapping[Place, int]) -> LimitAmounts:
-    """Return what was found for the account of these amounts."""
-    place = one.limit, one.subject
-    return LimitAmounts(*place, *[found.get((*place, quantity), 0) for quantity in QUANTITIES])

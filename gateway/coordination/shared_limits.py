@@ -16,7 +16,7 @@ import msgspec
 
 from gateway.config.schema.limits import Limit
 from gateway.coordination.gateway_transport import ScriptRunner, TransportUnavailable
-from gateway.coordination.limit_calls import LimitCall, MissedUses, by_place
+from gateway.coordination.limit_calls import LimitCall, MissedUses
 from gateway.coordination.limit_script import (
     RESERVED_MS,
     SCRIPT,
@@ -27,29 +27,29 @@ from gateway.coordination.limit_script import (
 )
 from gateway.coordination.limit_shards import (
     KEY,
-    Place,
-    amounts_at,
     given_back,
     key_of,
     merged,
     shards,
 )
 from gateway.coordination.shared_standings import TurnTaker, shared_standings
-from gateway.limits.bank import LimitBank, Send
-from gateway.limits.ledger import Account
-from gateway.limits.limits import PERIODS
-from gateway.limits.messages import (
-    PART,
-    LimitAsk,
-    LimitDenial,
-    LimitGrant,
-    LimitOutage,
-    LimitReport,
-    LimitUses,
+from gateway.leases.messages import (
+    LeaseAsk,
+    LeaseDenial,
+    LeaseGrant,
+    LeaseOutage,
+    LeaseReport,
+    LeaseShare,
+    Place,
     ToLeader,
+    ToWorker,
     Use,
 )
-from gateway.limits.standing import QUANTITIES, LimitPlace, LimitStanding
+from gateway.leases.pool import PART, Loan
+from gateway.limits.lease_leader import LimitLeaseLeader
+from gateway.limits.ledger import Account, LimitRefusal, Quantity
+from gateway.limits.limits import PERIODS
+from gateway.limits.standing import LimitPlace, LimitStanding
 
 HEARTBEAT_S: Final = 1.0
 """Interval at which Redis learns what each process holds, and is tried while it does not answer."""
@@ -57,13 +57,17 @@ HEARTBEAT_S: Final = 1.0
 _MS: Final = 1_000_000
 _TIMES: Final = str(SILENT_MS), str(RESERVED_MS)
 
+_NOTHING: Final = Loan()
+
+Send = Callable[[ToWorker[LimitRefusal]], None]
+
 _log = logging.getLogger("strowger")
 _encode = msgspec.json.Encoder().encode
 _answer: msgspec.json.Decoder[ScriptAnswer] = msgspec.json.Decoder(ScriptAnswer)
 
 
 class SharedLimits:
-    """The connection of one gateway's processes to the limits in Redis: see LimitBank."""
+    """The connection of one gateway's processes to the limits in Redis: see LimitLeaseLeader."""
 
     def __init__(
         self,
@@ -79,7 +83,7 @@ class SharedLimits:
         self._limits = limits
         self._known: tuple[Limit, ...] = ()
         self._index: Mapping[str, Limit] = {}
-        self._local = LimitBank(limits, clock)
+        self._local = LimitLeaseLeader(limits, clock)
         self._clock = clock
         self._workers: dict[int, Send] = {}
         self._holders: dict[int, str] = {}
@@ -110,24 +114,25 @@ class SharedLimits:
             del self._held[holder, place]
 
     def accounts(self) -> list[Account]:
-        """What the processes of this gateway have used, see LimitBank.accounts."""
+        """What the processes of this gateway have used, see LimitLeaseLeader.accounts."""
         return self._local.accounts()
 
     async def standings(self, places: Sequence[LimitPlace]) -> tuple[LimitStanding, ...]:
-        """What is used over all gateways, see LimitBank.standings; of this one without Redis."""
+        """What is used over all gateways; of this one without Redis. See LimitLeaseLeader."""
         own = await self._local.standings(places)
         if self.unavailable:
             return own
         return await shared_standings(self._runner, self._named(), places, own)
 
     def on_message(self, worker: int, message: ToLeader) -> None:
+        if not self._local.is_new(worker, message):
+            return
         match message:
-            case LimitAsk():
+            case LeaseAsk():
                 self._ask(worker, message)
-            case LimitReport():
-                self._local.on_message(worker, message)
-                places, items = self._reported(message.uses)
-                self._call(worker, places, items, None)
+            case LeaseReport():
+                self._local.receive(worker, message)
+                self._report(worker, message)
 
     async def run(self) -> None:
         """Talk to Redis until cancelled."""
@@ -166,45 +171,50 @@ class SharedLimits:
         for worker, holder in self._holders.items():
             if worker not in self._workers:
                 continue
-            holds = self._local.held(worker)
-            running: dict[Place, int] = {
-                (*place, "tokens"): tokens for place, tokens in self._local.running(worker).items()
-            }
-            places = {place for by, place in self._held if by == holder} | {*holds, *running}
-            items = [
-                (one, self._item(one, holds=holds.get(one, 0), running=running.get(one, 0)))
-                for one in places
-            ]
+            loans = self._local.loans(worker)
+            places = {place for by, place in self._held if by == holder} | set(loans)
+            items = [(one, self._holding(one, loans.get(one, _NOTHING))) for one in places]
             known = [(place, item) for place, item in items if item is not None]
             if known:
                 parts = tuple(place for place, _ in known), tuple(item for _, item in known)
                 found.append(LimitCall(worker, holder, *parts, None))
         return found
 
-    def _ask(self, worker: int, ask: LimitAsk) -> None:
+    def _holding(self, place: Place, loan: Loan) -> ScriptItem | None:
+        return self._item(place, holds=loan.amount, running=loan.running)
+
+    def _ask(self, worker: int, ask: LeaseAsk) -> None:
         if self.unavailable:
             self._ask_locally(worker, ask)
             return
-        places, items = list[Place](), list[ScriptItem | None]()
-        for one, running in zip(ask.lacking, ask.running, strict=True):
-            for quantity, need, reserved in zip(
-                QUANTITIES,
-                (one.requests, one.tokens, one.seats),
-                (-1, running, -1),
-                strict=True,
-            ):
-                if need:
-                    places.append((one.limit, one.subject, quantity))
-                    items.append(self._item(places[-1], need=need, running=reserved))
-        self._call(worker, places, items, ask)
+        needs = [need for need in ask.needs if need.amount]
+        items = [
+            self._item(need.place, need=need.amount, running=_running(need.place, need.running))
+            for need in needs
+        ]
+        self._call(worker, [need.place for need in needs], items, ask)
 
-    def _ask_locally(self, worker: int, ask: LimitAsk) -> None:
+    def _report(self, worker: int, report: LeaseReport) -> None:
+        items = [
+            self._item(
+                use.place,
+                uses=use.used,
+                back=use.returned,
+                over=use.overdrawn,
+                running=_running(use.place, use.running),
+            )
+            for use in report.uses
+        ]
+        self._call(worker, [use.place for use in report.uses], items, None)
+
+    def _ask_locally(self, worker: int, ask: LeaseAsk) -> None:
         """Decide without Redis."""
-        found = [self._named().get(one.limit) for one in ask.lacking]
+        found = [self._named().get(need.place[0]) for need in ask.needs]
         if any(limit is not None and limit.on_outage == "refuse" for limit in found):
-            self._reply(worker, LimitOutage(id=ask.id))
+            why = "limits cannot be checked, because Redis does not answer"
+            self._reply(worker, LeaseOutage(id=ask.id, why=why))
         else:
-            self._local.on_message(worker, ask)
+            self._local.receive(worker, ask)
 
     def _item(
         self,
@@ -242,19 +252,12 @@ class SharedLimits:
             self._known, self._index = limits, {limit.name: limit for limit in limits}
         return self._index
 
-    def _reported(self, uses: Sequence[LimitUses]) -> tuple[list[Place], list[ScriptItem | None]]:
-        places, items = list[Place](), list[ScriptItem | None]()
-        for place, used, returned, overdrawn, running in by_place(uses):
-            places.append(place)
-            items.append(self._item(place, 0, used, returned, overdrawn, running=running))
-        return places, items
-
     def _call(
         self,
         worker: int,
         places: Sequence[Place],
         items: Sequence[ScriptItem | None],
-        ask: LimitAsk | None,
+        ask: LeaseAsk | None,
     ) -> None:
         known = [(place, item) for place, item in zip(places, items, strict=True) if item]
         if known or ask is not None:
@@ -359,38 +362,36 @@ class SharedLimits:
         if ask is None or not alive:
             return
         if answer.refused:
-            limit, _, quantity = call.places[answer.refused - 1]
-            item = call.items[answer.refused - 1]
-            known = self._named().get(limit)
-            per = "minute" if known is None else known.per
-            self._reply(
-                call.worker,
-                LimitDenial(
-                    id=ask.id,
-                    limit=limit,
-                    per=per,
-                    quantity=quantity,
-                    allowed=item.limit,
-                    wait=answer.wait * _MS,
-                    reserved=answer.reserved,
-                ),
-            )
+            refusal = self._refusal(call, answer)
+            self._reply(call.worker, LeaseDenial(id=ask.id, refusal=refusal))
             return
-        granted = dict(zip(call.places, answer.granted, strict=True))
-        left = dict(zip(call.places, answer.left, strict=True))
-        grant = LimitGrant(
-            id=ask.id,
-            granted=tuple([amounts_at(one, granted) for one in ask.lacking]),
-            left=tuple([amounts_at(one, left) for one in ask.lacking]),
-        )
-        self._local.lend(call.worker, grant)
+        shares = map(LeaseShare, call.places, answer.granted, answer.left)
+        grant = LeaseGrant(id=ask.id, shares=tuple(shares))
+        self._local.lent_elsewhere(call.worker, grant)
         self._reply(call.worker, grant)
+
+    def _refusal(self, call: LimitCall, answer: ScriptAnswer) -> LimitRefusal:
+        limit, _, quantity = call.places[answer.refused - 1]
+        known = self._named().get(limit)
+        return LimitRefusal(
+            limit,
+            "minute" if known is None else known.per,
+            cast("Quantity", quantity),
+            call.items[answer.refused - 1].limit,
+            answer.wait * _MS,
+            answer.reserved,
+        )
 
     def _alive(self, call: LimitCall) -> bool:
         """Return whether the process that made the call still runs."""
         return call.worker in self._workers and self._holders[call.worker] == call.holder
 
-    def _reply(self, worker: int, message: LimitGrant | LimitDenial | LimitOutage) -> None:
+    def _reply(self, worker: int, message: ToWorker[LimitRefusal]) -> None:
         send = self._workers.get(worker)
         if send is not None:
             send(message)
+
+
+def _running(place: Place, running: int) -> int:
+    """The number for Redis: only tokens are reserved until a request ends."""
+    return running if place[2] == "tokens" else -1

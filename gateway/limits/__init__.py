@@ -1,1 +1,1 @@
-"""RequestLimits of requests, tokens and concurrent requests, by API key and model."""
+"""Limits of requests, tokens and concurrent requests, by API key and model."""

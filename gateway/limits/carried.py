@@ -59,7 +59,7 @@ def carry(
         if window is not None and use.expires > at:
             window.lend(use.amount)
             # The period may be shorter now; a window's newest entry ends later than all others.
-            window.book(min(use.expires, at + window.period), use.amount, at)
+            window.book(min(use.expires, window.end(at)), use.amount, at)
 
 
 def _window(account: Account, quantity: str) -> Window | None:

@@ -1,13 +1,12 @@
 """A worker's part of a limit: what its leader has leased to it, and what it has used of that."""
 
+from collections.abc import Sequence
 from operator import itemgetter
 
+from gateway.leases.messages import LeaseShare, LeaseUse, Place
+from gateway.leases.worker import IDLE_REPORTS
 from gateway.limits.ledger import Account
-from gateway.limits.messages import Use
-from gateway.limits.window import Entry, Seats, Window
-
-IDLE_REPORTS = 10
-"""Reports without a use, one every 0.1 s, after which an unused lease is given back."""
+from gateway.limits.window import ConcurrencySlots, Entry, Window
 
 _amount = itemgetter(1)
 
@@ -19,20 +18,26 @@ class LeasedWindow(Window):
     first is 0 then, as of one that has expired.
 
     room: of the lease. elsewhere: what no worker held when the leader last answered.
-    account: that it is part of. busy: accounts with leases or something to report; this one's is
-             added as soon as there is something.
+    busy: parts with leases or something to report; this one is added as soon as there is something.
     told: what the leader knows of `running`.
     """
 
-    __slots__ = ("_idle", "_unreported", "account", "busy", "told")
+    __slots__ = ("_idle", "_unreported", "busy", "place", "told")
 
-    def __init__(self, limit: int, period: int, busy: set[Account] | None = None) -> None:
+    def __init__(
+        self, limit: int, period: int, place: Place, busy: "set[LeasedPart] | None" = None
+    ) -> None:
         super().__init__(limit, period)
         self.change(-limit)
-        self.account: Account | None = None
-        self.busy = set[Account]() if busy is None else busy
+        self.place = place
+        self.busy: set[LeasedPart] = set() if busy is None else busy
         self._unreported: list[Entry] = []
         self._idle = self.told = 0
+
+    def add(self, share: LeaseShare) -> None:
+        """Add to the lease."""
+        self.change(share.amount)
+        self.elsewhere = share.left
 
     def resize(self, limit: int) -> None:
         """Change the limit: the leader changes the room."""
@@ -69,11 +74,10 @@ class LeasedWindow(Window):
         return self.period
 
     def _wake(self) -> None:
-        if self.account is not None:
-            self.busy.add(self.account)
+        self.busy.add(self)
 
-    def rest(self, at: int) -> bool:
-        """Whether nothing can happen here that the account is not added to `busy` for.
+    def is_idle(self, at: int) -> bool:
+        """Whether nothing can happen here that this window is not added to `busy` for.
 
         The newest entry is closed: nothing is added to it any more, because its time is over, and
         what a request frees later is reported as of an earlier one.
@@ -87,8 +91,8 @@ class LeasedWindow(Window):
             self.last, self._unreported = [], []
         return True
 
-    def report(self, *, recalled: bool) -> tuple[tuple[Use, ...], int, int]:
-        """What was used since the last report, what is given back, and what was overdrawn."""
+    def report(self, *, recalled: bool, age: int = 1) -> LeaseUse | None:
+        """What happened since the last report, with what is given back: see LeasedQuantity."""
         self.note()
         uses: dict[int, int] = {}
         for entry in self._unreported:
@@ -96,7 +100,7 @@ class LeasedWindow(Window):
                 uses[entry[2]] = uses.get(entry[2], 0) + entry[1]
             entry[0], entry[1] = entry[2] if entry is self.last else 0, 0
         self._unreported = [self.last] if self.last else []
-        self._idle = 0 if uses else self._idle + 1
+        self._idle = 0 if uses else self._idle + age
         room, returned, overdrawn = self.room, 0, 0
         if room < 0:
             overdrawn = -room
@@ -105,16 +109,20 @@ class LeasedWindow(Window):
         self.change(overdrawn - returned)
         # What returned to the lease comes first, because later uses have used it again.
         used = tuple(sorted([use for use in uses.items() if use[1]], key=_amount))
-        return used, returned, overdrawn
+        told, self.told = self.told, self.running
+        if not (used or returned or overdrawn or told != self.running):
+            return None
+        return LeaseUse(self.place, used, returned, overdrawn, self.running)
 
 
-class LeasedSeats(Seats):
-    """Seats that the leader has leased. room: those that are free; leased: all of them."""
+class LeasedSlots(ConcurrencySlots):
+    """Slots that the leader has leased. room: those that are free; leased: all of them."""
 
-    __slots__ = ("_free", "_idle", "leased")
+    __slots__ = ("_free", "_idle", "leased", "place")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, place: Place) -> None:
         super().__init__(limit)
+        self.place = place
         self.room = self.leased = 0
         self._free = 0
         self._idle = 0
@@ -124,23 +132,35 @@ class LeasedSeats(Seats):
         """Whether this process holds no lease."""
         return not self.leased
 
-    def add(self, amount: int) -> None:
+    def is_idle(self, at: int) -> bool:
+        return self.unused
+
+    def add(self, share: LeaseShare) -> None:
         """Add to the lease."""
-        self.room += amount
-        self.leased += amount
+        self.room += share.amount
+        self.leased += share.amount
 
     def resize(self, limit: int) -> None:
         """Change the limit: the leader changes the room."""
         self.limit = limit
 
-    def report(self, *, recalled: bool) -> int:
-        """The free seats that are given back."""
+    def report(self, *, recalled: bool, age: int = 1) -> LeaseUse | None:
+        """The free slots that are given back: see LeasedQuantity."""
         room: int = self.room
-        self._idle = self._idle + 1 if room == self._free else 0
+        self._idle = self._idle + age if room == self._free else 0
         self._free = room
-        if room > 0 and (recalled or self._idle >= IDLE_REPORTS):
-            self.room = 0
-            self._free = 0
-            self.leased -= room
-            return room
-        return 0
+        if room <= 0 or not (recalled or self._idle >= IDLE_REPORTS):
+            return None
+        self.room = 0
+        self._free = 0
+        self.leased -= room
+        return LeaseUse(self.place, returned=room)
+
+
+LeasedPart = LeasedWindow | LeasedSlots
+
+
+def leased_parts(account: Account) -> Sequence[LeasedPart]:
+    """What is leased of an account; nothing, if this process has it all."""
+    parts = (account.requests, account.tokens, account.slots)
+    return [one for one in parts if isinstance(one, LeasedWindow | LeasedSlots)]

@@ -16,7 +16,7 @@ from gateway.limits.shown import (
     show,
     shown_of,
 )
-from gateway.limits.window import PIECES, Entry, Seats, Window
+from gateway.limits.window import PIECES, ConcurrencySlots, Entry, Window
 
 Quantity = Literal["requests", "tokens", "concurrent"]
 
@@ -39,11 +39,11 @@ class Account(Struct, eq=False):
     subject: str
     requests: Window | None
     tokens: Window | None
-    seats: Seats | None
+    slots: ConcurrencySlots | None
     exact: bool = True
     one_of_many: bool = False
 
-    def refusals(self, requests: int, tokens: int, seats: int, at: int) -> "list[LimitRefusal]":
+    def refusals(self, requests: int, tokens: int, slots: int, at: int) -> "list[LimitRefusal]":
         """The quantities that these amounts exceed."""
         found: list[LimitRefusal] = []
         windows: tuple[tuple[Quantity, Window | None, int], ...] = (
@@ -62,8 +62,8 @@ class Account(Struct, eq=False):
                 found.append(
                     LimitRefusal(self.limit, self.per, quantity, window.limit, wait, reserved)
                 )
-        if self.seats is not None and self.seats.room < seats:
-            found.append(LimitRefusal(self.limit, self.per, "concurrent", self.seats.limit, 0))
+        if self.slots is not None and self.slots.room < slots:
+            found.append(LimitRefusal(self.limit, self.per, "concurrent", self.slots.limit, 0))
         return found
 
     def expire(self, at: int) -> None:
@@ -75,7 +75,7 @@ class Account(Struct, eq=False):
     @property
     def unused(self) -> bool:
         """Whether nothing counts in it and nothing is lent."""
-        parts = (self.requests, self.tokens, self.seats)
+        parts = (self.requests, self.tokens, self.slots)
         return all(part is None or part.unused for part in parts)
 
 
@@ -83,14 +83,14 @@ _Open = tuple[tuple[Window, Entry], ...]
 """Windows, each with its newest entry, of which uses are part now."""
 
 
-_Part = Window | Seats
+_Part = Window | ConcurrencySlots
 _Few = tuple[_Part, _Part, _Part, _Part, _Part]
-"""Two windows of requests, two of tokens, and seats. A single window is there twice; what does not
+"""Two windows of requests, two of tokens, and slots. A single window is there twice; what does not
 exist has a room that nothing uses up, and nothing depends on that: see `reserve`."""
 
 
 def _two(parts: Sequence[_Part]) -> tuple[_Part, _Part]:
-    one = parts[0] if parts else Seats(NEVER)
+    one = parts[0] if parts else ConcurrencySlots(NEVER)
     return one, parts[-1] if parts else one
 
 
@@ -101,7 +101,7 @@ def _shown(windows: Sequence[tuple[Window, Shown]]) -> tuple[Shown | None, Shown
 class Accounts:
     """All accounts that apply to a request; `reserve` takes from all of them or from none.
 
-    requests, tokens, seats: their windows and seats. least: the smallest limit of tokens, 0
+    requests, tokens, slots: their windows and slots. least: the smallest limit of tokens, 0
     without one. leased: other processes may have room, too. shown_requests, shown_tokens: the
     windows with what is shown of them.
     """
@@ -117,9 +117,9 @@ class Accounts:
         "leased",
         "least",
         "requests",
-        "seats",
         "shown_requests",
         "shown_tokens",
+        "slots",
         "tokens",
     )
 
@@ -127,7 +127,7 @@ class Accounts:
         self.all = tuple(accounts)
         self.requests = tuple([one.requests for one in accounts if one.requests is not None])
         self.tokens = tuple([one.tokens for one in accounts if one.tokens is not None])
-        self.seats = tuple([one.seats for one in accounts if one.seats is not None])
+        self.slots = tuple([one.slots for one in accounts if one.slots is not None])
         self.least = min([one.limit for one in self.tokens], default=0)
         self.leased = not {type(one) for one in (*self.requests, *self.tokens)} <= {Window}
         self.shown_requests = tuple([(one, shown_of(one, REQUESTS)) for one in self.requests])
@@ -135,8 +135,8 @@ class Accounts:
         self._each = tuple([one for one in self.requests if one.limit <= PIECES])
         self._pooled = tuple([one for one in self.requests if one.limit > PIECES])
         self._few: _Few | None = None
-        if not self._each and max(len(self.requests), len(self.tokens), 2 * len(self.seats)) <= 2:
-            self._few = *_two(self.requests), *_two(self.tokens), _two(self.seats)[0]
+        if not self._each and max(len(self.requests), len(self.tokens), 2 * len(self.slots)) <= 2:
+            self._few = *_two(self.requests), *_two(self.tokens), _two(self.slots)[0]
         self._shown = *_shown(self.shown_requests), *_shown(self.shown_tokens)
         self._open_tokens: _Open = ()
         self._open_until = -1
@@ -151,13 +151,13 @@ class Accounts:
         if few is None or at > self._open_until:
             return self._reserve_many(tokens, at, headers)
         # `_reserve_many` written out for windows whose entries are open: no loops.
-        one, two, first, second, seats = few
+        one, two, first, second, slots = few
         requests, others = one.room - 1, two.room - 1
-        left, rest, seated = first.room - tokens, second.room - tokens, seats.room - 1
+        left, rest, seated = first.room - tokens, second.room - tokens, slots.room - 1
         if requests < 0 or others < 0 or left < 0 or rest < 0 or seated < 0:
             return self._reserve_many(tokens, at, headers)
         one.room, two.room, first.room, second.room = requests, others, left, rest
-        seats.room = seated
+        slots.room = seated
         first.running, second.running = first.running + tokens, second.running + tokens
         if headers is not None:
             shown, other, of_first, of_second = self._shown
@@ -188,8 +188,8 @@ class Accounts:
             freed = [window.expire(at) for window in (*self.requests, *self.tokens)]
             if not any(freed) or self._lacking(tokens):
                 return None
-        for seats in self.seats:
-            if seats.room < 1:
+        for slots in self.slots:
+            if slots.room < 1:
                 return None
         if at > self._open_until:
             self._open(at)
@@ -200,8 +200,8 @@ class Accounts:
         for window in self.tokens:
             window.room -= tokens
             window.running += tokens
-        for seats in self.seats:
-            seats.room -= 1
+        for slots in self.slots:
+            slots.room -= 1
         if headers is not None:
             show(self.shown_requests, REQUESTS_LEFT, headers)
             show(self.shown_tokens, TOKENS_LEFT, headers)
@@ -261,8 +261,8 @@ class Hold(Struct, eq=False, gc=False):
 
     def settle_once(self, used: int, at: int | None = None) -> None:
         """As `settle`, if nothing else calls either. at: `None`, if it is the time of this call."""
-        for seats in self.accounts.seats:
-            seats.room += 1
+        for slots in self.accounts.slots:
+            slots.room += 1
         tokens = self.tokens
         unused = tokens - used
         for window, entry in self.reserved:

@@ -5,11 +5,12 @@ from time import monotonic_ns
 from typing import Final, Protocol
 
 from gateway.config.schema.limits import Limit
-from gateway.limits.leased import LeasedSeats, LeasedWindow
-from gateway.limits.ledger import Account, Accounts, Hold, LimitRefusal
+from gateway.leases.messages import Place as LeasePlace
+from gateway.limits.leased import LeasedPart, LeasedSlots, LeasedWindow, leased_parts
+from gateway.limits.ledger import Account, Accounts, Hold, LimitRefusal, Quantity
 from gateway.limits.queue import LimitQueue
 from gateway.limits.scope import Place, RuleIndex, covers, subject_of
-from gateway.limits.window import Seats, Window
+from gateway.limits.window import ConcurrencySlots, Window
 
 SECOND: Final = 1_000_000_000
 PERIODS: Final = {"minute": 60 * SECOND, "hour": 3600 * SECOND, "day": 86_400 * SECOND}
@@ -36,7 +37,7 @@ class RequestLimits:
     refused: requests refused so far, by limit and quantity.
     on_change: called when what `of` has returned must not be used any more.
     asker: where a request that lacks room asks for more; `None` if this process has all accounts.
-    busy: with an asker, the accounts with leases or something to report.
+    busy: with an asker, what has a lease or something to report.
     queue: the requests that wait for room.
     """
 
@@ -47,7 +48,7 @@ class RequestLimits:
         self._found: dict[Place, Accounts | None] = {}
         self.refused: dict[tuple[str, str], int] = {}
         self.asker: LimitAsker | None = None
-        self.busy: set[Account] = set()
+        self.busy = set[LeasedPart]()
         self._clock = clock
         self._most = _MANY_ACCOUNTS
         self.queue = LimitQueue(self._attempt, clock)
@@ -55,7 +56,10 @@ class RequestLimits:
         self.configure(limits)
 
     def configure(self, limits: tuple[Limit, ...]) -> None:
-        """Apply these limits from now on; what was used under the same name still counts."""
+        """Apply these limits from now on; what was used under the same name still counts.
+
+        A lease that this replaces stays in `busy` until it has reported everything.
+        """
         self.configured = limits
         self._limits = RuleIndex(limits)
         self.any = bool(limits)
@@ -65,12 +69,6 @@ class RequestLimits:
             limit = self._limits.named.get(place[0])
             if limit is not None:
                 self._accounts[place] = limit, self._adapted(old, account, limit)
-        if self._leased:
-            # Accounts that were dropped as unused, and got room back after that.
-            dropped = {one for one in self.busy if one.limit in self._limits.named}
-            dropped.difference_update([account for _, account in before.values()])
-            self.busy.clear()
-            self.busy.update(dropped, self.accounts())
 
     def of(self, place: Place) -> Accounts | None:
         """The accounts of a request; `None` if no limit applies to it."""
@@ -105,6 +103,12 @@ class RequestLimits:
             return known[1]
         limit = self._limits.named.get(name)
         return None if limit is None else self._find(limit, subject)
+
+    def leased(self, place: LeasePlace) -> LeasedPart | None:
+        """What is leased of a place; `None` if nothing limits it."""
+        account = self.account(place[0], place[1])
+        parts = () if account is None else leased_parts(account)
+        return next((one for one in parts if one.place == place), None)
 
     def rules_of(self, key: str) -> Sequence[Limit]:
         """The limits that may be about a key, in their order."""
@@ -185,34 +189,31 @@ class RequestLimits:
         self._most = max(_MANY_ACCOUNTS, 2 * len(self._accounts))
 
     def _new(self, limit: Limit, subject: str) -> Account:
-        seats = None
+        slots = None
         if limit.concurrent is not None:
-            seats = LeasedSeats(limit.concurrent) if self._leased else Seats(limit.concurrent)
-        account = Account(
+            slots = ConcurrencySlots(limit.concurrent)
+            if self._leased:
+                slots = LeasedSlots(limit.concurrent, (limit.name, subject, "concurrent"))
+        return Account(
             limit.name,
             limit.per,
             subject,
-            self._window(limit.requests, limit),
-            self._window(limit.tokens, limit),
-            seats,
+            self._window(limit, subject, "requests", limit.requests),
+            self._window(limit, subject, "tokens", limit.tokens),
+            slots,
             limit.exact,
             limit.each == "end_user",
         )
-        self._own(account)
-        return account
 
-    def _window(self, amount: int | None, limit: Limit) -> Window | None:
+    def _window(
+        self, limit: Limit, subject: str, quantity: Quantity, amount: int | None
+    ) -> Window | None:
         if amount is None:
             return None
         period = PERIODS[limit.per]
-        return LeasedWindow(amount, period, self.busy) if self._leased else Window(amount, period)
-
-    @staticmethod
-    def _own(account: Account) -> None:
-        """Let the windows of leases know their account."""
-        for window in (account.requests, account.tokens):
-            if isinstance(window, LeasedWindow):
-                window.account = account
+        if self._leased:
+            return LeasedWindow(amount, period, (limit.name, subject, quantity), self.busy)
+        return Window(amount, period)
 
     def _adapted(self, old: Limit, account: Account, limit: Limit) -> Account:
         """The account with the new limit's numbers; a window of another period begins empty."""
@@ -224,8 +225,7 @@ class RequestLimits:
                 if before is not None and after is not None:
                     before.resize(after.limit)
                     setattr(adapted, name, before)
-        if account.seats is not None and adapted.seats is not None:
-            account.seats.resize(adapted.seats.limit)
-            adapted.seats = account.seats
-        self._own(adapted)
+        if account.slots is not None and adapted.slots is not None:
+            account.slots.resize(adapted.slots.limit)
+            adapted.slots = account.slots
         return adapted

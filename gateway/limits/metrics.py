@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from gateway.limits.ledger import Account
 from gateway.limits.limits import RequestLimits
-from gateway.limits.window import Seats, Window
+from gateway.limits.window import ConcurrencySlots, Window
 
 MOST_ACCOUNTS: Final = 1000
 """Accounts in the metrics of use: those with the least room."""
@@ -106,10 +106,10 @@ def _room(account: Account) -> float:
     return min(part.room / part.limit for _, part in _parts(account))
 
 
-def _parts(account: Account) -> list[tuple[str, Window | Seats]]:
-    named: tuple[tuple[str, Window | Seats | None], ...] = (
+def _parts(account: Account) -> list[tuple[str, Window | ConcurrencySlots]]:
+    named: tuple[tuple[str, Window | ConcurrencySlots | None], ...] = (
         ("requests", account.requests),
         ("tokens", account.tokens),
-        ("concurrent", account.seats),
+        ("concurrent", account.slots),
     )
     return [(quantity, part) for quantity, part in named if part is not None]

@@ -10,7 +10,7 @@ from gateway.config.schema.limits import Limit
 from gateway.limits.ledger import Account, Quantity
 from gateway.limits.limits import PERIODS, SECOND, RequestLimits
 from gateway.limits.scope import Whose, subjects_of
-from gateway.limits.window import Entry, Seats, Window
+from gateway.limits.window import ConcurrencySlots, Entry, Window
 
 MOST_SUBJECTS: Final = 20
 """Of one limit, if none is named: those that have used most of it."""
@@ -135,7 +135,7 @@ def _accounts(
 
 def _share(account: Account) -> tuple[float, str]:
     """The largest part that is used of any quantity."""
-    parts = (account.requests, account.tokens, account.seats)
+    parts = (account.requests, account.tokens, account.slots)
     return max(1 - one.room / one.limit for one in parts if one is not None), account.subject
 
 
@@ -143,7 +143,7 @@ def _standings(
     limit: Limit, subject: str, account: Account | None, tokens: int, at: int
 ) -> Iterator[LimitStanding]:
     """One for each quantity that is limited."""
-    parts = (None,) * 3 if account is None else (account.requests, account.tokens, account.seats)
+    parts = (None,) * 3 if account is None else (account.requests, account.tokens, account.slots)
     for quantity, part in zip(QUANTITIES, parts, strict=True):
         allowed: int | None = getattr(limit, quantity)
         if allowed is None:
@@ -159,7 +159,7 @@ def _standings(
             resets_s = part.reset(at) / SECOND if used or reserved else 0.0
             if need <= allowed:
                 room_in_s = _free_in(part.entries, need - allowed + used, at) / SECOND
-        elif isinstance(part, Seats):
+        elif isinstance(part, ConcurrencySlots):
             used = allowed - part.room
             room_in_s = 0.0 if used < allowed else None
         yield LimitStanding(

@@ -5,6 +5,8 @@ from collections import deque
 from operator import itemgetter
 from typing import Final
 
+from gateway.leases.pool import Loan
+
 PIECES: Final = 1024
 """Entries of a window with a large limit: each use counts up to a 1024th of the period longer."""
 
@@ -27,6 +29,7 @@ class Window:
     limit: the most that a period may hold. room: what can still be taken; negative if requests
     used more than they had reserved. elsewhere: what other processes could take.
     running: what running requests have reserved; they give back what they do not use.
+    loans: what is lent to workers, by their numbers.
     last: the newest entry; uses until `last_until` are part of it.
 
     A request changes `room` and nothing else, if its uses are part of the newest entry. All other
@@ -41,6 +44,7 @@ class Window:
         "last",
         "last_until",
         "limit",
+        "loans",
         "period",
         "room",
         "running",
@@ -51,6 +55,7 @@ class Window:
         self.limit = self.room = self._noted = limit
         self.period = period
         self.elsewhere = self.running = 0
+        self.loans: dict[int, Loan] = {}
         self.last: Entry = []
         self.last_until = -1
         self._grain = 1 if limit <= PIECES else period // PIECES
@@ -112,6 +117,10 @@ class Window:
             self._keep(self.last)
         return self.last
 
+    def end(self, at: int) -> int:
+        """When a use that begins now stops to count, nanoseconds."""
+        return -(-at // self._grain) * self._grain + self.period
+
     def _keep(self, entry: Entry) -> None:
         """Remember a new entry, which ends later than all others."""
         self._entries.append(entry)
@@ -164,16 +173,23 @@ class Window:
     def book(self, expires: int, amount: int, at: int) -> None:
         """Let a part of what was lent count as used until then.
 
-        amount: negative to correct a use booked before; its lender still holds what it frees.
+        amount: negative to correct a use booked before; the worker still holds what it frees. What
+        was not booked here counts as lent: a reload has begun this window after that use.
         """
         if expires <= at:
             self.change(amount)
             return
         entries = self._entries
         place = bisect_left(entries, expires, key=_expiry)
-        if place < len(entries) and entries[place][0] == expires:
+        known = place < len(entries) and entries[place][0] == expires
+        if amount < 0:
+            self.note()
+            freed = min(-amount, entries[place][1]) if known else 0
+            self.change(amount + freed)
+            amount = -freed
+        if known:
             entries[place][1] += amount
-        else:
+        elif amount:
             entries.insert(place, [expires, amount])
 
     @property
@@ -188,17 +204,18 @@ class Window:
         return sum(amount for _, amount in self.entries)
 
 
-class Seats:
+class ConcurrencySlots:
     """How many requests run at once. limit: the most; room: how many more may begin.
 
-    running: as of a Window, which it may take the place of (`Accounts`).
+    running, loans: as of a Window, which it may take the place of (`Accounts`).
     """
 
-    __slots__ = ("limit", "room", "running")
+    __slots__ = ("limit", "loans", "room", "running")
 
     def __init__(self, limit: int) -> None:
         self.limit = self.room = limit
         self.running = 0
+        self.loans: dict[int, Loan] = {}
 
     def resize(self, limit: int) -> None:
         self.room += limit - self.limit
@@ -207,6 +224,14 @@ class Seats:
     def lend(self, amount: int) -> None:
         """Give so many away, to be used elsewhere."""
         self.room -= amount
+
+    def give_back(self, amount: int) -> None:
+        """Take back what was lent: no request holds it."""
+        self.room += amount
+
+    def book(self, expires: int, amount: int, at: int) -> None:
+        """A slot that was used is free again: it counts while a worker holds it."""
+        self.room += amount
 
     @property
     def unused(self) -> bool:

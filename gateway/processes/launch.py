@@ -12,8 +12,8 @@ from msgspec import Struct
 from gateway.config.schema.config import Config
 from gateway.coordination.probe_locks import ACCESS_LOG_LOCK
 from gateway.experiments.service.background_jobs import ExperimentJobs
-from gateway.limits.bank import LimitBank
 from gateway.limits.carried import CarriedUse, carried
+from gateway.limits.lease_leader import LimitLeaseLeader
 from gateway.limits.limits import RequestLimits
 from gateway.listener_tls.watch import TlsWatch
 from gateway.listening.accept_queue import Mode
@@ -64,7 +64,7 @@ class Launch(Struct, frozen=True, kw_only=True, eq=False):
         *,
         drain: Callable[[Mode], None],
         stop_now: Callable[[], None],
-        limits: "RequestLimits | LimitBank | SharedLimits",
+        limits: "RequestLimits | LimitLeaseLeader | SharedLimits",
         jobs: ExperimentJobs,
         counted: Callable[[], Iterable[MetricFamilies]],
     ) -> HandOver:
@@ -110,8 +110,8 @@ def _surfaces_in(counted: Iterable[MetricFamilies]) -> tuple[str, ...]:
     )
 
 
-def _uses_of(limits: "RequestLimits | LimitBank | SharedLimits") -> tuple[CarriedUse, ...]:
+def _uses_of(limits: "RequestLimits | LimitLeaseLeader | SharedLimits") -> tuple[CarriedUse, ...]:
     """Return what counts towards limits in this gateway; nothing if Redis counts it."""
-    if isinstance(limits, RequestLimits | LimitBank):
+    if isinstance(limits, RequestLimits | LimitLeaseLeader):
         return carried(limits.accounts(), monotonic_ns())
     return ()

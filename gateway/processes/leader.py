@@ -15,7 +15,7 @@ from gateway.experiments.service.harm_limit_metrics import HarmLimitCollector
 from gateway.issued_keys.metrics import IssuedKeyCollector
 from gateway.issued_keys.rules_in_force import RulesInForce
 from gateway.issued_keys.sync import KeySync, latest_keys
-from gateway.limits.bank import LimitBank
+from gateway.limits.lease_leader import LimitLeaseLeader
 from gateway.limits.ledger import Account
 from gateway.limits.metrics import LimitUseCollector
 from gateway.listening.predecessor import Predecessor
@@ -103,7 +103,7 @@ def _limiting(
 ) -> RulesInForce:
     """Give the workers limits; return what is in force. first: the configuration of the start."""
     rules = RulesInForce(config, partial(latest_keys, keys))
-    pool.limits = shared_limits(first, rules.limits) or LimitBank(rules.limits)
+    pool.limits = shared_limits(first, rules.limits) or LimitLeaseLeader(rules.limits)
     return rules
 
 
@@ -139,8 +139,8 @@ def _opening(
         return await engines.warm()
 
     def account(limit: str, subject: str) -> Account | None:
-        bank = pool.limits
-        return bank.account(limit, subject) if isinstance(bank, LimitBank) else None
+        limits = pool.limits
+        return limits.account(limit, subject) if isinstance(limits, LimitLeaseLeader) else None
 
     return [asyncio.create_task(opened())]
 
@@ -151,10 +151,10 @@ def _follow(pool: WorkerPool, engine: EngineProcess) -> None:
 
 
 def _sharing(
-    limits: "SharedLimits | LimitBank", metrics: ProcessMetrics, crashed: OnCrash
+    limits: "SharedLimits | LimitLeaseLeader", metrics: ProcessMetrics, crashed: OnCrash
 ) -> list[asyncio.Task[None]]:
     """Measure the limits; talk to Redis, if gateways share it, until the tasks are cancelled."""
     metrics.registry.register(LimitUseCollector(limits.accounts))
-    if isinstance(limits, LimitBank):
+    if isinstance(limits, LimitLeaseLeader):
         return []
     return [asyncio.create_task(keep_running("limits over gateways", limits.run, crashed))]

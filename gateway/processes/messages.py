@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from gateway.backend_events.event import BackendEvent
-from gateway.budgets import messages as budgets
+from gateway.budgets.messages import BudgetsToLeader, BudgetsToWorker
 from gateway.config.schema.config import Config
 from gateway.coordination.breaker_messages import (
     BreakerReset,
@@ -18,7 +18,7 @@ from gateway.coordination.breaker_messages import (
 from gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
 from gateway.engine_process.process import EngineView, State
 from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
-from gateway.limits import messages as limits
+from gateway.limits.messages import LimitsToLeader, LimitsToWorker
 from gateway.limits.standing import LimitPlace
 from gateway.listener_tls.files import TlsFiles
 from gateway.listening.accept_queue import Mode
@@ -235,8 +235,8 @@ ToWorker = (
     | BreakerUpdate
     | LoadUpdate
     | OutcomeWatch
-    | limits.ToWorker
-    | budgets.ToWorker
+    | LimitsToWorker
+    | BudgetsToWorker
     | KeyList
     | TlsFiles
     | Discovered
@@ -257,8 +257,8 @@ ToLeader = (
     | LoadUpdate
     | OutcomeUpdate
     | BackendEvent
-    | limits.ToLeader
-    | budgets.ToLeader
+    | LimitsToLeader
+    | BudgetsToLeader
     | KeysApplied
     | KeysChanged
     | KeysUsed

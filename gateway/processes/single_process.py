@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.background import OnCrash, count_unhandled, keep_running
-from gateway.budgets.bank import BudgetBank
-from gateway.budgets.leases import BudgetLeases
+from gateway.budgets.lease_leader import BudgetLeaseLeader
+from gateway.budgets.lease_worker import BudgetLeaseWorker
 from gateway.budgets.setup import stored_budgets
 from gateway.config.schema.config import Config
 from gateway.coordination.gateway_transport import GatewayTransport
@@ -20,7 +20,7 @@ from gateway.experiments.service.harm_limit_metrics import HarmLimitCollector
 from gateway.issued_keys.metrics import IssuedKeyCollector
 from gateway.issued_keys.rules_in_force import RulesInForce
 from gateway.issued_keys.sync import KeySync, latest_keys
-from gateway.limits.leases import LimitLeases
+from gateway.limits.lease_worker import LimitLeaseWorker
 from gateway.limits.ledger import Account
 from gateway.limits.metrics import LimitUseCollector
 from gateway.limits.standing import LimitPlace, LimitStanding
@@ -102,7 +102,7 @@ async def run_single_process(config: Config, launch: Launch, access_log: AccessL
     )
     rules = RulesInForce(lambda: reload.config, partial(latest_keys, keys))
     limits = shared_limits(config, rules.limits)
-    bank, budgets = stored_budgets(rules.budgets, lambda: reload.config, records, metrics.registry)
+    lent, budgets = stored_budgets(rules.budgets, lambda: reload.config, records, metrics.registry)
     hand_over = launch.follow_signals(
         reload,
         drain=serving.drain,
@@ -115,7 +115,7 @@ async def run_single_process(config: Config, launch: Launch, access_log: AccessL
     gate, opening = _opening(serving, engines, launch.predecessor, shared=limits is not None)
     beside = [records.importing(serving.accepting, serving.on_import_problem, launch.freed)]
     beside += [opening]
-    beside += _spending(bank, serving, crashed)
+    beside += _spending(lent, serving, crashed)
     beside += _limiting(limits, serving, metrics, crashed)
     beside += watching(reload, tls, addresses, replicas, crashed)
     engines.start()
@@ -161,11 +161,13 @@ def _connect(serving: Server, tls: TlsWatch, replicas: ReplicaWatch, keys: KeySy
     serving.on_keys = partial(keys.on_message, 0)
 
 
-def _spending(bank: BudgetBank, serving: Server, crashed: OnCrash) -> list[asyncio.Task[None]]:
+def _spending(
+    leader: BudgetLeaseLeader, serving: Server, crashed: OnCrash
+) -> list[asyncio.Task[None]]:
     """Lease from the budgets of this gateway, until the tasks are cancelled."""
     gateway = serving.gateway
-    leases = BudgetLeases(gateway.budgets, partial(bank.on_message, 0), gateway.log.flush)
-    bank.join(0, leases.on_message)
+    leases = BudgetLeaseWorker(gateway.budgets, partial(leader.on_message, 0), gateway.log.flush)
+    leader.join(0, leases.on_message)
     return [asyncio.create_task(keep_running("budget reports", leases.report, crashed))]
 
 
@@ -178,7 +180,7 @@ def _limiting(
     metrics.registry.register(LimitUseCollector(accounts))
     if limits is None:
         return []
-    leases = LimitLeases(serving.gateway.limits, partial(limits.on_message, 0))
+    leases = LimitLeaseWorker(serving.gateway.limits, partial(limits.on_message, 0))
     limits.join(0, leases.on_message)
     works = (("limits over gateways", limits.run), ("lease reports", leases.report))
     return [asyncio.create_task(keep_running(name, work, crashed)) for name, work in works]

@@ -19,15 +19,15 @@ import msgspec
 
 from gateway.backend_events.event import ListedEvent
 from gateway.background import count_unhandled
-from gateway.budgets.leases import BudgetLeases
-from gateway.budgets.messages import BudgetDenial, BudgetGrant, BudgetOutage, BudgetRecall
+from gateway.budgets.lease_worker import BudgetLeaseWorker
+from gateway.budgets.messages import BudgetsToWorker
 from gateway.config.schema.config import Config
 from gateway.coordination.probe_locks import ACCESS_LOG_LOCK, PROBES, FileLeases, LogFileLock
 from gateway.coordination.state_sharing import StateSharing
 from gateway.discovery.discovered import Discovered
 from gateway.experiments.service.history import ExperimentHistory
-from gateway.limits.leases import LimitLeases
-from gateway.limits.messages import LimitDenial, LimitGrant, LimitOutage, LimitRecall
+from gateway.limits.lease_worker import LimitLeaseWorker
+from gateway.limits.messages import LimitsToLeader, LimitsToWorker
 from gateway.limits.standing import LimitPlace, LimitStanding
 from gateway.listener_tls.files import TlsFiles
 from gateway.processes.channel import Channel
@@ -186,8 +186,10 @@ class Worker:
         gateway.worker = begin.worker
         gateway.peers = self._others
         gateway.watch.send = channel.send
-        self._limits = LimitLeases(gateway.limits, channel.send)
-        self._budgets = BudgetLeases(gateway.budgets, channel.send, gateway.log.flush)
+        self._limits = LimitLeaseWorker(
+            gateway.limits, lambda message: channel.send(LimitsToLeader(message))
+        )
+        self._budgets = BudgetLeaseWorker(gateway.budgets, channel.send, gateway.log.flush)
         self._sharing = StateSharing(gateway, self._leases, channel.send)
         self.serving.on_new_runtime = self._sharing.follow
         self.serving.on_keys = channel.send
@@ -252,10 +254,10 @@ class Worker:
         match message:
             case BreakerUpdate() | LoadUpdate() | OutcomeWatch():
                 self._sharing.on_message(message)
-            case LimitGrant() | LimitDenial() | LimitOutage() | LimitRecall():
-                self._limits.on_message(message)
-            case BudgetGrant() | BudgetDenial() | BudgetOutage() | BudgetRecall():
-                self._budgets.on_message(message)
+            case LimitsToWorker():
+                self._limits.on_message(message.message)
+            case BudgetsToWorker():
+                self._budgets.on_message(message.message)
             case KeyList():
                 self.serving.use_keys(message)
             case Discovered():

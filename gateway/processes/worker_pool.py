@@ -15,8 +15,8 @@ import msgspec
 from gateway.backend_events.book import EventBook
 from gateway.backend_events.event import BackendEvent
 from gateway.background import keep_running
-from gateway.budgets.bank import BudgetBank
-from gateway.budgets.messages import BudgetAsk, BudgetReport
+from gateway.budgets.lease_leader import BudgetLeaseLeader
+from gateway.budgets.messages import BudgetsToLeader, BudgetsToWorker
 from gateway.code_on_disk import CodeChanged, CodeOnDisk
 from gateway.config.schema.config import Config
 from gateway.coordination.state_hub import StateHub
@@ -26,8 +26,8 @@ from gateway.experiments.service.history import ExperimentHistory
 from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
 from gateway.issued_keys.rules_in_force import RulesInForce
 from gateway.issued_keys.sync import KeySync, latest_keys
-from gateway.limits.bank import LimitBank
-from gateway.limits.messages import LimitAsk, LimitReport
+from gateway.limits.lease_leader import LimitLeaseLeader
+from gateway.limits.messages import LimitsToLeader, LimitsToWorker
 from gateway.limits.standing import LimitPlace
 from gateway.listener_tls.watch import TlsWatch
 from gateway.listening.accept_queue import Mode, empty
@@ -128,8 +128,8 @@ class WorkerPool:
         self.events = EventBook()
         metrics.registry.register(self.events)
         rules = RulesInForce(lambda: self._current()[0], partial(latest_keys, keys))
-        self.limits: SharedLimits | LimitBank = LimitBank(rules.limits)
-        self.budgets = BudgetBank(rules.budgets)
+        self.limits: SharedLimits | LimitLeaseLeader = LimitLeaseLeader(rules.limits)
+        self.budgets = BudgetLeaseLeader(rules.budgets)
         self._ended_counts: MetricFamilies = ()
         self._stopping = asyncio.Event()
         self.waits = self._closing = False
@@ -302,8 +302,8 @@ class WorkerPool:
         if self._stopping.is_set():
             worker.send(StopNow())
         self.hub.join(number, worker.send)
-        self.limits.join(number, worker.send)
-        self.budgets.join(number, worker.send)
+        self.limits.join(number, lambda message: worker.send(LimitsToWorker(message)))
+        self.budgets.join(number, lambda message: worker.send(BudgetsToWorker(message)))
         try:
             async for message in worker.channel.messages():
                 self._on_message(worker, message)
@@ -339,9 +339,9 @@ class WorkerPool:
                 self.hub.on_message(worker.number, message)
             case BackendEvent():
                 self.events.add(message)
-            case LimitAsk() | LimitReport():
-                self.limits.on_message(worker.number, message)
-            case BudgetAsk() | BudgetReport():
+            case LimitsToLeader():
+                self.limits.on_message(worker.number, message.message)
+            case BudgetsToLeader():
                 self.budgets.on_message(worker.number, message)
             case KeysApplied() | KeysChanged() | KeysUsed():
                 if self._keys is not None:

@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 import pytest
 from msgspec import Struct
 
-from gateway.budgets.bank import BudgetBank
 from gateway.budgets.budgets import Budgets
-from gateway.budgets.leases import BudgetLeases
-from gateway.budgets.ledger import Cost, Reservation
-from gateway.budgets.messages import BudgetRecall
+from gateway.budgets.lease_leader import BudgetLeaseLeader
+from gateway.budgets.lease_worker import BudgetLeaseWorker
+from gateway.budgets.ledger import Cost, Reservation, lease_place
 from gateway.config.schema.budgets import Budget, CountUsd
 from gateway.config.schema.limits import LimitWho
+from gateway.leases.messages import LeaseRecall
 from gateway.routing.request_record import AttemptRecord
 from gateway.telemetry.access_log import AccessLine
 from gateway.telemetry.line_groups import grouped
@@ -97,8 +97,8 @@ class World:
     def __init__(self, draws: random.Random) -> None:
         self.draws = draws
         self.now = START
-        self.bank = BudgetBank(lambda: BUDGETS, clock=lambda: self.now)
-        self.workers: list[tuple[Budgets, BudgetLeases]] = []
+        self.leader = BudgetLeaseLeader(lambda: BUDGETS, clock=lambda: self.now)
+        self.workers: list[tuple[Budgets, BudgetLeaseWorker]] = []
         for number in range(draws.choice((1, 1, 2, 3))):
             self._join(number)
         self.sent: list[Sent] = []
@@ -109,10 +109,10 @@ class World:
 
     def _join(self, number: int) -> None:
         budgets = Budgets(BUDGETS, f"writer-{number}")
-        leases = BudgetLeases(
-            budgets, lambda message: self.bank.on_message(number, message), lambda: None
+        leases = BudgetLeaseWorker(
+            budgets, lambda message: self.leader.on_message(number, message), lambda: None
         )
-        self.bank.join(number, leases.on_message)
+        self.leader.join(number, leases.on_message)
         self.workers.append((budgets, leases))
 
     def settled(self, budget: str, subject: str) -> int:
@@ -214,11 +214,16 @@ class World:
     def check_end(self) -> None:
         for sent in tuple(self.sent):
             self.end(sent)
-        accounts = tuple(self.bank.accounts)
-        places = tuple([(one.budget.name, one.subject) for one in accounts])
+        accounts = tuple(self.leader.accounts)
+        places = tuple(
+            [
+                lease_place(one.budget.name, one.subject, usd=one.budget.usd is not None)
+                for one in accounts
+            ]
+        )
         for _, leases in self.workers:
-            leases.on_message(BudgetRecall(id=-1, accounts=places))
-        self.bank.accounts.turn(self.now)
+            leases.on_message(LeaseRecall(id=-1, places=places))
+        self.leader.accounts.turn(self.now)
         for account in accounts:
             assert account.reserved == 0, "something is reserved for ever"
             name = account.budget.name

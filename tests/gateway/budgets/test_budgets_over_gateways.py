@@ -8,9 +8,9 @@ from time import monotonic
 
 import pytest
 
-from gateway.budgets.bank import FRESH_S, BudgetBank
 from gateway.budgets.budgets import Budgets
-from gateway.budgets.leases import BudgetLeases
+from gateway.budgets.lease_leader import FRESH_S, BudgetLeaseLeader
+from gateway.budgets.lease_worker import BudgetLeaseWorker
 from gateway.budgets.ledger import Cost, Reservation, Short
 from gateway.budgets.sync import BudgetSync
 from gateway.config.schema.budgets import Budget
@@ -35,14 +35,14 @@ class OneGateway:
     """A gateway of one process, without the requests: its budgets and their connection."""
 
     def __init__(self, store: SqlStore, budget: Budget = BUDGET) -> None:
-        self.bank = BudgetBank(lambda: budgets, durable=True, clock=lambda: AT)
+        self.leader = BudgetLeaseLeader(lambda: budgets, durable=True, clock=lambda: AT)
         budgets = (budget,)
-        self.sync = BudgetSync(self.bank, store.spend, monotonic)
+        self.sync = BudgetSync(self.leader, store.spend, monotonic)
         self.budgets = Budgets(budgets, "writer")
-        self.leases = BudgetLeases(
-            self.budgets, lambda message: self.bank.on_message(0, message), lambda: None
+        self.leases = BudgetLeaseWorker(
+            self.budgets, lambda message: self.leader.on_message(0, message), lambda: None
         )
-        self.bank.join(0, self.leases.on_message)
+        self.leader.join(0, self.leases.on_message)
 
     async def request(self) -> Reservation | tuple[Short, ...]:
         purses = self.budgets.of(("k", "chat", "chat", "", "", "", ""))
@@ -112,7 +112,7 @@ async def test_records_that_are_imported_late_count(store: SqlStore) -> None:
         record(store, "late", 850)
         await asyncio.sleep(1.3)  # the next reading
         second = await gateway.request()
-        (account,) = gateway.bank.accounts
+        (account,) = gateway.leader.accounts
 
     assert isinstance(first, Reservation)
     assert account.stored == 850

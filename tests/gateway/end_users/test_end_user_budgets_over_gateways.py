@@ -12,8 +12,8 @@ import pytest
 from msgspec import Struct
 
 from gateway.background import keep_running
-from gateway.budgets.bank import BudgetBank
-from gateway.budgets.leases import BudgetLeases
+from gateway.budgets.lease_leader import BudgetLeaseLeader
+from gateway.budgets.lease_worker import BudgetLeaseWorker
 from gateway.budgets.report import BudgetStanding, budget_report
 from gateway.budgets.sync import BudgetSync
 from gateway.config.load import read_config
@@ -140,10 +140,12 @@ async def app(text: str, folder: Path) -> AsyncGenerator[str, None]:
         gateway.log.recorder = recorder
 
     async with serving(text, folder, equip=equip) as up:
-        bank = BudgetBank(up.state.rules.budgets, durable=True)
-        sync = BudgetSync(bank, store.spend, monotonic)
-        leases = BudgetLeases(up.state.budgets, partial(bank.on_message, 0), up.state.log.flush)
-        bank.join(0, leases.on_message)
+        leader = BudgetLeaseLeader(up.state.rules.budgets, durable=True)
+        sync = BudgetSync(leader, store.spend, monotonic)
+        leases = BudgetLeaseWorker(
+            up.state.budgets, partial(leader.on_message, 0), up.state.log.flush
+        )
+        leader.join(0, leases.on_message)
 
         async def keep_importing() -> None:
             while True:

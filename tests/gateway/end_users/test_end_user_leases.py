@@ -37,8 +37,8 @@ async def test_every_end_user_gets_exactly_the_limit_and_leases_come_back() -> N
     while any(worker.limits.busy for worker in office.workers):  # noqa: ASYNC110  no event says so
         await asyncio.sleep(0.05)
     await asyncio.sleep(0.05)
-    held = [office.bank.held(worker.number) for worker in office.workers]
-    used = {one.subject: (one.requests, one.tokens) for one in office.bank.accounts()}
+    held = [office.leader.loans(worker.number) for worker in office.workers]
+    used = {one.subject: (one.requests, one.tokens) for one in office.leader.accounts()}
     await office.close()
 
     assert set(admitted.values()) == {3}

@@ -285,15 +285,15 @@ async def test_what_workers_hold_is_reserved_until_they_use_it() -> None:
     held = await office.workers[0].leases.ask(accounts, 30)
     assert isinstance(held, Hold)
     places = places_of([limit], Whose(key="web", end_user="x"))
-    leased = await office.bank.standings(places)
-    every = await office.bank.standings(places_of([limit], Whose(key="web")))
+    leased = await office.leader.standings(places)
+    every = await office.leader.standings(places_of([limit], Whose(key="web")))
     held.settle(10, monotonic_ns())
     while office.workers[0].limits.busy:  # noqa: ASYNC110  no event says so
         await asyncio.sleep(0.05)
     await asyncio.sleep(0.05)
-    after = await office.bank.standings(places)
-    full = await office.bank.standings([LimitPlace("l", "x", tokens=995)])
-    never = await office.bank.standings([LimitPlace("l", "x", tokens=1001)])
+    after = await office.leader.standings(places)
+    full = await office.leader.standings([LimitPlace("l", "x", tokens=995)])
+    never = await office.leader.standings([LimitPlace("l", "x", tokens=1001)])
     await office.close()
 
     assert every == leased

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.config.schema.limits import Limit, LimitWho
-from gateway.limits.bank import LimitBank
 from gateway.limits.carried import carried, carry
+from gateway.limits.lease_leader import LimitLeaseLeader
 from gateway.limits.limits import RequestLimits
 
 SECOND = 1_000_000_000
@@ -44,7 +44,7 @@ def test_the_room_is_the_same_at_any_later_time(
         at += seconds * SECOND
         use((old,), requests, tokens)
     carry(new.account, carried(old.accounts(), at), at)
-    led = LimitBank(lambda: LIMITS, lambda: at)
+    led = LimitLeaseLeader(lambda: LIMITS, lambda: at)
     carry(led.account, carried(old.accounts(), at), at)
     again = RequestLimits(LIMITS, lambda: at)
     carry(again.account, carried(led.accounts(), at), at)

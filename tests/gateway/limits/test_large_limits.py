@@ -10,11 +10,11 @@ from typing import Final
 
 import pytest
 
-from gateway.limits.bank import settled
+from gateway.leases.pool import settled
 from gateway.limits.leased import LeasedWindow
 from gateway.limits.ledger import Account, Accounts, Hold
 from gateway.limits.shown import Headers
-from gateway.limits.window import PIECES, Seats, Window
+from gateway.limits.window import PIECES, ConcurrencySlots, Window
 
 HISTORIES = 500
 NIGHTLY = int(os.environ.get("STROWGER_LIMIT_HISTORIES", "100000"))
@@ -58,9 +58,9 @@ class Shared:
         self.all_tokens = Window(draws.randrange(2000, 9000), LONG)
         self.own_tokens = Window(draws.randrange(1500, 5000), PERIOD)
         self.own_requests = Window(draws.randrange(1, 12), PERIOD)
-        self.seats = Seats(draws.randrange(2, 9))
+        self.slots = ConcurrencySlots(draws.randrange(2, 9))
         both = Account("both", "hour", "", self.all_requests, self.all_tokens, None)
-        own = Account("a", "minute", "", None, self.own_tokens, self.seats)
+        own = Account("a", "minute", "", None, self.own_tokens, self.slots)
         other = Account("b", "minute", "", self.own_requests, None, None)
         self.keys = Accounts((both, own)), Accounts((other, both))
         filled = self.all_requests.limit - draws.randrange(12)
@@ -83,13 +83,13 @@ class Shared:
         key, tokens, at = self.draws.randrange(2), self.draws.randrange(1500), self.at
         needs = self.needs(key, tokens)
         shown: Headers = []
-        before = [window.room for window, _ in self.windows] + [self.seats.room]
+        before = [window.room for window, _ in self.windows] + [self.slots.room]
         hold = self.keys[key].reserve(tokens, at, shown)
         if hold is None:
             assert not shown
-            rooms = [window.room for window, _ in self.windows] + [self.seats.room]
+            rooms = [window.room for window, _ in self.windows] + [self.slots.room]
             assert all(map(ge, rooms, before)), "a refused request has reserved something"
-            full = key == 0 and self.seated >= self.seats.limit
+            full = key == 0 and self.seated >= self.slots.limit
             longer = [
                 sum(use.counted(at, window.period + window.period // PIECES) for use in uses) + need
                 for window, uses, need in needs
@@ -107,7 +107,7 @@ class Shared:
                 own.append(uses[-1])
         self.check_shown(dict(shown), needs)
         self.seated += key == 0
-        assert key == 1 or self.seated <= self.seats.limit
+        assert key == 1 or self.seated <= self.slots.limit
         self.open.append((hold, own))
 
     def check_shown(self, shown: dict[bytes, bytes], needs: list[Need]) -> None:
@@ -145,7 +145,7 @@ class Shared:
         for window, _ in self.windows:
             window.expire(self.at + 2 * LONG)
             assert (window.room, window.used) == (window.limit, 0), "something counts for ever"
-        assert self.seats.room == self.seats.limit
+        assert self.slots.room == self.slots.limit
 
 
 class Leased:
@@ -155,7 +155,10 @@ class Leased:
         self.draws = draws
         self.at = draws.randrange(1, 10**6)
         limit = draws.choice((40, draws.randrange(1500, 6000)))
-        self.leader, self.window = Window(limit, PERIOD), LeasedWindow(limit, PERIOD)
+        self.leader, self.window = (
+            Window(limit, PERIOD),
+            LeasedWindow(limit, PERIOD, ("a", "", "tokens")),
+        )
         self.accounts = Accounts((Account("a", "minute", "", None, self.window, None),))
         self.largest = limit // 3
         self.held = 0
@@ -192,8 +195,9 @@ class Leased:
         use.end(used, self.at)
 
     def report(self, *, recalled: bool) -> None:
-        uses, returned, overdrawn = self.window.report(recalled=recalled)
-        self.held = settled(self.leader, self.held, uses, returned, overdrawn, self.at)
+        use = self.window.report(recalled=recalled)
+        if use is not None:
+            self.held = settled(self.leader, self.held, use, self.at)
 
     def run(self) -> None:
         for _ in range(STEPS):

@@ -8,11 +8,12 @@ from time import monotonic_ns
 import pytest
 
 from gateway.config.schema.limits import Limit, LimitWho
-from gateway.limits.bank import LimitBank
-from gateway.limits.leases import REPORT_S, LimitLeases
+from gateway.leases.messages import ToLeader, ToWorker
+from gateway.leases.worker import REPORT_S
+from gateway.limits.lease_leader import LimitLeaseLeader
+from gateway.limits.lease_worker import LimitLeaseWorker
 from gateway.limits.ledger import Hold, LimitRefusal
 from gateway.limits.limits import RequestLimits
-from gateway.limits.messages import ToLeader, ToWorker
 
 pytestmark = pytest.mark.anyio
 
@@ -43,13 +44,13 @@ class LeasingWorker:
 
         def send(message: ToLeader) -> None:
             if self.alive:
-                to_leader(lambda: office.bank.on_message(number, message) if self.alive else None)
+                to_leader(lambda: office.leader.on_message(number, message) if self.alive else None)
 
-        def receive(message: ToWorker) -> None:
+        def receive(message: ToWorker[LimitRefusal]) -> None:
             to_worker(lambda: self.leases.on_message(message) if self.alive else None)
 
-        self.leases = LimitLeases(self.limits, send)
-        office.bank.join(number, receive)
+        self.leases = LimitLeaseWorker(self.limits, send)
+        office.leader.join(number, receive)
         self.reporting = asyncio.create_task(self.leases.report())
 
     async def request(self, tokens: int) -> Hold | LimitRefusal:
@@ -65,7 +66,7 @@ class Office:
     def __init__(self, workers: int, seed: int, *limits: Limit) -> None:
         self.draws = random.Random(seed)
         self.limits = limits
-        self.bank = LimitBank(lambda: self.limits)
+        self.leader = LimitLeaseLeader(lambda: self.limits)
         self.workers = [LeasingWorker(number, self) for number in range(workers)]
 
     async def close(self) -> None:
@@ -75,7 +76,7 @@ class Office:
 
     def kill(self, number: int) -> None:
         self.workers[number].alive = False
-        self.bank.leave(number)
+        self.leader.leave(number)
 
 
 def limit(**fields: object) -> Limit:
@@ -224,7 +225,7 @@ async def test_idle_leases_return_to_the_leader() -> None:
     assert isinstance(hold, Hold)
     hold.settle(10, monotonic_ns())
     account = office.workers[0].limits.accounts()[0]
-    parts = [part for part in (account.requests, account.tokens, account.seats) if part]
+    parts = [part for part in (account.requests, account.tokens, account.slots) if part]
     leased = [part.room for part in parts]
     async with asyncio.timeout(60):
         while any(part.room for part in parts):  # noqa: ASYNC110  time decides
@@ -262,3 +263,45 @@ async def test_a_request_without_tokens_passes_after_an_answer_that_took_more_th
 
     kinds = [LimitRefusal, Hold] * 2
     assert [type(one) for one in found] == kinds
+
+
+def per(period: str, **fields: object) -> Limit:
+    return Limit(name="l", who=LimitWho(any=True), per=period, **fields)  # pyright: ignore[reportArgumentType]  fields of Limit
+
+
+async def test_tokens_of_a_window_that_a_reload_ended_give_no_room_in_the_new_one() -> None:
+    """The leader's window begins again while requests run, whose use was reported already."""
+    office = Office(2, 1, per("minute", tokens=1000))
+    first = office.workers[0]
+    held = [await first.request(100) for _ in range(5)]
+    await asyncio.sleep(3 * REPORT_S)
+    office.limits = (per("hour", tokens=1000),)
+    for worker in office.workers:
+        worker.limits.configure(office.limits)
+    for one in held:
+        assert isinstance(one, Hold)
+        one.settle(0, monotonic_ns())
+    await asyncio.sleep(3 * REPORT_S)
+    after = [await office.workers[1].request(100) for _ in range(12)]
+    await office.close()
+
+    assert sum(isinstance(one, Hold) for one in after) == 10
+
+
+async def test_a_lease_from_a_leader_that_reloads_before_its_worker_comes_back() -> None:
+    office = Office(2, 1, per("minute", tokens=1000))
+    first = office.workers[0]
+    office.limits = (per("hour", tokens=1000),)
+    held = await first.request(100)
+    assert isinstance(held, Hold)
+    held.settle(0, monotonic_ns())
+    first.limits.configure(office.limits)
+    async with asyncio.timeout(60):
+        while first.limits.busy:  # noqa: ASYNC110  time decides
+            await asyncio.sleep(0.05)
+    await asyncio.sleep(0.05)
+    (account,) = office.leader.accounts()
+    await office.close()
+
+    assert account.tokens is not None
+    assert account.tokens.room == 1000

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from gateway.limits.ledger import Account, Accounts, Hold
-from gateway.limits.window import PIECES, Seats, Window
+from gateway.limits.window import PIECES, ConcurrencySlots, Window
 
 PERIODS = (100, 1000)
 """Nanoseconds: the ledger does not know how long a minute is."""
@@ -52,21 +52,21 @@ class Use:
 
 
 def rooms(accounts: Accounts) -> list[int]:
-    return [one.room for one in (*accounts.requests, *accounts.tokens, *accounts.seats)]
+    return [one.room for one in (*accounts.requests, *accounts.tokens, *accounts.slots)]
 
 
 class World:
     """Two limits: requests, tokens and requests at once per short period, tokens per long one."""
 
     def __init__(self, sizes: tuple[int, int, int, int]) -> None:
-        requests, tokens, many, seats = sizes
+        requests, tokens, many, slots = sizes
         self.requests = Window(requests, PERIODS[0])
         self.short = Window(tokens, PERIODS[0])
         self.long = Window(many + tokens, PERIODS[1])
-        self.seats = Seats(seats)
+        self.slots = ConcurrencySlots(slots)
         self.accounts = Accounts(
             (
-                Account("a", "minute", "", self.requests, self.short, self.seats),
+                Account("a", "minute", "", self.requests, self.short, self.slots),
                 Account("b", "hour", "", None, self.long, None),
             )
         )
@@ -82,7 +82,7 @@ class World:
             requests + 1 <= self.requests.limit
             and short + tokens <= self.short.limit
             and long + tokens <= self.long.limit
-            and len(self.open) + 1 <= self.seats.limit
+            and len(self.open) + 1 <= self.slots.limit
         )
 
     def reserve(self, tokens: int, at: int) -> None:
@@ -108,8 +108,8 @@ class World:
         if refusal.wait is None:
             assert tokens > min(self.short.limit, self.long.limit)
         elif refusal.wait == 0:
-            assert self.seats.room < 1
-        elif self.seats.room >= 1:
+            assert self.slots.room < 1
+        elif self.slots.room >= 1:
             alone, early = copy.deepcopy(self.accounts), copy.deepcopy(self.accounts)
             assert alone.reserve(tokens, at + refusal.wait) is not None
             assert early.reserve(tokens, at + refusal.wait - 1) is None
@@ -167,7 +167,7 @@ def check_history(sizes: tuple[int, int, int, int], history: list[Step]) -> None
     for window in (world.requests, world.short, world.long):
         window.expire(long_after)
         assert (window.room, window.used) == (window.limit, 0)
-    assert world.seats.room == world.seats.limit
+    assert world.slots.room == world.slots.limit
 
 
 @given(

@@ -21,7 +21,7 @@ from gateway.coordination.limit_script import (
     ScriptRequest,
 )
 from gateway.coordination.redis_transport import RedisTransport
-from gateway.limits.leases import REPORT_S
+from gateway.leases.worker import REPORT_S
 from gateway.limits.ledger import RESERVED_NS, Account, Accounts, Hold, LimitRefusal
 from gateway.limits.window import Window
 from schemas.secret import Secret

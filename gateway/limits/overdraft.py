@@ -1,13 +1,13 @@
 """What a worker uses beyond its leases of limits that need not be exact."""
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
+from gateway.leases.messages import LeaseGrant, LeaseNeed, Place
+from gateway.leases.pool import PART
+from gateway.limits.leased import LeasedWindow, leased_parts
 from gateway.limits.ledger import Accounts, Hold
-from gateway.limits.messages import PART, LimitAsk, LimitGrant
-from gateway.limits.window import Window
-
-Place = tuple[str, str]
 
 _MANY: Final = 10_000
 """From this number on, windows that owe nothing are forgotten before one is added."""
@@ -39,58 +39,54 @@ class _Debt:
             parts.popleft()
 
 
-class LimitCredit:
+class LimitOverdraft:
     """Admits requests beyond the leases, up to one lease per window and period.
 
     A worker that overdraws asks its leader at the same time. If that grants more, the limit had
-    room all along, and the credit is whole again.
+    room all along, and the whole overdraft is free again.
     """
 
     def __init__(self) -> None:
-        self._debts: dict[tuple[Place, str], _Debt] = {}
+        self._debts: dict[Place, _Debt] = {}
 
-    def reserve(self, accounts: Accounts, tokens: int, ask: LimitAsk, at: int) -> Hold | None:
-        """Reserve a request that lacks what `ask` has; `None` if the credit does not cover it.
+    def reserve(
+        self, accounts: Accounts, tokens: int, needs: Sequence[LeaseNeed], number: int, at: int
+    ) -> Hold | None:
+        """Reserve a request that lacks these amounts; `None` if the overdraft does not cover them.
 
-        Send the leader what was used, and then `ask`. at: the clock, nanoseconds.
+        Send the leader what was used, and then ask for `needs` with this number. at: the clock,
+        nanoseconds.
         """
-        lent: list[tuple[Window, int, tuple[Place, str]]] = []
-        named = {(one.limit, one.subject): one for one in ask.lacking}
+        lacking = {need.place: need.amount for need in needs if need.amount}
+        lent: list[tuple[LeasedWindow, int]] = []
         for account in accounts.all:
-            need = named.get((account.limit, account.subject))
-            if need is None:
-                continue
-            if account.exact or need.seats:
-                return None
-            for window, quantity, amount in (
-                (account.requests, "requests", need.requests),
-                (account.tokens, "tokens", need.tokens),
-            ):
-                if window is None or not amount:
+            for part in leased_parts(account):
+                amount = lacking.get(part.place)
+                if amount is None:
                     continue
-                place = ((account.limit, account.subject), quantity)
-                debt = self._debts.get(place)
-                if amount + (0 if debt is None else debt.total(at)) > window.limit // PART:
+                if account.exact or not isinstance(part, LeasedWindow):
                     return None
-                lent.append((window, amount, place))
-        for window, amount, _ in lent:
+                debt = self._debts.get(part.place)
+                if amount + (0 if debt is None else debt.total(at)) > part.limit // PART:
+                    return None
+                lent.append((part, amount))
+        for window, amount in lent:
             window.change(amount)
         hold = accounts.reserve(tokens, at)
-        for window, amount, place in lent:
+        for window, amount in lent:
             window.change(-amount)
             if hold is not None:
-                self._owe(place, at).add(at + window.period, amount, ask.id)
+                self._owe(window.place, at).add(at + window.period, amount, number)
         return hold
 
-    def repaid(self, grant: LimitGrant) -> None:
+    def repaid(self, grant: LeaseGrant) -> None:
         """The leader had room for more, so what was overdrawn before this is within the limit."""
-        for one in grant.granted:
-            for quantity, amount in (("requests", one.requests), ("tokens", one.tokens)):
-                debt = self._debts.get(((one.limit, one.subject), quantity))
-                if debt is not None and amount:
-                    debt.repay(grant.id)
+        for share in grant.shares:
+            debt = self._debts.get(share.place)
+            if debt is not None and share.amount:
+                debt.repay(grant.id)
 
-    def _owe(self, place: tuple[Place, str], at: int) -> _Debt:
+    def _owe(self, place: Place, at: int) -> _Debt:
         if place not in self._debts and len(self._debts) >= _MANY:
             self._debts = {place: one for place, one in self._debts.items() if one.total(at)}
         return self._debts.setdefault(place, _Debt())
