@@ -11,6 +11,7 @@ from gateway.config.load import load_config
 from gateway.config.schema.config import Config
 from gateway.listening.predecessor import Predecessor
 from gateway.listening.systemd import SYSTEMD, activated, widest_address
+from gateway.processes.signals import ignore_hand_over
 from gateway.wiring.config_checks import CONFIG_CHECKS
 
 
@@ -27,6 +28,7 @@ def serve(path: Path, host: str | None, port: int | None, workers: int | None) -
     SIGHUP reloads the configuration. SIGUSR2 starts a new gateway, which takes over the listening
     socket; this one then ends with its last request.
     """
+    ignore_hand_over()
     predecessor, given = Predecessor.of(), None
 
     def read(warn: Callable[[str], None]) -> Config:

@@ -51,6 +51,12 @@ def on_hangup(reload: Callable[[str], Awaitable[object]], drain: Callable[[], No
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, handle)
 
 
+def ignore_hand_over() -> None:
+    """Ignore SIGUSR2 until `on_hand_over`: by default it would end a gateway that is starting."""
+    if sys.platform != "win32":
+        signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+
+
 def on_hand_over(begin: Callable[[], None]) -> None:
     """Start a new gateway on SIGUSR2, to hand over to it."""
     if sys.platform != "win32":

@@ -94,6 +94,18 @@ async def test_a_new_gateway_takes_over_without_a_lost_request(tmp_path: Path) -
     assert recorded(tmp_path) == load.outcomes["answered"] + ended["answered"] + ended["status 503"]
 
 
+async def test_a_signal_to_hand_over_ends_no_gateway_that_is_starting(tmp_path: Path) -> None:
+    """Such as one that is to take over: the signal may have been sent to all, and twice."""
+    text = config("http://127.0.0.1:9", tmp_path)
+    async with commanded(tmp_path / "config.yaml", text, until="serving ") as up:
+        os.kill(up.process.pid, signal.SIGUSR2)
+        await up.said("ready")
+        up.process.terminate()
+        status = await asyncio.wait_for(up.process.wait(), SOON_S)
+
+    assert status == 0
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("workers", ["1", "4"])
 async def test_many_hand_overs_lose_no_request(workers: str, tmp_path: Path) -> None:
