@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from adapters.base import Endpoint, Framing, Outbound, Supports
 from adapters.errors import error_from
-from adapters.openai.adapter import Headers, merged_headers
+from adapters.headers import Headers, merged_headers
 from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
 from schemas.fields import task_of
 from schemas.requests import EmbeddingsRequest, Request

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import Raw
 
 from adapters.base import Endpoint
-from adapters.openai.wire import UNREADABLE, read_object
+from adapters.json_objects import UNREADABLE, read_object
 from schemas.errors import UpstreamBroken
 
 _count = msgspec.json.Decoder(int).decode

@@ -217,3 +217,11 @@ class TokenRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="tok
 
 GenerateRequest = ChatRequest | CompletionRequest | TokenRequest
 Request = ChatRequest | CompletionRequest | TokenRequest | EmbeddingsRequest
+
+
+def expected_choices(request: GenerateRequest) -> int:
+    """Return the number of prompts x n."""
+    if type(request) is ChatRequest:  # an exact type: `isinstance` takes seven times as long
+        return request.sampling.n or 1
+    prompts = len(request.prompts) if isinstance(request, CompletionRequest) else 1
+    return prompts * (request.sampling.n or 1)

@@ -34,8 +34,8 @@ from adapters.base import (
     Supports,
 )
 from adapters.client_fields.denied import withheld
-from adapters.openai.adapter import Headers, accept, merged_headers
-from adapters.openai.wire import UNREADABLE
+from adapters.headers import Headers, accept, merged_headers
+from adapters.json_objects import UNREADABLE
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
 from schemas.fields import task_of

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import Raw
 
 from adapters.anthropic.wire import BlockDelta, ContentBlock, read_delta
-from adapters.openai.wire import NULL, UNREADABLE, read_object
+from adapters.json_objects import NULL, UNREADABLE, read_object
 from schemas.events import Event, NativeDelta, ReasoningDelta, TextDelta, ToolDelta
 from schemas.messages import CLAUDE
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from adapters.data_uri import inline_image, is_text, registered
-from adapters.openai.wire import NULL, UNREADABLE
+from adapters.json_objects import NULL, UNREADABLE
 from schemas.errors import InvalidRequest
 from schemas.messages import ImagePart, Message, OpaquePart, Part, TextPart, Thought
 

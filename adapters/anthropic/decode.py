@@ -34,7 +34,7 @@ from adapters.anthropic.wire import (
 from adapters.base import Endpoint
 from adapters.decoder_limits import BLOCKS, NOTES, check_room
 from adapters.errors import unreadable
-from adapters.openai.wire import NULL, UNREADABLE
+from adapters.json_objects import NULL, UNREADABLE
 from adapters.web_search.answers import citations_of_blocks, searches_of_blocks
 from schemas import events as ours
 from schemas.errors import GatewayError, UpstreamBroken

@@ -24,7 +24,7 @@ from adapters.anthropic.original_fields import (
     says_effort,
     unchanged_fields,
 )
-from adapters.openai.wire import NULL, UNREADABLE, read_object
+from adapters.json_objects import NULL, UNREADABLE, read_object
 from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, ResponseFormat, Tool, ToolChoice
 from schemas.requests import ChatRequest

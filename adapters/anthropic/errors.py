@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 from adapters.base import Endpoint
 from adapters.errors import error_from as openai_error
 from adapters.errors import refused
-from adapters.openai.wire import NULL, UNREADABLE
+from adapters.json_objects import NULL, UNREADABLE
 from adapters.retry_after import LONGEST_S
 from schemas.errors import GatewayError, UpstreamBusy
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters.anthropic.original_fields import DIALECT
-from adapters.openai.wire import NULL, UNREADABLE
+from adapters.json_objects import NULL, UNREADABLE
 from schemas.messages import Message, Part, TextPart, Thought, ToolCall
 from schemas.requests import ChatRequest
 

@@ -15,7 +15,7 @@ from msgspec import Raw, Struct, UnsetType
 
 from adapters.anthropic.content_blocks import Block, blocks, marks, thought_block
 from adapters.anthropic.kept_turns import NOTHING, KeptTurn, Piece, in_order
-from adapters.openai.wire import NULL, UNREADABLE, read_object
+from adapters.json_objects import NULL, UNREADABLE, read_object
 from adapters.unnamed_messages import check_unnamed
 from schemas.errors import InvalidRequest
 from schemas.messages import (

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from adapters.openai.wire import UNREADABLE, read_object
+from adapters.json_objects import UNREADABLE, read_object
 from schemas.messages import Message, ResponseFormat
 from schemas.requests import ChatRequest, GenerateRequest
 

@@ -28,8 +28,8 @@ from adapters.anthropic.repairs import VERTEX_REPAIRS
 from adapters.base import Endpoint, Outbound, Supports
 from adapters.client_fields.denied import withheld
 from adapters.gemini import errors as google_errors
-from adapters.openai.adapter import accept, merged_headers
-from adapters.openai.wire import UNREADABLE
+from adapters.headers import accept, merged_headers
+from adapters.json_objects import UNREADABLE
 from schemas.errors import GatewayError, InvalidRequest
 from schemas.messages import Message, OpaquePart, OpaqueTool, Tool
 from schemas.requests import ChatRequest, GenerateRequest, Request

@@ -6,7 +6,7 @@ https://docs.anthropic.com/en/docs/build-with-claude/streaming
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.openai.wire import NULL, UNREADABLE, read_object
+from adapters.json_objects import NULL, UNREADABLE, read_object
 from schemas.events import Usage
 
 

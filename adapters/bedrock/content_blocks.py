@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from adapters.data_uri import inline_image, is_text
-from adapters.openai.wire import UNREADABLE, read_object
+from adapters.json_objects import UNREADABLE, read_object
 from schemas.errors import InvalidRequest
 from schemas.messages import (
     AudioPart,

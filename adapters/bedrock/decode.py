@@ -21,7 +21,7 @@ from adapters.bedrock.usage import usage_from
 from adapters.decoder_limits import BLOCKS, NOTES, TOOLS, check_room
 from adapters.errors import unreadable
 from adapters.eventstream import ERROR, EXCEPTION
-from adapters.openai.wire import NULL, UNREADABLE
+from adapters.json_objects import NULL, UNREADABLE
 from schemas.errors import UpstreamBroken, UpstreamFailed
 from schemas.events import (
     Event,

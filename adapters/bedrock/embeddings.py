@@ -16,7 +16,7 @@ from msgspec import Raw, Struct, UnsetType
 from adapters.base import Endpoint
 from adapters.cohere.encode import name_and_purpose
 from adapters.errors import unreadable
-from adapters.openai.wire import NULL, UNREADABLE
+from adapters.json_objects import NULL, UNREADABLE
 from schemas.answers import Embeddings
 from schemas.errors import InvalidRequest, UpstreamBroken
 from schemas.events import Usage

@@ -18,7 +18,7 @@ from adapters.anthropic.kept_turns import ordered_blocks
 from adapters.bedrock.content_blocks import Block, cache_point, marks_of, tool_name
 from adapters.bedrock.messages import NO_ORDER, conversation
 from adapters.bedrock.reasoning_effort import CLAUDE, Reasoning, reasoning
-from adapters.openai.wire import UNREADABLE, read_object
+from adapters.json_objects import UNREADABLE, read_object
 from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, OpaqueTool, ResponseFormat, Tool, ToolChoice
 from schemas.requests import ChatRequest

@@ -11,7 +11,7 @@ from msgspec import Struct
 from adapters.base import Endpoint
 from adapters.error_message import problem, redacted
 from adapters.errors import refused
-from adapters.openai.wire import UNREADABLE
+from adapters.json_objects import UNREADABLE
 from adapters.prompt_too_long import is_prompt_too_long, rejected_as_too_long
 from adapters.refusals.cause import refusal_cause
 from adapters.retry_after import retry_after

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters.gemini.generated_images import IMAGES, Image, image_of
-from adapters.openai.wire import NULL, UNREADABLE, read_list, read_object
+from adapters.json_objects import NULL, UNREADABLE, read_list, read_object
 
 BLOCKS: Final = "bedrock_blocks"
 READ: Final = frozenset({"citationsContent", "reasoningContent", "text"})

@@ -6,7 +6,7 @@ https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_TokenUsage.h
 from msgspec import Raw
 
 from adapters.bedrock import wire
-from adapters.openai.wire import NULL, UNREADABLE
+from adapters.json_objects import NULL, UNREADABLE
 from schemas.events import Usage
 
 

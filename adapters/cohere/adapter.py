@@ -18,7 +18,7 @@ from adapters.cohere.encode import LARGEST_BATCH, SAMPLING, chat_body, embedding
 from adapters.cohere.repairs import COHERE_REPAIRS
 from adapters.errors import error_from, unreadable
 from adapters.http_json import HttpJsonAdapter, base_path
-from adapters.openai.wire import NULL, UNREADABLE
+from adapters.json_objects import NULL, UNREADABLE
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError
 from schemas.events import Usage

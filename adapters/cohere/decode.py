@@ -14,8 +14,8 @@ from msgspec import Raw, Struct
 from adapters.base import STRAY, Endpoint
 from adapters.decoder_limits import NOTES, TOOLS, check_room
 from adapters.errors import error_inside, unreadable
+from adapters.json_objects import NULL, UNREADABLE, read_object
 from adapters.openai.decode import DONE
-from adapters.openai.wire import NULL, UNREADABLE, read_object
 from schemas.errors import (
     GatewayError,
     UpstreamBroken,

@@ -26,7 +26,7 @@ from adapters.client_fields.denied import withheld
 from adapters.databricks.messages import databricks_message
 from adapters.databricks.oauth import TOKENS
 from adapters.databricks.repairs import DATABRICKS_REPAIRS
-from adapters.openai.adapter import OpenAIAdapter, expected_choices
+from adapters.openai.adapter import OpenAIAdapter
 from adapters.openai.cache_marks import with_cache_marks
 from adapters.openai.decode import OpenAIDecoder
 from adapters.openai.encode import Body, encode_body
@@ -42,6 +42,7 @@ from schemas.requests import (
     EmbeddingsRequest,
     GenerateRequest,
     Request,
+    expected_choices,
 )
 
 DATABRICKS = VendorProfile(name="databricks", stream_usage=False, cache_marks=every_model)

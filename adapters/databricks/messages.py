@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from adapters.json_objects import NULL, UNREADABLE, read_object
 from adapters.openai.content_parts import CONTENT_PARTS, sent_back
 from adapters.openai.encode import Body, encode_body, message, part
-from adapters.openai.wire import NULL, UNREADABLE, read_object
 from schemas.messages import Message, OpaquePart, Thought, thoughts_of
 
 _BECOME_PARTS = frozenset(

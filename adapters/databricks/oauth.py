@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from adapters.base import TokenEndpoint
-from adapters.openai.wire import UNREADABLE
+from adapters.json_objects import UNREADABLE
 
 
 class _Refusal(Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from adapters.gemini.errors import error_from, error_inside
 from adapters.gemini.parts import FETCHED
 from adapters.gemini.repairs import GEMINI_REPAIRS, VERTEX_REPAIRS
 from adapters.http_json import HttpJsonAdapter, base_path
-from adapters.openai.wire import UNREADABLE, read_object
+from adapters.json_objects import UNREADABLE, read_object
 from adapters.token_count import counted
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest

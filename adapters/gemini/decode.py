@@ -32,9 +32,8 @@ from adapters.gemini.wire import (
     read_part,
     read_response,
 )
-from adapters.openai.adapter import expected_choices
+from adapters.json_objects import NULL, UNREADABLE, read_list, read_object
 from adapters.openai.later_counts import continued
-from adapters.openai.wire import NULL, UNREADABLE, read_list, read_object
 from adapters.web_search.answers import grounding_of
 from schemas.errors import UpstreamBroken, UpstreamFailed
 from schemas.events import (
@@ -50,7 +49,7 @@ from schemas.events import (
     Usage,
 )
 from schemas.messages import GEMINI
-from schemas.requests import ChatRequest, GenerateRequest
+from schemas.requests import ChatRequest, GenerateRequest, expected_choices
 from schemas.searches import citations_field, offers_search, searches_field
 
 RESPONSE = frozenset(

@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from adapters.gemini.messages import conversation
 from adapters.gemini.parts import Body
-from adapters.openai.wire import UNREADABLE, read_object
+from adapters.json_objects import UNREADABLE, read_object
 from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, OpaqueTool, ResponseFormat, ToolChoice
 from schemas.requests import ChatRequest

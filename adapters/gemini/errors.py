@@ -11,7 +11,7 @@ import msgspec
 from adapters import errors
 from adapters.base import Endpoint
 from adapters.gemini.wire import Error, read_error, read_errors
-from adapters.openai.wire import UNREADABLE
+from adapters.json_objects import UNREADABLE
 from schemas.errors import GatewayError
 
 REFUSED_STATUSES = frozenset({"FAILED_PRECONDITION", "PERMISSION_DENIED", "UNAUTHENTICATED"})

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw, Struct, UnsetType
 
 from adapters.gemini.parts import Body, part_of
-from adapters.openai.wire import UNREADABLE
+from adapters.json_objects import UNREADABLE
 from schemas.messages import ImagePart, Message
 
 IMAGES: Final = "images"

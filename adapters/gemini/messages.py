@@ -12,7 +12,7 @@ from msgspec import Struct, UnsetType
 from adapters.gemini.generated_images import sent_back
 from adapters.gemini.other_parts import from_reasoning, own_parts
 from adapters.gemini.parts import Body, part_of
-from adapters.openai.wire import UNREADABLE, read_object
+from adapters.json_objects import UNREADABLE, read_object
 from schemas.errors import InvalidRequest
 from schemas.messages import GEMINI, Message, TextPart, ToolCall, provable_thoughts, text_of
 

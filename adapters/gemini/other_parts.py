@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
-from adapters.openai.wire import NULL, UNREADABLE, read_list, read_object
+from adapters.json_objects import NULL, UNREADABLE, read_list, read_object
 from schemas.messages import Message
 
 PARTS: Final = "gemini_parts"

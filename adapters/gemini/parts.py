@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from adapters.data_uri import inline_image, registered
-from adapters.openai.wire import UNREADABLE
+from adapters.json_objects import UNREADABLE
 from schemas.errors import InvalidRequest
 from schemas.messages import AudioPart, ImagePart, OpaquePart, Part, TextPart
 

@@ -6,7 +6,7 @@ https://ai.google.dev/api/generate-content#UsageMetadata
 from msgspec import Raw
 
 from adapters.gemini.wire import read_counts
-from adapters.openai.wire import NULL, UNREADABLE
+from adapters.json_objects import NULL, UNREADABLE
 from schemas.events import Usage
 
 

@@ -12,17 +12,18 @@ from msgspec import UNSET, Raw, Struct
 
 from adapters.base import Endpoint, Outbound, Supports
 from adapters.client_fields.denied import withheld
+from adapters.json_objects import NULL, UNREADABLE, read_object
 from adapters.mindie.decode import CUMULATIVE, FAILED, STOPPED
-from adapters.openai.adapter import OpenAIAdapter, expected_choices
+from adapters.openai.adapter import OpenAIAdapter
 from adapters.openai.answer_head import usage_from
 from adapters.openai.decode import OpenAIDecoder
 from adapters.openai.encode import Body, encode_body, message, part
 from adapters.openai.vendor_profiles import VendorProfile
-from adapters.openai.wire import NULL, UNREADABLE, OpenChunk, read_object
+from adapters.openai.wire import OpenChunk
 from schemas.errors import InvalidRequest, UpstreamBroken
 from schemas.events import Event, Usage
 from schemas.messages import FunctionTool, ImagePart, Message, TextPart
-from schemas.requests import ChatRequest, GenerateRequest, Request
+from schemas.requests import ChatRequest, GenerateRequest, Request, expected_choices
 
 MINDIE = VendorProfile(name="mindie", stream_usage=False, completion=False, embeddings=False)
 """Usage comes without being requested, and `stream_options` is not read."""

@@ -12,8 +12,8 @@ from msgspec import Raw, Struct
 
 from adapters.base import STRAY, Endpoint
 from adapters.errors import error_inside
+from adapters.json_objects import NULL, UNREADABLE
 from adapters.openai.decode import DONE
-from adapters.openai.wire import NULL, UNREADABLE
 from schemas.errors import UpstreamBroken, UpstreamFailed
 from schemas.events import (
     Event,

@@ -17,7 +17,7 @@ from adapters.base import EVERY_MODEL, READABLE, Continues, Endpoint, Outbound, 
 from adapters.client_fields.denied import withheld
 from adapters.mistral.messages import mistral_message, mistral_tool
 from adapters.mistral.repairs import MISTRAL_REPAIRS
-from adapters.openai.adapter import OpenAIAdapter, expected_choices
+from adapters.openai.adapter import OpenAIAdapter
 from adapters.openai.decode import OpenAIDecoder
 from adapters.openai.encode import Body, encode_body, mark_prefix
 from adapters.openai.vendor_profiles import VendorProfile
@@ -26,7 +26,13 @@ from schemas.errors import InvalidRequest
 from schemas.events import Event
 from schemas.fields import Task
 from schemas.messages import MISTRAL as MISTRALS
-from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, Request
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    GenerateRequest,
+    Request,
+    expected_choices,
+)
 
 MISTRAL = VendorProfile(name="mistral", stream_usage=False)
 """Usage comes with every stream's last chunk without being requested."""

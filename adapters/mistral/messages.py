@@ -8,10 +8,10 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from adapters.json_objects import NULL, read_object
 from adapters.openai.content_parts import CONTENT_PARTS, sent_back
 from adapters.openai.encode import Body, encode_body, message, part
 from adapters.openai.encode import tool as openai_tool
-from adapters.openai.wire import NULL, read_object
 from schemas.messages import (
     MISTRAL,
     AudioPart,

@@ -14,10 +14,10 @@ from adapters.base import READABLE, Endpoint, Framing, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.errors import error_inside, unreadable
 from adapters.http_json import HttpJsonAdapter, base_path
+from adapters.json_objects import NULL, UNREADABLE
 from adapters.ollama.decode import OllamaDecoder, usage_from
 from adapters.ollama.encode import OPTIONS, chat_body, completion_body, embeddings_body
 from adapters.ollama.repairs import OLLAMA_REPAIRS
-from adapters.openai.wire import NULL, UNREADABLE
 from schemas.answers import Embeddings
 from schemas.requests import (
     ChatRequest,

@@ -16,8 +16,8 @@ from adapters.base import Endpoint
 from adapters.decoder_limits import NOTES, check_room
 from adapters.errors import error_inside, unreadable
 from adapters.gemini.generated_images import IMAGES, Image, image_of
+from adapters.json_objects import NULL, UNREADABLE
 from adapters.openai.logprobs import chat_logprobs
-from adapters.openai.wire import NULL, UNREADABLE
 from schemas.errors import UpstreamBroken, UpstreamFailed
 from schemas.events import (
     Event,

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from adapters.data_uri import inline_image
+from adapters.json_objects import UNREADABLE, read_object
 from adapters.openai.encode import tool
-from adapters.openai.wire import UNREADABLE, read_object
 from schemas.errors import InvalidRequest
 from schemas.messages import (
     ImagePart,

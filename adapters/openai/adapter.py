@@ -18,6 +18,8 @@ from adapters.capabilities import offered
 from adapters.client_fields.denied import ANY, withheld
 from adapters.error_message import Problem, problem
 from adapters.errors import error_from, error_inside, unreadable
+from adapters.headers import Headers, accept, merged_headers
+from adapters.json_objects import NULL, UNREADABLE, read_object
 from adapters.openai.answer_head import usage_from
 from adapters.openai.cache_marks import with_cache_marks
 from adapters.openai.cited_pages import CitedPagesDecoder
@@ -47,7 +49,7 @@ from adapters.openai.vendor_profile import (
     VendorProfile,
 )
 from adapters.openai.vendor_profiles import OPENAI
-from adapters.openai.wire import NULL, UNREADABLE, read_object, read_vector, read_vectors
+from adapters.openai.wire import read_vector, read_vectors
 from adapters.repairs.parallel_calls import parallel_calls
 from adapters.repairs.rule import Repair
 from adapters.tool_repairs.withheld_tools import withheld_tools
@@ -63,6 +65,7 @@ from schemas.requests import (
     EmbeddingsRequest,
     GenerateRequest,
     Request,
+    expected_choices,
 )
 
 Vector = list[float] | str
@@ -70,8 +73,6 @@ Vector = list[float] | str
 
 TASKS: tuple[Task, ...] = ("chat", "completion", "embeddings")
 PATHS = ("/chat/completions", "/completions", "/embeddings")
-
-Headers = tuple[tuple[str, str], ...]
 
 CHAT = frozenset(
     {
@@ -278,22 +279,3 @@ class OpenAIAdapter:
         if fields and "data" not in fields and problem(body) != Problem():
             return error_inside(self.endpoint, body)
         return unreadable(self.endpoint, body)
-
-
-def accept(stream: bool) -> Headers:
-    kind = "text/event-stream" if stream else "application/json"
-    return (("content-type", "application/json"), ("accept", kind))
-
-
-def merged_headers(*groups: Headers) -> Headers:
-    """Merge headers: later ones replace earlier ones of the same name, ignoring case."""
-    merged = {name.lower(): value for group in groups for name, value in group}
-    return tuple(merged.items())
-
-
-def expected_choices(request: GenerateRequest) -> int:
-    """Return the number of prompts x n."""
-    if type(request) is ChatRequest:  # an exact type: `isinstance` takes seven times as long
-        return request.sampling.n or 1
-    prompts = len(request.prompts) if isinstance(request, CompletionRequest) else 1
-    return prompts * (request.sampling.n or 1)

@@ -11,10 +11,9 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from adapters.decoder_limits import NOTES, check_room
+from adapters.json_objects import NULL, UNREADABLE, read_object
 from adapters.openai.message_repair import as_text, seconds
 from adapters.openai.wire import (
-    NULL,
-    UNREADABLE,
     Chunk,
     CompletionDetails,
     Head,
@@ -23,7 +22,6 @@ from adapters.openai.wire import (
     UsageCounts,
     read_chunk,
     read_head,
-    read_object,
     read_open_chunk,
     read_usage,
 )

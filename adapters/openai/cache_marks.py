@@ -11,8 +11,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
+from adapters.json_objects import read_object
 from adapters.openai.encode import Body, encode_body, part, tool
-from adapters.openai.wire import read_object
 from schemas.messages import FunctionTool, ImagePart, Message, Part, TextPart, Tool
 from schemas.requests import ChatRequest
 

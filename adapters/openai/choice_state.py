@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 from msgspec import Raw, Struct
 
+from adapters.json_objects import NULL
 from adapters.openai.tool_calls import ToolCalls
-from adapters.openai.wire import NULL, Choice, WireMessage
+from adapters.openai.wire import Choice, WireMessage
 from schemas.events import ToolDelta
 
 NOTHING = WireMessage()

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from adapters.base import Endpoint
+from adapters.json_objects import UNREADABLE
 from adapters.openai.decode import OpenAIDecoder
-from adapters.openai.wire import UNREADABLE
 from schemas.events import Event, Finished, OpaqueDelta, Started, TextDelta
 from schemas.searches import Cited, Found, Search, citations_field, searches_field
 

@@ -16,6 +16,7 @@ from msgspec import Raw
 from adapters.base import STRAY, Endpoint
 from adapters.decoder_limits import CHOICES, TOOLS, check_room
 from adapters.errors import error_inside
+from adapters.json_objects import NULL, UNREADABLE, read_object
 from adapters.openai.answer_head import AnswerHead, usage_from
 from adapters.openai.choice_state import ChoiceState, whole_message
 from adapters.openai.finish_reasons import FAILED, FINISH
@@ -32,8 +33,6 @@ from adapters.openai.thought_blocks import (
 )
 from adapters.openai.tool_calls import ToolCalls
 from adapters.openai.wire import (
-    NULL,
-    UNREADABLE,
     Choice,
     Chunk,
     OpenChunk,
@@ -41,7 +40,6 @@ from adapters.openai.wire import (
     WireMessage,
     is_refused,
     read_loose,
-    read_object,
     read_text_chunk,
     reports_failure,
 )

@@ -13,8 +13,8 @@ from typing import assert_never, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from adapters.json_objects import read_object
 from adapters.openai.vendor_profile import MaxTokensField, VendorProfile
-from adapters.openai.wire import read_object
 from schemas.fields import STREAM_OPTIONS, Task, stream_members
 from schemas.messages import (
     AudioPart,

@@ -8,10 +8,9 @@ it is.
 import msgspec
 from msgspec import Raw, Struct
 
+from adapters.json_objects import NULL, UNREADABLE, read_list, read_object
 from adapters.openai.content_parts import CONTENT_PARTS
 from adapters.openai.wire import (
-    NULL,
-    UNREADABLE,
     Choice,
     Function,
     LooseChoice,
@@ -20,10 +19,8 @@ from adapters.openai.wire import (
     ThoughtPiece,
     ToolPiece,
     WireMessage,
-    read_list,
     read_logprobs,
     read_loose_choice,
-    read_object,
 )
 
 _TEXTS = ("refusal", "reasoning", "reasoning_content", "reasoning_signature")

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from adapters.json_objects import NULL, UNREADABLE
 from adapters.openai.answer_head import usage_from
-from adapters.openai.wire import NULL, UNREADABLE
 from schemas.events import Usage
 from schemas.plain_answer import PlainAnswer
 from schemas.usage import MOST_TOKENS

@@ -8,10 +8,10 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from adapters.json_objects import read_object
 from adapters.openai.encode import Body, encode_body, message
 from adapters.openai.reasoning_details import details_of
 from adapters.openai.thought_blocks import DETAILS
-from adapters.openai.wire import read_object
 from schemas.messages import Message, thinking_of
 from schemas.requests import ChatRequest
 

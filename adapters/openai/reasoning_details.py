@@ -13,9 +13,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from adapters.json_objects import UNREADABLE
 from adapters.openai.encode import Body
 from adapters.openai.thought_blocks import DETAILS, GOOGLES_PARTS
-from adapters.openai.wire import UNREADABLE
 from schemas.messages import GEMINI, ITEM_FORMATS, Message, Thought, ToolCall, thoughts_of
 
 _entries: Final = msgspec.json.Decoder(list[Body])

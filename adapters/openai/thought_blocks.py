@@ -14,8 +14,9 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from adapters.json_objects import UNREADABLE, read_list
 from adapters.openai.choice_state import ChoiceState
-from adapters.openai.wire import UNREADABLE, ThoughtPiece, WireMessage, read_list
+from adapters.openai.wire import ThoughtPiece, WireMessage
 from schemas.events import ReasoningDelta, ToolDelta
 from schemas.messages import GEMINI, ITEM_FORMATS, item_proof
 

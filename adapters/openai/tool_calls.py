@@ -8,7 +8,8 @@ members of a call, are forwarded as they are.
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.openai.wire import UNREADABLE, Function, ToolPiece
+from adapters.json_objects import UNREADABLE
+from adapters.openai.wire import Function, ToolPiece
 from schemas.events import ToolDelta
 
 _NOTHING = Function()

@@ -11,9 +11,9 @@ from msgspec import Raw
 
 from adapters.base import Endpoint
 from adapters.errors import error_inside
+from adapters.json_objects import NULL, UNREADABLE, read_object
 from adapters.openai.answer_head import usage_from
 from adapters.openai.decode import OpenAIDecoder
-from adapters.openai.wire import NULL, UNREADABLE, read_object
 from schemas.events import Event, Usage
 
 

@@ -11,10 +11,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Raw, Struct, field
 
-NULL = Raw(b"null")
+from adapters.json_objects import NULL, UNREADABLE, read_object
+
 _NO_ERROR = Raw(b"0")
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Raised by msgspec for bytes that are not the expected JSON."""
 
 
 class TopLogprob(Struct, frozen=True, kw_only=True, gc=False):
@@ -278,8 +277,6 @@ read_vectors = msgspec.json.Decoder(EmbeddingList).decode
 _vector: msgspec.json.Decoder[list[float] | str] = msgspec.json.Decoder(list[float] | str)
 read_vector = _vector.decode
 read_loose_choice = msgspec.json.Decoder(LooseChoice).decode
-read_object = msgspec.json.Decoder(dict[str, Raw]).decode
-read_list = msgspec.json.Decoder(list[Raw]).decode
 read_usage = msgspec.json.Decoder(UsageCounts).decode
 read_token = msgspec.json.Decoder(WireTokenLogprob).decode
 read_logprobs = msgspec.json.Decoder(Logprobs | None).decode

@@ -13,7 +13,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 from msgspec.structs import replace
 
 from adapters.base import Endpoint, Outbound, TokenEndpoint
-from adapters.openai.adapter import Headers, OpenAIAdapter
+from adapters.headers import Headers
+from adapters.openai.adapter import OpenAIAdapter
 from adapters.openai.repairs import COMPATIBLE_REPAIRS, DIALECT_REPAIRS, OPENAI_REPAIRS
 from adapters.openai.vendor_profiles import REFERENCE_ONLY, VendorProfile
 from schemas.errors import InvalidConfig

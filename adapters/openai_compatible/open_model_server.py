@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from adapters.base import EVERY_MODEL, READABLE, Continues, Endpoint, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
+from adapters.json_objects import read_object
 from adapters.openai.adapter import OpenAIAdapter
 from adapters.openai.encode import Body, encode_body, message
 from adapters.openai.vendor_profiles import VendorProfile
-from adapters.openai.wire import read_object
 from schemas.fields import MESSAGES, Task
 from schemas.messages import Message, thinking_of
 from schemas.requests import (

@@ -14,10 +14,10 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from adapters.base import Outbound, Range
+from adapters.json_objects import read_object
 from adapters.openai.encode import Body, encode_body, message, part
 from adapters.openai.repairs import server_repairs
 from adapters.openai.vendor_profiles import VendorProfile
-from adapters.openai.wire import read_object
 from adapters.openai_compatible.open_model_server import OpenModelServerAdapter
 from adapters.repairs.private_fields import private_fields
 from adapters.repairs.roles import ONE_SYSTEM

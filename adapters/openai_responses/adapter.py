@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from adapters.base import Endpoint, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.http_json import HttpJsonAdapter, base_path
-from adapters.openai.wire import read_object
+from adapters.json_objects import read_object
 from adapters.openai_responses.decode import ResponsesDecoder
 from adapters.openai_responses.encode import responses_body
 from adapters.openai_responses.original_fields import DIALECT, reads_events

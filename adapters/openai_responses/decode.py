@@ -16,7 +16,7 @@ from msgspec import Raw
 from adapters.base import Endpoint
 from adapters.decoder_limits import BLOCKS, NOTES, TOOLS, check_room
 from adapters.errors import unreadable
-from adapters.openai.wire import NULL, UNREADABLE
+from adapters.json_objects import NULL, UNREADABLE
 from adapters.openai_responses.errors import error_inside
 from adapters.openai_responses.open_item import READ, OpenItem, annotations_of
 from adapters.openai_responses.wire import (

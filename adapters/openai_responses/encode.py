@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from adapters.openai.wire import NULL, UNREADABLE, read_object
+from adapters.json_objects import NULL, UNREADABLE, read_object
 from adapters.openai_responses.items import InputItems, Item
 from adapters.openai_responses.original_fields import (
     INPUT,

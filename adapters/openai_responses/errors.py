@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 from adapters.base import Endpoint
 from adapters.errors import error_from
 from adapters.errors import error_inside as openai_error_inside
-from adapters.openai.wire import NULL, UNREADABLE
+from adapters.json_objects import NULL, UNREADABLE
 from schemas.errors import GatewayError
 
 CALLERS = frozenset(

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from adapters.openai.wire import UNREADABLE
+from adapters.json_objects import UNREADABLE
 from adapters.openai_responses.original_fields import DIALECT
 from adapters.openai_responses.proofs import opened
 from adapters.openai_responses.row import ResponsesRow

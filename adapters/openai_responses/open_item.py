@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from adapters.openai.wire import NULL
+from adapters.json_objects import NULL
 from adapters.openai_responses.proofs import sealed
 from adapters.openai_responses.wire import ItemPart, OutputItem, StreamEvent, logprobs_of
 from schemas.events import Event, ReasoningDelta, RefusalDelta, TextDelta, ToolDelta

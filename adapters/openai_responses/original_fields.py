@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.openai.wire import UNREADABLE
+from adapters.json_objects import UNREADABLE
 from schemas.messages import Message
 from schemas.requests import ChatRequest, GenerateRequest
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.openai.wire import UNREADABLE
+from adapters.json_objects import UNREADABLE
 from adapters.openai_responses.original_fields import DIALECT, INPUT
 from adapters.repairs.rewriting import with_members
 from adapters.repairs.rule import Aim, Repair, Repaired

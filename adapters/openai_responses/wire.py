@@ -9,8 +9,8 @@ https://platform.openai.com/docs/api-reference/responses-streaming
 import msgspec
 from msgspec import Raw, Struct
 
+from adapters.json_objects import NULL, UNREADABLE
 from adapters.openai.logprobs import chat_logprobs
-from adapters.openai.wire import NULL, UNREADABLE
 from schemas.events import TokenLogprob, Usage
 
 

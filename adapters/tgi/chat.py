@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from adapters.base import Endpoint, Outbound, Supports
 from adapters.client_fields.denied import withheld
-from adapters.openai.adapter import OpenAIAdapter, expected_choices
+from adapters.openai.adapter import OpenAIAdapter
 from adapters.openai.encode import encode_body
 from adapters.openai.vendor_profiles import VendorProfile
 from adapters.tgi.chat_decode import TgiChatDecoder
 from schemas.messages import ResponseFormat
-from schemas.requests import ChatRequest, GenerateRequest, Request
+from schemas.requests import ChatRequest, GenerateRequest, Request, expected_choices
 from schemas.sampling import Sampling
 
 TGI = VendorProfile(name="tgi", completion=False, embeddings=False, marked=True)

@@ -7,8 +7,8 @@ https://github.com/huggingface/text-generation-inference/pull/2221
 import re
 from collections.abc import Sequence
 
+from adapters.json_objects import NULL
 from adapters.openai.decode import OpenAIDecoder
-from adapters.openai.wire import NULL
 from schemas.events import Event
 
 MARKED_SINCE = (2, 2)

@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from adapters.base import STRAY, Endpoint
 from adapters.errors import error_inside, unreadable
-from adapters.openai.wire import NULL, UNREADABLE
+from adapters.json_objects import NULL, UNREADABLE
 from schemas.errors import UpstreamBroken
 from schemas.events import Event, Finished, FinishReason, Started, TextDelta, Usage
 

@@ -7,8 +7,8 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from adapters.base import Endpoint, Outbound, Supports
+from adapters.headers import merged_headers
 from adapters.http_json import HttpJsonAdapter, base_path
-from adapters.openai.adapter import merged_headers
 from schemas.answers import Embeddings
 from schemas.errors import InvalidRequest
 from schemas.requests import CompletionRequest, EmbeddingsRequest

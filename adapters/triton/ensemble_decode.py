@@ -13,7 +13,7 @@ from adapters.base import Endpoint
 from adapters.decoder_limits import CHOICES, check_room
 from adapters.errors import error_inside, unreadable
 from adapters.framing import UnmarkedSSEParser
-from adapters.openai.wire import NULL, UNREADABLE
+from adapters.json_objects import NULL, UNREADABLE
 from adapters.triton.cumulative_text import CumulativeText
 from adapters.triton.sampling import answers, beams, token_limit
 from adapters.triton.stop_strings import StopStrings

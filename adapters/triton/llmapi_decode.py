@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 
 from adapters.base import Endpoint
 from adapters.errors import error_inside, unreadable
-from adapters.openai.wire import NULL, UNREADABLE
+from adapters.json_objects import NULL, UNREADABLE
 from adapters.triton.ensemble_decode import INFERRED
 from schemas.errors import UpstreamBroken, UpstreamFailed
 from schemas.events import Event, Finished, FinishReason, Started, TextDelta

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from adapters.base import Endpoint
 from adapters.errors import error_inside
 from adapters.framing import UnmarkedSSEParser
-from adapters.openai.wire import NULL, UNREADABLE
+from adapters.json_objects import NULL, UNREADABLE
 from adapters.triton.open_inference_protocol import Output, decode_answer
 from adapters.triton.tokens_answer import Beam, TokenAnswer
 from schemas.events import Event, Logits
