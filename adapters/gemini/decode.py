@@ -18,7 +18,7 @@ from adapters.decoder_limits import CHOICES, NOTES, check_room
 from adapters.errors import unreadable
 from adapters.gemini.errors import error_inside
 from adapters.gemini.finish_reasons import FAILED, FINISH
-from adapters.gemini.generated_images import IMAGES, Image, image_from
+from adapters.gemini.generated_images import image_from
 from adapters.gemini.logprobs import token_logprobs
 from adapters.gemini.other_parts import PARTS, as_reasoning
 from adapters.gemini.partial_arguments import PartialCall
@@ -32,6 +32,7 @@ from adapters.gemini.wire import (
     read_part,
     read_response,
 )
+from adapters.generated_images import IMAGES, Image
 from adapters.json_objects import NULL, UNREADABLE, read_list, read_object
 from adapters.openai.later_counts import continued
 from adapters.web_search.answers import grounding_of

@@ -1,38 +1,21 @@
-"""Images that Gemini generates: sending them to OpenAI-compatible clients, and reading them back.
+"""Images that Gemini generates, to clients and back.
 
-The client gets them as `images` of the answer's message, a field that OpenRouter defined: parts of
-type `image_url` with the bytes in a `data:` URI. Images that the client sends back become parts of
-the model's turn again, so that the model can edit them.
-https://openrouter.ai/docs/features/multimodal/image-generation
+Images that the client sends back become parts of the model's turn again, so that the model can edit
+them.
 """
-
-from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
 from adapters.gemini.parts import Body, part_of
+from adapters.generated_images import IMAGES, Image, image_of
 from adapters.json_objects import UNREADABLE
 from schemas.messages import ImagePart, Message
-
-IMAGES: Final = "images"
 
 
 class _Inline(Struct, frozen=True, kw_only=True, rename="camel"):
     mime_type: str = ""
     data: str = ""
-
-
-class _Url(Struct, frozen=True, kw_only=True):
-    url: str
-
-
-class Image(Struct, frozen=True, kw_only=True):
-    """index: its index among the message's images."""
-
-    type: str = "image_url"
-    image_url: _Url
-    index: int = 0
 
 
 class _SentBack(Struct, frozen=True, kw_only=True):
@@ -52,11 +35,6 @@ def image_from(inline: Raw, index: int) -> Image | None:
     if not blob.mime_type.startswith("image/"):
         return None
     return image_of(blob.mime_type, blob.data, index)
-
-
-def image_of(media_type: str, data: str, index: int) -> Image:
-    """data: base64. index: the image's index among the message's images."""
-    return Image(image_url=_Url(url=f"data:{media_type};base64,{data}"), index=index)
 
 
 def sent_back(one: Message, field: str) -> list[Body]:

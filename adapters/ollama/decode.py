@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 from adapters.base import Endpoint
 from adapters.decoder_limits import NOTES, check_room
 from adapters.errors import error_inside, unreadable
-from adapters.gemini.generated_images import IMAGES, Image, image_of
+from adapters.generated_images import IMAGES, Image, image_of
 from adapters.json_objects import NULL, UNREADABLE
 from adapters.openai.logprobs import chat_logprobs
 from schemas.errors import UpstreamBroken, UpstreamFailed
