@@ -180,14 +180,14 @@ class BudgetAlerts:
             await self._in_thread(finish)
             self.outcomes[webhook.name, "failed"] += 1
             self.outcomes[webhook.name, "given_up"] += 1
-            _log.error("alert %s is given up: %s", delivery.alert, why)
+            _log.error("alert %s: delivery failed for good: %s", delivery.alert, why)
             return
         wait = min(FIRST_RETRY_S * 2.0 ** min(delivery.attempts, 20), LAST_RETRY_S)
         wait *= random.uniform(1.0, 1.1)
         await self._in_thread(partial(self._rows.retry, delivery, at + wait, why))
         self.outcomes[webhook.name, "failed"] += 1
         if delivery.attempts == 0:
-            _log.warning("alert %s is not delivered, trying again: %s", delivery.alert, why)
+            _log.warning("alert %s: delivery failed, trying again: %s", delivery.alert, why)
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
