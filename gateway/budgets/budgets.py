@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
-from gateway.budgets.ledger import Cost, Purse, Purses, Reservation, Short
+from gateway.budgets.ledger import BudgetLease, BudgetLeases, Cost, Reservation, Shortfall
 from gateway.budgets.messages import Recorded
 from gateway.budgets.rules import allowed, subject_for, unknown_nanos
 from gateway.config.schema.budgets import Budget, UseModel
@@ -24,17 +24,17 @@ from gateway.store.spend_rows import (
 from gateway.telemetry.access_log import AccessLine
 from gateway.telemetry.line_groups import LineGroup
 
-_MANY_PURSES: Final = 10_000
-"""From this number on, purses without a lease are dropped before one is added."""
+_MANY_LEASES: Final = 10_000
+"""From this number on, empty leases are dropped before one is added."""
 
 _MOST_KEPT: Final = 4096
-"""Combinations of key and model whose purses are remembered; clients choose model names."""
+"""Combinations of key and model whose leases are remembered; clients choose model names."""
 
 
 class BudgetAsker(Protocol):
     """Another process that leases from the accounts."""
 
-    async def ask(self, purses: Purses, cost: Cost) -> Reservation | tuple[Short, ...]:
+    async def ask(self, leases: BudgetLeases, cost: Cost) -> Reservation | tuple[Shortfall, ...]:
         """Reserve a request that lacks room here. Raises Unavailable without an answer."""
         ...
 
@@ -44,7 +44,7 @@ class Budgets:
 
     configured: all of them. any: whether there are some.
     asker: where a request that lacks room asks for more.
-    busy: the purses with leases or something to report.
+    busy: the leases with an amount, or something to report.
     holds: what the requests have reserved that are not settled yet, by their ids.
     refused, moved: requests refused, and sent to a cheaper model, by budget.
     writer: of this process's records.
@@ -59,10 +59,10 @@ class Budgets:
         self.holds: dict[str, Reservation] = {}
         self.refused: dict[str, int] = {}
         self.moved: dict[str, int] = {}
-        self._purses: dict[tuple[str, str], Purse] = {}
-        self._most = _MANY_PURSES
-        self.busy = set[Purse]()
-        self._found: dict[Place, Purses | None] = {}
+        self._leases: dict[tuple[str, str], BudgetLease] = {}
+        self._most = _MANY_LEASES
+        self.busy = set[BudgetLease]()
+        self._found: dict[Place, BudgetLeases | None] = {}
         self._recorded: list[Recorded] = []
         self.configure(budgets)
 
@@ -74,15 +74,15 @@ class Budgets:
         self._apart = any(budget.each == "end_user" for budget in budgets)
         self.named = self._budgets.named
         self._forget()
-        for place, purse in tuple(self._purses.items()):
-            budget = self.named.get(purse.budget)
-            if budget is None or (budget.usd is not None) != purse.usd:
-                del self._purses[place]
+        for place, lease in tuple(self._leases.items()):
+            budget = self.named.get(lease.budget)
+            if budget is None or (budget.usd is not None) != lease.usd:
+                del self._leases[place]
             else:
-                purse.limit, purse.unpriced = allowed(budget), unknown_nanos(budget)
+                lease.limit, lease.unpriced = allowed(budget), unknown_nanos(budget)
         self.busy.intersection_update([one for one in self.busy if self._counts(one)])
 
-    def of(self, place: Place) -> Purses | None:
+    def of(self, place: Place) -> BudgetLeases | None:
         """The accounts of a request; `None` if no budget applies.
 
         Its model is the route's own if a budget chose it.
@@ -95,33 +95,35 @@ class Budgets:
         if len(self._found) >= _MOST_KEPT:
             self._found.clear()
         payer = Payer(key, team, user, route, model, end_user if self._apart else "")
-        hard, soft = list[Purse](), list[Purse]()
+        hard, soft = list[BudgetLease](), list[BudgetLease]()
         for budget in self._budgets.of_key(key):
             subject = subject_for(budget, payer)
             if subject is not None:
                 rule = budget.on_exceeded
                 there = isinstance(rule, UseModel) and rule.use_model == route
-                (soft if there else hard).append(self._purse(budget, subject))
-        purses = self._found[place] = Purses(payer, hard, soft, self.busy) if hard or soft else None
-        return purses
+                (soft if there else hard).append(self._lease(budget, subject))
+        leases = self._found[place] = (
+            BudgetLeases(payer, hard, soft, self.busy) if hard or soft else None
+        )
+        return leases
 
     def rules_of(self, key: str) -> Sequence[Budget]:
         """The budgets that may be about a key, in their order."""
         return self._budgets.of_key(key)
 
-    def purse(self, name: str, subject: str) -> Purse | None:
-        """The purse of an account; `None` if the budget does not exist."""
+    def lease(self, name: str, subject: str) -> BudgetLease | None:
+        """The lease of an account; `None` if the budget does not exist."""
         budget = self.named.get(name)
-        return None if budget is None else self._purse(budget, subject)
+        return None if budget is None else self._lease(budget, subject)
 
-    def leased(self, place: LeasePlace) -> Purse | None:
-        """The purse of a place; `None` if no budget of this name counts in its unit."""
-        purse = self.purse(place[0], place[1])
-        return None if purse is None or purse.place != place else purse
+    def leased(self, place: LeasePlace) -> BudgetLease | None:
+        """The lease of a place; `None` if no budget of this name counts in its unit."""
+        lease = self.lease(place[0], place[1])
+        return None if lease is None or lease.place != place else lease
 
-    def wake(self, purses: Purses) -> None:
+    def wake(self, leases: BudgetLeases) -> None:
         """Report these again: a request that has reserved of them has ended."""
-        self.busy.update(purses.all)
+        self.busy.update(leases.all)
 
     def finished(
         self, groups: Iterable[LineGroup], attempts: Iterable[AttemptRow], batch: int
@@ -148,7 +150,7 @@ class Budgets:
                 self._finish_alike(group, holds, totals)
         for totals in slots.values():
             for place in totals:
-                if isinstance(place, Purses):
+                if isinstance(place, BudgetLeases):
                     self.wake(place)
         spend = [
             total.settled(slot, place)
@@ -175,52 +177,52 @@ class Budgets:
         self.moved[name] = self.moved.get(name, 0) + 1
 
     def _forget(self) -> None:
-        """Look purses up again."""
+        """Look leases up again."""
         self._found.clear()
         self.on_change()
 
-    def _purse(self, budget: Budget, subject: str) -> Purse:
+    def _lease(self, budget: Budget, subject: str) -> BudgetLease:
         place = budget.name, subject
-        purse = self._purses.get(place)
-        if purse is None:
-            if len(self._purses) >= self._most:
+        lease = self._leases.get(place)
+        if lease is None:
+            if len(self._leases) >= self._most:
                 self._drop_unused()
-            purse = self._purses[place] = Purse(
+            lease = self._leases[place] = BudgetLease(
                 *place, allowed(budget), unknown_nanos(budget), usd=budget.usd is not None
             )
-        return purse
+        return lease
 
     def _drop_unused(self) -> None:
-        """Drop purses without a lease; those that requests have reserved of are reported still.
+        """Drop empty leases; those that requests have reserved of are reported still.
 
         The next time is when there are twice as many.
         """
         self._forget()
         busy = {(one.budget, one.subject) for one in self.busy}
-        self._purses = {place: one for place, one in self._purses.items() if place in busy}
-        self._most = max(_MANY_PURSES, 2 * len(self._purses))
+        self._leases = {place: one for place, one in self._leases.items() if place in busy}
+        self._most = max(_MANY_LEASES, 2 * len(self._leases))
 
-    def _counts(self, purse: Purse) -> bool:
+    def _counts(self, lease: BudgetLease) -> bool:
         """Whether its budget exists, in its unit."""
-        budget = self.named.get(purse.budget)
-        return budget is not None and (budget.usd is not None) == purse.usd
+        budget = self.named.get(lease.budget)
+        return budget is not None and (budget.usd is not None) == lease.usd
 
     def _finish_alike(
         self, group: LineGroup, holds: Sequence[Reservation | None], to: "_Totals"
     ) -> None:
         """Settle requests whose lines cover their attempts. holds: of the lines."""
         simple = [hold for hold in holds if hold is not None and hold.needs is None]
-        if len(simple) == len(holds) and len({hold.purses for hold in simple}) == 1:
+        if len(simple) == len(holds) and len({hold.leases for hold in simple}) == 1:
             _add(group.lines, simple, group.prompt_tokens + group.completion_tokens, to)
             return
-        alike: dict[Purses, tuple[list[AccessLine], list[Reservation]]] = {}
+        alike: dict[BudgetLeases, tuple[list[AccessLine], list[Reservation]]] = {}
         for line, hold in zip(group.lines, holds, strict=True):
             if hold is None or hold.needs is not None:
                 self._finish(line, hold, None, to)
                 continue
-            found = alike.get(hold.purses)
+            found = alike.get(hold.leases)
             if found is None:
-                found = alike[hold.purses] = [], []
+                found = alike[hold.leases] = [], []
             found[0].append(line)
             found[1].append(hold)
         for lines, own in alike.values():
@@ -232,12 +234,12 @@ class Budgets:
     ) -> None:
         """Settle one request. used: by its attempts, if there were several."""
         if hold is not None:
-            self.wake(hold.purses)
+            self.wake(hold.leases)
         _finish(line, hold, used, to)
 
 
 class _Total:
-    """What requests of one payer in one slot have used, and what those of `Purses` had reserved.
+    """What requests of one payer in one slot have used, and what those of leases had reserved.
 
     A class with slots: setting a field of a Struct takes four times as long (ADR 16).
     """
@@ -248,7 +250,7 @@ class _Total:
         self.nanos = self.tokens = self.unpriced = 0
         self.reserved_nanos = self.reserved_tokens = 0
 
-    def settled(self, slot: int, place: Purses | Payer) -> Spend:
+    def settled(self, slot: int, place: BudgetLeases | Payer) -> Spend:
         """Settle all requests at once; return what they have used."""
         used = Amount(self.nanos, self.tokens, self.unpriced)
         if isinstance(place, Payer):
@@ -257,20 +259,20 @@ class _Total:
         return Spend(slot, place.payer, used)
 
 
-_Totals = dict[Purses | Payer, _Total]
+_Totals = dict[BudgetLeases | Payer, _Total]
 
 
 def _add(
     lines: Sequence[AccessLine], holds: Sequence[Reservation], tokens: int, to: _Totals
 ) -> None:
-    """Add what requests that have reserved of the same purses have used: `amount_of` written out.
+    """Add what requests that have reserved of the same leases have used: `amount_of` written out.
 
     tokens: of all of them.
     """
-    purses = holds[0].purses
-    total = to.get(purses)
+    leases = holds[0].leases
+    total = to.get(leases)
     if total is None:
-        total = to[purses] = _Total()
+        total = to[leases] = _Total()
     known = [
         round((cost if cost < MOST_USD else MOST_USD) * NANOS)  # noqa: FURB136  no call
         for line in lines

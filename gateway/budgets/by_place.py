@@ -5,7 +5,7 @@ from typing import Final
 
 from gateway.budgets.budgets import Budgets
 from gateway.budgets.costs import ATTOS, RouteCosts
-from gateway.budgets.ledger import Purses
+from gateway.budgets.ledger import BudgetLeases
 from gateway.limits.ledger import NEVER, Accounts
 from gateway.limits.limits import RequestLimits
 from gateway.limits.scope import Place
@@ -18,35 +18,35 @@ _MOST_KEPT: Final = 4096
 class PlaceRules:
     """What applies to the requests of one place.
 
-    accounts, purses: `None` if no limit or budget applies. costs: that the prices are of.
+    accounts, leases: `None` if no limit or budget applies. costs: that the prices are of.
     simple: the tokens of a chat are those that it names, and there is one price, known, and no
     more than one budget of each unit. input, output: that price per token, in the largest unit in
     which both are whole. unit: how many of these are 10⁻⁹ US dollars.
     most: tokens that are reserved as they are; limits reserve fewer for a guess that is larger.
     """
 
-    __slots__ = ("accounts", "costs", "input", "most", "output", "purses", "simple", "unit")
+    __slots__ = ("accounts", "costs", "input", "leases", "most", "output", "simple", "unit")
 
     def __init__(
         self,
         accounts: Accounts | None,
-        purses: Purses | None,
+        leases: BudgetLeases | None,
         costs: RouteCosts,
         route: Route,
         model: str,
     ) -> None:
-        self.accounts, self.purses, self.costs = accounts, purses, costs
+        self.accounts, self.leases, self.costs = accounts, leases, costs
         self.simple = route.defaults is NO_VALUES and route.overrides is NO_VALUES
         self.most = NEVER if accounts is None or not accounts.tokens else accounts.least
         self.input = self.output = 0
         self.unit = 1
-        if purses is not None:
+        if leases is not None:
             prices = costs.prices(route, model)
             # Small numbers are multiplied faster, and most prices are whole 10⁻⁹ dollars.
             whole = gcd(prices.input, prices.output, ATTOS)
             self.input, self.output = prices.input // whole, prices.output // whole
             self.unit = ATTOS // whole
-            self.simple &= purses.simple and prices.is_one and not prices.unpriced
+            self.simple &= leases.simple and prices.is_one and not prices.unpriced
 
 
 class RulesByPlace:
@@ -65,8 +65,8 @@ class RulesByPlace:
         """Look everything up, and remember it."""
         limits, budgets = self._limits, self._budgets
         accounts = limits.of(place) if limits.any else None
-        purses = budgets.of(place) if budgets.any else None
+        leases = budgets.of(place) if budgets.any else None
         if len(self.known) >= _MOST_KEPT:
             self.known.clear()
-        found = self.known[place] = PlaceRules(accounts, purses, costs, route, place[2])
+        found = self.known[place] = PlaceRules(accounts, leases, costs, route, place[2])
         return found

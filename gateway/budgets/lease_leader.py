@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from gateway.budgets.accounts import BudgetAccount, BudgetAccounts
-from gateway.budgets.ledger import Short, lease_place
+from gateway.budgets.ledger import Shortfall, lease_place
 from gateway.budgets.messages import BudgetsToLeader
 from gateway.config.schema.budgets import Budget
 from gateway.leases.leader import LeaseLeader, Waiting
@@ -23,7 +23,7 @@ FRESH_S: Final = 0.25
 """What was read from the store within this time decides a refusal without another look."""
 
 
-Refusal = tuple[Short, ...]
+Refusal = tuple[Shortfall, ...]
 """The budgets that have no room."""
 
 
@@ -159,9 +159,9 @@ def _place(account: BudgetAccount) -> Place:
     return lease_place(budget.name, account.subject, usd=budget.usd is not None)
 
 
-def _shortfall(account: BudgetAccount, need: LeaseNeed) -> Short:
+def _shortfall(account: BudgetAccount, need: LeaseNeed) -> Shortfall:
     """Why it has no room. What the worker holds for the request counts as left."""
-    return Short(
+    return Shortfall(
         budget=account.budget.name,
         limit=account.limit,
         left=max(0, account.left + need.whole - need.amount),

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from gateway.budgets.budgets import Budgets
-from gateway.budgets.ledger import Cost, Purse, Purses, Reservation, Short
+from gateway.budgets.ledger import BudgetLease, BudgetLeases, Cost, Reservation, Shortfall
 from gateway.budgets.messages import BudgetsToLeader
 from gateway.leases.messages import LeaseNeed, LeaseRecall, ToLeader, ToWorker
 from gateway.leases.worker import LeaseWorker
@@ -16,33 +16,33 @@ ASK_S: Final = 10.0
 
 
 class _BudgetedRequest(Struct, frozen=True):
-    """A request that lacks room in its purses."""
+    """A request that lacks room in its leases."""
 
-    purses: Purses
+    leases: BudgetLeases
     cost: Cost
 
     @property
-    def own(self) -> Sequence[Purse]:
-        return self.purses.hard
+    def own(self) -> Sequence[BudgetLease]:
+        return self.leases.hard
 
     def needs(self, *, alone: bool) -> tuple[LeaseNeed, ...]:
-        needs = [(purse, purse.need(self.cost)) for purse in self.own]
+        needs = [(lease, lease.need(self.cost)) for lease in self.own]
         return tuple(
             [
-                LeaseNeed(purse.place, whole - (min(purse.room, 0) if alone else purse.room), whole)
-                for purse, whole in needs
-                if alone or purse.room < whole
+                LeaseNeed(lease.place, whole - (min(lease.room, 0) if alone else lease.room), whole)
+                for lease, whole in needs
+                if alone or lease.room < whole
             ]
         )
 
     def reserve(self) -> Reservation | None:
-        return self.purses.reserve(self.cost)
+        return self.leases.reserve(self.cost)
 
     def release(self, hold: Reservation) -> None:
         hold.settle(None)
 
 
-class BudgetLeaseWorker(LeaseWorker[Purse, Reservation, tuple[Short, ...]]):
+class BudgetLeaseWorker(LeaseWorker[BudgetLease, Reservation, tuple[Shortfall, ...]]):
     """The leases of one worker of budgets."""
 
     def __init__(
@@ -58,12 +58,12 @@ class BudgetLeaseWorker(LeaseWorker[Purse, Reservation, tuple[Short, ...]]):
         self._flush = flush
         budgets.asker = self
 
-    async def ask(self, purses: Purses, cost: Cost) -> Reservation | tuple[Short, ...]:
+    async def ask(self, leases: BudgetLeases, cost: Cost) -> Reservation | tuple[Shortfall, ...]:
         """Reserve a request that lacks room here, with what the leader leases for it."""
         self.report_now()
-        return await self.obtain(_BudgetedRequest(purses, cost))
+        return await self.obtain(_BudgetedRequest(leases, cost))
 
-    def on_message(self, message: ToWorker[tuple[Short, ...]]) -> None:
+    def on_message(self, message: ToWorker[tuple[Shortfall, ...]]) -> None:
         if isinstance(message, LeaseRecall):
             self._flush()
         super().on_message(message)

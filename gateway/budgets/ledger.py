@@ -9,7 +9,7 @@ from gateway.leases.worker import IDLE_REPORTS
 from gateway.store.spend_rows import Amount, Payer
 
 
-class Purse:
+class BudgetLease:
     """What is leased to this process of one account, in tokens or 10⁻⁹ US dollars.
 
     budget, subject: its account. usd: it counts money. limit: of the budget, for a whole period.
@@ -84,12 +84,12 @@ class Cost(Struct, frozen=True, gc=False):
     unpriced: str = ""
 
 
-class Purses:
-    """All accounts that apply to a request. soft: those that never refuse it.
+class BudgetLeases:
+    """The leases of all budgets that apply to a request. soft: those that never refuse it.
 
     payer: whose requests they are. strict: the first budget that wants every price known.
-    busy: purses to report, which gets those that are reserved of without a lease.
-    money, tokens: the only purses that count money and tokens, if `simple`; one that nothing
+    busy: leases to report, which gets those that are reserved of while they are empty.
+    money, tokens: the only leases that count money and tokens, if `simple`; one that nothing
     counts in is bottomless.
     """
 
@@ -110,14 +110,14 @@ class Purses:
     def __init__(
         self,
         payer: Payer,
-        purses: Sequence[Purse],
-        soft: Sequence[Purse] = (),
-        busy: set[Purse] | None = None,
+        leases: Sequence[BudgetLease],
+        soft: Sequence[BudgetLease] = (),
+        busy: set[BudgetLease] | None = None,
     ) -> None:
         self.payer = payer
-        self.busy = set[Purse]() if busy is None else busy
-        self.hard, self.soft = tuple(purses), tuple(soft)
-        self.all = (*purses, *soft)
+        self.busy = set[BudgetLease]() if busy is None else busy
+        self.hard, self.soft = tuple(leases), tuple(soft)
+        self.all = (*leases, *soft)
         self._money = tuple([one for one in self.hard if one.usd])
         self._tokens = tuple([one for one in self.hard if not one.usd])
         self.simple = not self.soft and len(self._money) <= 1 and len(self._tokens) <= 1
@@ -130,48 +130,48 @@ class Purses:
     def reserve(self, cost: Cost) -> "Reservation | None":
         """Reserve a request; `None` if a lease lacks room."""
         nanos, tokens = cost.nanos, cost.tokens
-        for purse in self._money:
-            if purse.room < nanos:
+        for lease in self._money:
+            if lease.room < nanos:
                 return self._reserve_needs(cost)
-        for purse in self._tokens:
-            if purse.room < tokens:
+        for lease in self._tokens:
+            if lease.room < tokens:
                 return self._reserve_needs(cost)
         if cost.unpriced or self.soft:
             return self._reserve_needs(cost)
-        for purse in self._money:
-            purse.room -= nanos
-        for purse in self._tokens:
-            purse.room -= tokens
+        for lease in self._money:
+            lease.room -= nanos
+        for lease in self._tokens:
+            lease.room -= tokens
         return Reservation(self, nanos, tokens)
 
     def _reserve_needs(self, cost: Cost) -> "Reservation | None":
         """Reserve what the request needs of each account, which may be less or more."""
-        needs = tuple([purse.need(cost) for purse in self.all])
-        for purse, need in zip(self.hard, needs, strict=False):
-            if purse.room < need:
+        needs = tuple([lease.need(cost) for lease in self.all])
+        for lease, need in zip(self.hard, needs, strict=False):
+            if lease.room < need:
                 return None
-        for purse, need in zip(self.all, needs, strict=True):
-            purse.room -= need
+        for lease, need in zip(self.all, needs, strict=True):
+            lease.room -= need
         self.busy.update(self.soft)
         return Reservation(self, cost.nanos, cost.tokens, needs)
 
     def settle(self, reserved: Amount, used: Amount) -> None:
         """Replace what requests have reserved in each account by what their records say."""
-        for purse in self.all:
-            if purse.usd:
-                amount = used.nanos + used.unpriced * (purse.unpriced or 0)
-                purse.room += reserved.nanos - amount
+        for lease in self.all:
+            if lease.usd:
+                amount = used.nanos + used.unpriced * (lease.unpriced or 0)
+                lease.room += reserved.nanos - amount
             else:
                 amount = used.tokens
-                purse.room += reserved.tokens - amount
-            purse.spent += amount
+                lease.room += reserved.tokens - amount
+            lease.spent += amount
 
 
-def _bottomless() -> Purse:
-    """A purse that never lacks room."""
-    purse = Purse("", "", 0, None, usd=False)
-    purse.room = 1 << 62
-    return purse
+def _bottomless() -> BudgetLease:
+    """A lease that never lacks room."""
+    lease = BudgetLease("", "", 0, None, usd=False)
+    lease.room = 1 << 62
+    return lease
 
 
 class Reservation(Struct, eq=False, gc=False):
@@ -180,23 +180,23 @@ class Reservation(Struct, eq=False, gc=False):
     nanos, tokens: in each account, by its unit. needs: by account, if they are others.
     """
 
-    purses: Purses
+    leases: BudgetLeases
     nanos: int
     tokens: int
     needs: tuple[int, ...] | None = None
 
     def settle(self, used: Amount | None) -> None:
         """The request has ended, and this is what its records say; `None`: it has none."""
-        purses, needs = self.purses, self.needs
+        leases, needs = self.leases, self.needs
         if needs is None:
-            purses.settle(Amount(self.nanos, self.tokens), used or Amount())
+            leases.settle(Amount(self.nanos, self.tokens), used or Amount())
             return
-        for purse, need in zip(purses.all, needs, strict=True):
-            purse.room += need
-        purses.settle(Amount(), used or Amount())
+        for lease, need in zip(leases.all, needs, strict=True):
+            lease.room += need
+        leases.settle(Amount(), used or Amount())
 
 
-class Short(Struct, frozen=True, kw_only=True):
+class Shortfall(Struct, frozen=True, kw_only=True):
     """A budget that has no room for a request.
 
     limit, left: of a period, in the budget's unit. need: of the request.

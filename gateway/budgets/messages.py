@@ -5,7 +5,7 @@ The quantity of a place is the unit of its budget: see `lease_place`.
 
 from msgspec import Struct
 
-from gateway.budgets.ledger import Short
+from gateway.budgets.ledger import Shortfall
 from gateway.leases.messages import ToLeader, ToWorker
 from gateway.store.spend_rows import Spend
 
@@ -26,4 +26,4 @@ class BudgetsToLeader(Struct, frozen=True, tag=True):
 
 
 class BudgetsToWorker(Struct, frozen=True, tag=True):
-    message: ToWorker[tuple[Short, ...]]
+    message: ToWorker[tuple[Shortfall, ...]]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
-from gateway.budgets.ledger import Short
+from gateway.budgets.ledger import Shortfall
 from gateway.config.schema.budgets import Budget, UseModel
 from gateway.store.spend_rows import NANOS
 from gateway.time_zones import zone_named
@@ -25,7 +25,7 @@ def price_unknown(budget: str, backend: str) -> PriceUnknown:
     )
 
 
-def budget_exceeded(budget: Budget, short: Short, now: float) -> BudgetExceeded:
+def budget_exceeded(budget: Budget, short: Shortfall, now: float) -> BudgetExceeded:
     """Return the error. now: Unix seconds."""
     if short.only_reserved:
         wait_s = random.uniform(SOONEST_S, LATEST_S)
@@ -36,7 +36,7 @@ def budget_exceeded(budget: Budget, short: Short, now: float) -> BudgetExceeded:
     return BudgetExceeded(_message(budget, short), retry_after=wait_s)
 
 
-def lasting(short: Short) -> float:
+def lasting(short: Shortfall) -> float:
     """How long a budget lacks room, for comparisons: until it begins again, Unix seconds."""
     if short.only_reserved:
         return 0.0
@@ -45,7 +45,7 @@ def lasting(short: Short) -> float:
     return short.resets
 
 
-def cheaper_model(short: Iterable[Short], named: Mapping[str, Budget]) -> tuple[str, str]:
+def cheaper_model(short: Iterable[Shortfall], named: Mapping[str, Budget]) -> tuple[str, str]:
     """The first budget without room that has a cheaper model, and the model; "" without one."""
     for one in short:
         rule = named[one.budget].on_exceeded if one.budget in named else None
@@ -54,7 +54,7 @@ def cheaper_model(short: Iterable[Short], named: Mapping[str, Budget]) -> tuple[
     return "", ""
 
 
-def _reserved(budget: Budget, short: Short) -> str:
+def _reserved(budget: Budget, short: Shortfall) -> str:
     free = short.limit - short.spent
     return (
         f"{_named(budget, short)} has {shown(budget, free)} left, of which "
@@ -63,12 +63,12 @@ def _reserved(budget: Budget, short: Short) -> str:
     )
 
 
-def _named(budget: Budget, short: Short) -> str:
+def _named(budget: Budget, short: Shortfall) -> str:
     per = "in all" if budget.per == "total" else f"per {budget.per}"
     return f"the budget {budget.name!r} of {shown(budget, short.limit)} {per}"
 
 
-def _message(budget: Budget, short: Short) -> str:
+def _message(budget: Budget, short: Shortfall) -> str:
     what = _named(budget, short)
     if short.need > short.limit or short.left:
         lower = "; lower max_tokens or shorten the prompt"

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gateway.budgets.costs import RouteCosts
-from gateway.budgets.ledger import Cost, Purse, Short
+from gateway.budgets.ledger import BudgetLease, Cost, Shortfall
 from gateway.budgets.refusals import budget_exceeded, cheaper_model, lasting, price_unknown
 from gateway.budgets.report import BudgetStanding
 from gateway.budgets.rules import allowed, subject_for, unit_of, unknown_nanos
@@ -158,20 +158,22 @@ def _budgets(
         return [], None
     known = {(one.budget, one.subject): one for one in standings or ()}
     found: list[ExplainedLimit] = []
-    short: list[Short] = []
+    short: list[Shortfall] = []
     strict = ""
     for budget, subject in held.budgets:
         rule, scale = budget.on_exceeded, 1 if budget.usd is None else NANOS
         soft = isinstance(rule, UseModel) and rule.use_model == held.route
         strict = strict or ("" if soft or not _is_strict(budget, cost) else budget.name)
         most = allowed(budget)
-        purse = Purse(budget.name, subject, most, unknown_nanos(budget), usd=budget.usd is not None)
-        need, standing = purse.need(cost), known.get((budget.name, subject))
+        lease = BudgetLease(
+            budget.name, subject, most, unknown_nanos(budget), usd=budget.usd is not None
+        )
+        need, standing = lease.need(cost), known.get((budget.name, subject))
         left = None if standing is None else round(standing.left * scale)
         lacking = not soft and need > (most if left is None else left)
         if lacking:
             short.append(
-                Short(
+                Shortfall(
                     budget=budget.name,
                     limit=most,
                     left=most if left is None else left,

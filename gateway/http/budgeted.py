@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gateway.asgi.disconnect import DisconnectGuard
 from gateway.asgi.exchange import HotExchange
 from gateway.asgi.response import ResponseWriter
-from gateway.budgets.ledger import Cost, Purses, Reservation, Short
+from gateway.budgets.ledger import BudgetLeases, Cost, Reservation, Shortfall
 from gateway.budgets.refusals import budget_exceeded, cheaper_model, lasting, price_unknown
 from gateway.limits.estimate import expected_tokens, requested_tier
 from gateway.routing.planning.route import Route
@@ -43,14 +43,14 @@ async def find_money(
         model = route.name if moved else request.model
         whose = record.team, record.user, record.end_user, record.plan
         place = record.caller, route.name, model, *whose
-        purses = budgets.of(place)
-        if purses is None:
+        leases = budgets.of(place)
+        if leases is None:
             return request, route
         tier = requested_tier(request)
         cost = runtime.costs.of(route, request.model, expected_tokens(request, route), tier)
-        if cost.unpriced and purses.strict:
-            raise price_unknown(purses.strict, cost.unpriced)
-        found = purses.reserve(cost) or await _find_room(gateway, purses, cost, response.exchange)
+        if cost.unpriced and leases.strict:
+            raise price_unknown(leases.strict, cost.unpriced)
+        found = leases.reserve(cost) or await _find_room(gateway, leases, cost, response.exchange)
         if isinstance(found, Reservation):
             budgets.holds[record.request_id] = found
             return request, route
@@ -68,19 +68,19 @@ async def find_money(
 
 
 async def _find_room(
-    gateway: Gateway, purses: Purses, cost: Cost, exchange: HotExchange
-) -> Reservation | tuple[Short, ...]:
+    gateway: Gateway, leases: BudgetLeases, cost: Cost, exchange: HotExchange
+) -> Reservation | tuple[Shortfall, ...]:
     """Reserve a request that the leases do not cover: settle what has ended, then ask for more."""
     gateway.log.flush()
-    found = purses.reserve(cost)
+    found = leases.reserve(cost)
     if found is not None:
         return found
     with DisconnectGuard(exchange):
-        return await gateway.budgets.asker.ask(purses, cost)
+        return await gateway.budgets.asker.ask(leases, cost)
 
 
 def _refuse(
-    gateway: Gateway, short: tuple[Short, ...], record: RequestRecord, response: ResponseWriter
+    gateway: Gateway, short: tuple[Shortfall, ...], record: RequestRecord, response: ResponseWriter
 ) -> BudgetExceeded:
     """Count a refusal by the budget that lasts longest, and say until when."""
     last = max(short, key=lasting)

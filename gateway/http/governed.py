@@ -57,17 +57,17 @@ def reserve_now(
     if tokens is None or gateway.limits.queue.waiting:
         return _reserve_any(gateway, record, request, route, response, rules, at_route)
     prompt, answer = tokens
-    needed, purses = prompt + answer, rules.purses
+    needed, leases = prompt + answer, rules.leases
     if needed > rules.most:
         return _reserve_any(gateway, record, request, route, response, rules, at_route)
-    if purses is not None:
+    if leases is not None:
         nanos = -(-(prompt * rules.input + answer * rules.output) // rules.unit)
-        money, counted = purses.money, purses.tokens
+        money, counted = leases.money, leases.tokens
         if money.room < nanos or counted.room < needed:
             return _reserve_any(gateway, record, request, route, response, rules, at_route)
         money.room -= nanos
         counted.room -= needed
-        gateway.budgets.holds[record.request_id] = Reservation(purses, nanos, needed)
+        gateway.budgets.holds[record.request_id] = Reservation(leases, nanos, needed)
     accounts = rules.accounts
     if accounts is None:
         return NO_HOLD
@@ -78,7 +78,7 @@ def reserve_now(
             admitted_headers(accounts, response.own_headers, anthropic)
     else:
         hold = accounts.reserve(needed, monotonic_ns(), response.own_headers)
-    if hold is None and purses is not None:
+    if hold is None and leases is not None:
         gateway.budgets.holds.pop(record.request_id).settle(None)
     return hold
 
@@ -93,13 +93,13 @@ def _reserve_any(
     at_route: HotRoute,
 ) -> Hold | None:
     """The same for a request of any kind, with all that may apply to it."""
-    accounts, purses = rules.accounts, None if at_route.counts else rules.purses
+    accounts, leases = rules.accounts, None if at_route.counts else rules.leases
     needed, reservation = 0, None
-    if purses is not None or (accounts is not None and accounts.tokens and not at_route.counts):
+    if leases is not None or (accounts is not None and accounts.tokens and not at_route.counts):
         tokens = expected_tokens(request, route)
-        if purses is not None:
+        if leases is not None:
             cost = rules.costs.of(route, request.model, tokens, requested_tier(request))
-            reservation = None if cost.unpriced and purses.strict else purses.reserve(cost)
+            reservation = None if cost.unpriced and leases.strict else leases.reserve(cost)
             if reservation is None:
                 return None
         if accounts is not None:

@@ -151,9 +151,9 @@ class World:
         budgets, leases = self.workers[worker]
         cost = Cost(draws.randrange(1200), draws.randrange(900))
         expected = self.has_room(key, model, cost)
-        purses = budgets.of((key, model, model, "", "", "", ""))
-        assert purses is not None
-        found = purses.reserve(cost) or await leases.ask(purses, cost)
+        own = budgets.of((key, model, model, "", "", "", ""))
+        assert own is not None
+        found = own.reserve(cost) or await leases.ask(own, cost)
 
         assert isinstance(found, Reservation) or not expected, "refused although there is room"
         if isinstance(found, Reservation):

@@ -11,7 +11,7 @@ import pytest
 from gateway.budgets.budgets import Budgets
 from gateway.budgets.lease_leader import FRESH_S, BudgetLeaseLeader
 from gateway.budgets.lease_worker import BudgetLeaseWorker
-from gateway.budgets.ledger import Cost, Reservation, Short
+from gateway.budgets.ledger import Cost, Reservation, Shortfall
 from gateway.budgets.sync import BudgetSync
 from gateway.config.schema.budgets import Budget
 from gateway.config.schema.limits import LimitWho
@@ -44,10 +44,10 @@ class OneGateway:
         )
         self.leader.join(0, self.leases.on_message)
 
-    async def request(self) -> Reservation | tuple[Short, ...]:
-        purses = self.budgets.of(("k", "chat", "chat", "", "", "", ""))
-        assert purses is not None
-        return purses.reserve(COST) or await self.leases.ask(purses, COST)
+    async def request(self) -> Reservation | tuple[Shortfall, ...]:
+        own = self.budgets.of(("k", "chat", "chat", "", "", "", ""))
+        assert own is not None
+        return own.reserve(COST) or await self.leases.ask(own, COST)
 
 
 @asynccontextmanager

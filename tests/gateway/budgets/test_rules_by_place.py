@@ -78,11 +78,11 @@ def test_a_limit_that_is_added_applies_to_the_next_request(world: World) -> None
 
 
 def test_a_budget_that_is_added_applies_to_the_next_request(world: World) -> None:
-    assert world.find().purses is None
+    assert world.find().leases is None
     world.budgets.configure((Budget(name="b", who=ANYONE, tokens=5, per="day"),))
-    assert world.find().purses is not None
+    assert world.find().leases is not None
     world.budgets.configure(())
-    assert world.find().purses is None
+    assert world.find().leases is None
 
 
 def test_another_configuration_has_other_prices(world: World) -> None:
@@ -160,9 +160,9 @@ def test_a_batch_of_requests_is_settled_as_one_after_the_other(
             )
         )  # fmt: skip
         for budgets in (together, apart) if held else ():
-            purses = budgets.of((key, "chat", "chat", "", "", "", ""))
-            assert purses is not None
-            budgets.holds[str(number)] = Reservation(purses, 10, 100)
+            own = budgets.of((key, "chat", "chat", "", "", "", ""))
+            assert own is not None
+            budgets.holds[str(number)] = Reservation(own, 10, 100)
     together.finished(grouped(lines), [], 1)
     for line in lines:
         apart.finished(grouped([line]), [], 1)
@@ -172,13 +172,13 @@ def test_a_batch_of_requests_is_settled_as_one_after_the_other(
 
 
 def state(budgets: Budgets) -> tuple[object, object]:
-    """What the purses have left and have spent, and what was recorded by payer."""
-    purses = {(one.budget, one.subject): (one.room, one.spent) for one in budgets.busy}
+    """What the leases have left and have spent, and what was recorded by payer."""
+    own = {(one.budget, one.subject): (one.room, one.spent) for one in budgets.busy}
     recorded: dict[Payer, Amount] = {}
     for batch in budgets.take_recorded():
         for one in batch.spend:
             recorded[one.payer] = recorded.get(one.payer, Amount()) + one.amount
-    return purses, recorded
+    return own, recorded
 
 
 @pytest.mark.anyio

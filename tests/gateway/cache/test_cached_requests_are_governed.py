@@ -221,9 +221,9 @@ async def test_hits_count_for_limits_on_requests_but_use_no_tokens_and_no_budget
         left = [one.headers["x-ratelimit-remaining-tokens"] for one in found[1:4]]
         assert len(set(left)) == 1, "each finds as many tokens as the one before it"
         gateway.access_lines()
-        purse = gateway.state.budgets.purse("money", "")
+        lease = gateway.state.budgets.lease("money", "")
         assert sum(line.cost_usd or 0 for line in gateway.access_lines()) == 13
-        assert purse is not None
+        assert lease is not None
 
 
 async def test_stored_responses_pass_the_cache_by_and_others_do_not(tmp_path: Path) -> None:

@@ -65,9 +65,9 @@ async def test_records_of_end_users_count_for_theirs_only(tmp_path: Path) -> Non
         for name in ("ann", "ben", "eve"):
             for turn in range(11):
                 gateway = (one, other)[turn % 2]
-                purses = gateway.budgets.of(("k", "chat", "chat", "", "", name, ""))
-                assert purses is not None
-                held = purses.reserve(COST) or await gateway.leases.ask(purses, COST)
+                own = gateway.budgets.of(("k", "chat", "chat", "", "", name, ""))
+                assert own is not None
+                held = own.reserve(COST) or await gateway.leases.ask(own, COST)
                 found.setdefault(name, []).append(isinstance(held, Reservation))
 
     assert sum(found["ann"]) == 1
