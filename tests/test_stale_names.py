@@ -71,7 +71,9 @@ FILE = re.compile(r"(?<![\w/.*@-])((?:[\w-]+/)*[\w-]+\.py)\b")
 """A Python file of ours: what follows a host or a placeholder is not."""
 
 NAME = re.compile(r"`([A-Za-z_]\w*(?:\.\w+)*)(?:\(\))?`")
-UNDERSCORED = re.compile(r"`([a-z]+_\w+)(?:\(\))?`")
+ON_PAGES = re.compile(r"`([a-z]+_\w+|[A-Za-z_]\w*(?:\.\w+)*(?=\(\)))(?:\(\))?`")
+"""Words with underscores and functions: other words in quotes are values, options, or English."""
+
 METHOD = re.compile(r"(?<![\w.])([A-Z]\w+)\.([a-z_]\w*)\b")
 LABEL = re.compile(r"(?:^|[.:]\s+|\n\s*\n\s*)((?:[a-z_]\w*, )*[a-z_]\w*):\s", re.DOTALL)
 """What a docstring documents: `name: text` or `one, other: text` at the begin of a sentence."""
@@ -177,12 +179,12 @@ def test_names_that_docstrings_and_comments_quote_exist_in_the_code() -> None:
     assert found == []
 
 
-def test_names_with_underscores_that_pages_quote_exist_in_the_code() -> None:
+def test_names_with_underscores_and_functions_that_pages_quote_exist_in_the_code() -> None:
     found = [
         (name, quoted)
         for name in explained()
         if name.endswith(".md")
-        for quoted in missing_names(UNDERSCORED.findall(text(name)))
+        for quoted in missing_names(ON_PAGES.findall(text(name)))
     ]
 
     assert found == []
