@@ -1,7 +1,6 @@
 """Fixtures that every test may use."""
 
 import gc
-import inspect
 import os
 import re
 import tempfile
@@ -9,36 +8,23 @@ from collections.abc import Generator
 from functools import cache
 from pathlib import Path
 
-import httpx
 import pytest
 import trustme
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
-from xdist.workermanage import WorkerController
 
-from tests import forked
-from tests.forked import by_file, reports
+from tests.examples import EXAMPLES
+from tests.forked import reports
 from tests.forked.cpu_time import CpuTime
 from tests.gateway.shared_engine import SharedEngine, shared_engine
 from tests.oracle.oracle import ORACLE
 from tests.oracle.plugin import Plugin as OraclePlugin
-from tests.root_logger import attach_to_the_root_alone
-from tests.shared_contexts import share_contexts
-
-for phase in ("connect", "read", "write", "pool"):
-    # httpx gives up after 5 s unless told, which a busy machine may need to render a page.
-    setattr(inspect.signature(httpx.AsyncClient).parameters["timeout"].default, phase, 60.0)
-
-share_contexts()
 
 os.environ["DO_NOT_TRACK"] = "true"  # mlflow, a client in some tests, reports its use unless told
 
 for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
     os.environ.pop(name, None)  # the gateway warns of them
-
-EXAMPLES = int(os.environ.get("STROWGER_EXAMPLES", "20"))
-"""Examples of a property that names no number of its own; `make nightly-properties` has more."""
 
 settings.register_profile(
     "steady",
@@ -52,7 +38,6 @@ settings.register_profile(
         HealthCheck.data_too_large,
     ],
 )
-settings.register_profile("fast", settings.get_profile("steady"), max_examples=12)
 settings.register_profile("drawn", settings.get_profile("steady"), derandomize=False)
 settings.load_profile("steady")
 """The code decides, and neither how busy the machine is nor what is drawn today: a property has the
@@ -123,13 +108,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(OraclePlugin(config))
     if config.getoption("fast"):
         ORACLE.schemas = False  # vendors' clients, which take seconds to import
-        settings.load_profile("fast")
     elif config.getoption("markexpr") != "not nightly":
         settings.load_profile("drawn")
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(reports)
-        if forked.collected is not None:
-            config.pluginmanager.register(by_file.ByFile(forked.collected))
     else:
         config.pluginmanager.register(CpuTime())
         _replace_authorities(config)
@@ -185,34 +167,9 @@ def _transport_of(item: pytest.Item) -> str:
 class WholeFiles(LoadFileScheduling):
     """One worker runs a whole file, and one all files that share an engine, which starts once."""
 
-    def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
-        super().__init__(config, log)
-        self._places: dict[WorkerController, dict[str, int]] = {}
-
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
         return "those that share an engine" if _shares_an_engine(file) else file
-
-    def _assign_work_unit(self, node: WorkerController) -> None:
-        """Look each test up; xdist's own searches the list of all, 5 s for 22,000 tests."""
-        if node not in self._places:
-            tests = self.registered_collections[node]
-            self._places[node] = {test: place for place, test in enumerate(tests)}
-        scope, unit = self.workqueue.popitem(last=False)
-        self.assigned_work.setdefault(node, {})[scope] = unit
-        node.send_runtest_some([self._places[node][test] for test in unit])
-
-    def mark_test_complete(
-        self, node: WorkerController, item_index: int, duration: float = 0
-    ) -> None:
-        """Forget the test, for xdist counts those that it knows after each message."""
-        test = self.registered_collections[node][item_index]
-        scope = self._split_scope(test)
-        units = self.assigned_work[node]
-        del units[scope][test]
-        if not units[scope]:
-            del units[scope]
-        self._reschedule(node)
 
 
 @cache
@@ -234,10 +191,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     What was imported and collected, two million objects, is excluded from garbage collection; the
     thresholds are those of a gateway worker.
     """
-    if forked.collected is None:  # else it is frozen, and this comes once per file
-        gc.freeze()
+    gc.freeze()
     gc.set_threshold(20_000, 20, 20)
-    attach_to_the_root_alone()
 
 
 @pytest.fixture(scope="session")

@@ -82,7 +82,7 @@ async def traced(folder: Path) -> list[Entry]:
     async with (
         provider() as upstream,
         serving(CONFIG.format(url=upstream.base_url), folder) as up,
-        httpx.AsyncClient(headers={"authorization": "Bearer sk-walk"}) as client,
+        httpx.AsyncClient(headers={"authorization": "Bearer sk-walk"}, timeout=60) as client,
     ):
         for _ in range(3):
             (await client.post(f"{up.url}/v1/chat/completions", json=BODY)).raise_for_status()

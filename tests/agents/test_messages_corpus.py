@@ -124,7 +124,7 @@ async def test_claude_gets_the_corpus_byte_by_byte(setting: Setting) -> None:
         setting.plays(answering(vendor, Said()))
         sent = json.dumps({"model": "anthropic", **talk.body}, indent=1).encode()
         url = setting.gateway.url
-        async with httpx.AsyncClient(base_url=url) as client:
+        async with httpx.AsyncClient(base_url=url, timeout=60) as client:
             answer = await client.post("/v1/messages?beta=true", content=sent, headers=HEADERS)
 
         (request,) = setting.server.requests
@@ -144,7 +144,7 @@ async def test_a_count_is_exact_or_an_estimate_that_says_so(
     setting.plays(counts)
     body = {**CONVERSATIONS["a budget"].body}
     del body["max_tokens"]
-    async with httpx.AsyncClient(base_url=setting.gateway.url) as client:
+    async with httpx.AsyncClient(base_url=setting.gateway.url, timeout=60) as client:
         answer = await client.post(
             "/v1/messages/count_tokens?beta=true",
             json={"model": vendor.name, **body},

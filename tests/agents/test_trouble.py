@@ -20,7 +20,7 @@ async def post(trouble: Trouble, timeouts_s: tuple[float | None, ...]) -> list[b
         await trouble.think(OPENAI, answer, streamed=False)
         await answer.chat()
 
-    async with provider(behave) as server, httpx.AsyncClient() as client:
+    async with provider(behave) as server, httpx.AsyncClient(timeout=60) as client:
         for timeout_s in timeouts_s:
             try:
                 await client.post(server.base_url, json={}, timeout=timeout_s)

@@ -1,6 +1,6 @@
 """Run pytest in forks of one process: `python -m tests.forked WORKERS [pytest's arguments]`.
 
-This process collects once: it imports torch, the vendors' clients and all tests, which takes 15 s
+This process collects first: it imports torch, the vendors' clients and all tests, which takes 15 s
 of CPU that each worker would spend otherwise. Pytest then runs as a process of its own, and
 pytest-xdist starts its workers through tests/forked/worker.py: each is a fork of this process,
 finds all modules imported, and shares their memory.
@@ -22,8 +22,6 @@ from pathlib import Path
 import pytest
 from execnet.gateway_base import WorkerGateway, get_execmodel, init_popen_io
 
-from tests import forked
-
 PYTEST = (sys.executable, "-m", "pytest")
 ENVIRONMENT_BYTES = 1 << 20
 END_S = 10.0
@@ -33,24 +31,15 @@ SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 """A fork has none of its parent's threads, and the pools that wait for them would hang."""
 
 
-class _Names:
-    tests: tuple[str, ...] = ()
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self.tests = tuple([item.nodeid for item in session.items])
-
-
-def _collect(arguments: list[str]) -> tuple[str, ...] | None:
-    """Collect in this process; return the tests' names, or None if collecting failed."""
-    names = _Names()
+def _collect(arguments: list[str]) -> bool:
+    """Collect in this process, which imports all modules; return whether that succeeded."""
     environment = dict(os.environ)
     os.environ.update(SINGLE_THREADED)
     with contextlib.redirect_stdout(io.StringIO()):
-        status = pytest.main(["--collect-only", "-q", *arguments], plugins=[names])
+        status = pytest.main(["--collect-only", "-q", *arguments])
     os.environ.clear()
     os.environ.update(environment)
-    return names.tests if status == pytest.ExitCode.OK else None
+    return status == pytest.ExitCode.OK
 
 
 @contextlib.contextmanager
@@ -132,8 +121,7 @@ def _compute_unicode() -> None:
 
 def main(workers: int, arguments: list[str]) -> int:
     """Collect, run pytest in `workers` forks, and return its exit status."""
-    forked.collected = _collect(arguments)
-    if forked.collected is None:
+    if not _collect(arguments):
         return subprocess.call([*PYTEST, "--collect-only", "-q", *arguments])
     gc.collect()
     gc.freeze()

@@ -26,7 +26,6 @@ from gateway.state import Gateway
 from gateway.store.rows import Recorder
 from gateway.telemetry.access_log import AccessLine, AccessLog
 from gateway.telemetry.mirror_log_entry import MirrorLogEntry
-from tests.gateway.parsed_signatures import keep_parsed_signatures
 from tests.oracle.oracle import ORACLE
 
 _lines = msgspec.json.Decoder(AccessLine)
@@ -35,8 +34,6 @@ _MIRRORED = b'{"mirror_of"'
 _STARTED = count()
 """The first gateway of a process builds its pages outside of any request's timeout: it takes longer
 than all later ones."""
-
-keep_parsed_signatures()
 
 
 class Engines(Protocol):

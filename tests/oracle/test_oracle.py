@@ -163,7 +163,7 @@ models: [{{name: m, backends: [{{provider: far, model: m}}]}}]
     async with provider() as server:
         async with (
             serving(config.format(url=server.base_url), tmp_path) as gateway,
-            httpx.AsyncClient(base_url=gateway.url) as client,
+            httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
         ):
             said = [{"role": "user", "content": "hi"}]
             await client.post("/v1/chat/completions", json={"model": "m", "messages": said})

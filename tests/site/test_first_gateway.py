@@ -24,7 +24,7 @@ CURL = [
 async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Commanded, None]:
     async with commanded(tmp_path_factory.mktemp("first") / "first.yaml", YAML[0]) as up:
         await up.said("tiny-chat is ready")
-        async with httpx.AsyncClient(base_url=up.url) as client, asyncio.timeout(60):
+        async with httpx.AsyncClient(base_url=up.url, timeout=60) as client, asyncio.timeout(60):
             while True:
                 if (await client.get("/readyz")).is_success:
                     break

@@ -60,7 +60,10 @@ def test_the_public_modules_of_the_guides_are_in_the_python_reference() -> None:
 
 
 async def test_the_http_reference_is_of_what_a_gateway_serves(tmp_path: Path) -> None:
-    async with serving(MINIMAL, tmp_path) as up, httpx.AsyncClient(base_url=up.url) as client:
+    async with (
+        serving(MINIMAL, tmp_path) as up,
+        httpx.AsyncClient(base_url=up.url, timeout=60) as client,
+    ):
         served = (await client.get("/openapi.json")).json()
 
     assert page_of(served) == (ROOT / "docs/reference/http-api.md").read_text("utf-8")

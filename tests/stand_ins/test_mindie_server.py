@@ -62,7 +62,10 @@ def frames(text: str) -> list[object]:
 
 
 async def ask(path: str, body: object, *, old: bool = False, model: str = "m") -> str:
-    async with mindie_server(old=old, model=model) as server, httpx.AsyncClient() as client:
+    async with (
+        mindie_server(old=old, model=model) as server,
+        httpx.AsyncClient(timeout=60) as client,
+    ):
         answer = await client.post(f"{server.base_url}{path}", json=body)
 
     assert answer.status_code == 200
@@ -114,7 +117,7 @@ async def test_documented_requests_get_answers_of_the_printed_shapes(name: str, 
 async def test_pieces_that_are_cut_at_random_join_to_the_same_bytes() -> None:
     texts: list[str] = []
     for cut in (None, 1, 2, 3):
-        async with mindie_server(cut=cut) as server, httpx.AsyncClient() as client:
+        async with mindie_server(cut=cut) as server, httpx.AsyncClient(timeout=60) as client:
             body = {**REQUEST, "stream": True}
             answer = await client.post(f"{server.base_url}/infer_token", json=body)
             texts.append(answer.text)
@@ -124,7 +127,7 @@ async def test_pieces_that_are_cut_at_random_join_to_the_same_bytes() -> None:
 
 async def test_both_inputs_or_neither_are_rejected_as_documented() -> None:
     both = {"input_id": [1], "inputs": "x"}
-    async with mindie_server() as server, httpx.AsyncClient() as client:
+    async with mindie_server() as server, httpx.AsyncClient(timeout=60) as client:
         answers = await asyncio.gather(
             *(client.post(f"{server.base_url}/infer_token", json=body) for body in (both, {}))
         )

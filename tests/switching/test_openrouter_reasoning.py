@@ -184,7 +184,10 @@ async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig]:
     async with provider(behave) as server:
         run = tmp_path_factory.mktemp("openrouter")
         config = CONFIG.format(url=server.origin)
-        async with serving(config, run) as gateway, httpx.AsyncClient(base_url=gateway.url) as web:
+        async with (
+            serving(config, run) as gateway,
+            httpx.AsyncClient(base_url=gateway.url, timeout=60) as web,
+        ):
             yield Rig(web=web, server=server, deltas=deltas)
 
 

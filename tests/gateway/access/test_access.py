@@ -28,7 +28,7 @@ async def send(
     url: str, key: str | None = None, path: str = "/v1/chat/completions", **more: object
 ) -> httpx.Response:
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
-    async with httpx.AsyncClient(base_url=url, headers=headers) as client:
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as client:
         return await client.post(path, json={**HELLO, **more})
 
 
@@ -91,7 +91,7 @@ async def test_a_key_learns_no_names_that_it_may_not_use(
     config = KEYS.replace("name: spare,", "name: spare, aliases: [spare-alias],")
     async with provider() as a, serving(one_model(a.base_url, config), tmp_path) as gateway:
         answer = await send(gateway.url, "key-of-team-a", model=asked)
-        async with httpx.AsyncClient(base_url=gateway.url) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
             client.headers["authorization"] = "Bearer key-of-team-a"
             text = {"text_input": "hi", "max_tokens": 1}
             at_v2 = await client.post(f"/v2/models/{asked}/generate", json=text)
@@ -110,7 +110,7 @@ async def test_routes_that_name_no_model_do_not_name_the_operators_to_a_key_with
 ) -> None:
     config = KEYS + "server: {default_model: spare}\n"
     async with provider() as a, serving(one_model(a.base_url, config), tmp_path) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.url) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
             answer = await client.post(
                 "/infer_token",
                 json={"input_id": [1], "parameters": {}},
@@ -123,7 +123,7 @@ async def test_routes_that_name_no_model_do_not_name_the_operators_to_a_key_with
 
 async def test_the_model_list_shows_what_the_key_may_use(tmp_path: Path) -> None:
     async with provider() as a, serving(one_model(a.base_url, KEYS), tmp_path) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.url) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
             unknown = await client.get("/v1/models")
             team = await client.get("/v1/models", headers={"x-api-key": "key-of-team-a"})
             one = await client.get("/v1/models/chat", headers={"x-api-key": "key-of-team-a"})
@@ -148,7 +148,7 @@ async def test_unknown_routes_and_methods_wear_the_envelope(
     method: str, path: str, status: int, tmp_path: Path
 ) -> None:
     async with provider() as a, serving(one_model(a.base_url), tmp_path) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.url) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
             answer = await client.request(method, path, json={})
 
     assert answer.status_code == status
@@ -170,7 +170,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_read(tmp_path: P
 
 async def test_a_form_is_refused_by_its_content_type(tmp_path: Path) -> None:
     async with provider() as a, serving(one_model(a.base_url), tmp_path) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.url) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
             answer = await client.post("/v1/chat/completions", data={"model": "chat"})
 
     assert answer.status_code == 415
@@ -191,7 +191,9 @@ async def test_a_browser_page_of_an_allowed_origin_may_call(tmp_path: Path) -> N
     async with (
         provider() as a,
         serving(config.replace("{url}", a.base_url), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url, headers={"origin": "https://a.example"}) as page,
+        httpx.AsyncClient(
+            base_url=gateway.url, headers={"origin": "https://a.example"}, timeout=60
+        ) as page,
     ):
         asked = {"access-control-request-method": "POST"}
         preflight = await page.options("/v1/chat/completions", headers=asked)

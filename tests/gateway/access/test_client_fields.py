@@ -32,7 +32,7 @@ def chat(**more: object) -> dict[str, object]:
 
 
 async def ask(url: str, body: object) -> httpx.Response:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         return await client.post(f"{url}/v1/chat/completions", json=body, timeout=60)
 
 
@@ -214,7 +214,7 @@ async def test_no_spelling_of_a_field_gets_it_past(body: str, tmp_path: Path) ->
             config("openai", far.base_url, '{deny: ["messages[].x_new", "messages[].*[].x_new"]}'),
             tmp_path,
         ) as gateway,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         answer = await client.post(
             f"{gateway.url}/v1/chat/completions",

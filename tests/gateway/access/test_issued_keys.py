@@ -68,7 +68,7 @@ async def send(
     gateway: Serving, key: str = SECRET, path: str = CHAT, **more: object
 ) -> httpx.Response:
     headers = {"authorization": f"Bearer {key}", "anthropic-version": "2023-06-01"}
-    async with httpx.AsyncClient(base_url=gateway.url, headers=headers) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, headers=headers, timeout=60) as client:
         return await client.post(path, json={**HELLO, **more})
 
 
@@ -83,7 +83,7 @@ async def test_an_issued_key_opens_its_models_under_its_name(tmp_path: Path) -> 
             await send(gateway, OLD),
             await send(gateway, model="spare"),
         ]
-        async with httpx.AsyncClient(base_url=gateway.url) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
             bearer = {"authorization": f"Bearer {SECRET}"}
             models = (await client.get("/v1/models", headers=bearer)).json()["data"]
             metrics = await client.get("/metrics", headers=bearer)
@@ -119,7 +119,7 @@ async def test_a_condition_that_is_not_met_is_named_in_each_apis_format(
         databricks = await send(gateway, path="/serving-endpoints/chat/invocations")
         triton = await send(gateway, path="/v2/models/chat/generate")
         mindie = await send(gateway, path="/infer_token")
-        async with httpx.AsyncClient(base_url=gateway.url) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
             bearer = {"authorization": f"Bearer {SECRET}"}
             models = await client.get("/v1/models", headers=bearer)
 
@@ -145,7 +145,7 @@ async def test_a_key_is_bound_to_networks_by_the_address_that_trusted_proxies_re
         serving(
             one_model(a.base_url, TEXT + proxies), tmp_path, equip=issue(key, clock=Clock())
         ) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         for address in ("10.1.2.3", "10.2.0.1", "fd00::7", "::ffff:10.1.0.9", "nonsense"):
             headers = {"authorization": f"Bearer {SECRET}", "x-forwarded-for": address}

@@ -51,7 +51,7 @@ async def gateway(
 async def test_only_names_of_this_machine_are_served(
     gateway: Serving, host: str, status: int
 ) -> None:
-    async with httpx.AsyncClient(headers={"host": host}) as client:
+    async with httpx.AsyncClient(headers={"host": host}, timeout=60) as client:
         found = [
             await client.post(gateway.url + PATH, json=BODY),
             await client.get(f"{gateway.url}/v1/models"),
@@ -83,7 +83,7 @@ PAGES: dict[str, tuple[dict[str, str], int]] = {
 @pytest.mark.parametrize("page", PAGES)
 async def test_pages_of_other_sites_send_nothing(gateway: Serving, page: str) -> None:
     headers, status = PAGES[page]
-    async with httpx.AsyncClient(headers={"host": "localhost", **headers}) as client:
+    async with httpx.AsyncClient(headers={"host": "localhost", **headers}, timeout=60) as client:
         plain = await client.post(gateway.url + PATH, content=RAW)
         listed = await client.get(f"{gateway.url}/v1/models")
 
@@ -94,7 +94,7 @@ async def test_pages_of_other_sites_send_nothing(gateway: Serving, page: str) ->
 
 
 async def test_a_refusal_is_in_the_surfaces_error_format(gateway: Serving) -> None:
-    async with httpx.AsyncClient(headers={"host": "evil.example"}) as client:
+    async with httpx.AsyncClient(headers={"host": "evil.example"}, timeout=60) as client:
         found = await client.post(f"{gateway.url}/v2/models/chat/infer", json={})
 
     assert found.status_code == 403

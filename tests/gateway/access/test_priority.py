@@ -48,7 +48,7 @@ async def gateway(
 
 async def post(gateway: Serving, key: str, path: str, body: object) -> httpx.Response:
     headers = {"authorization": f"Bearer key-of-the-{key}"}
-    async with httpx.AsyncClient(base_url=gateway.url, headers=headers) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, headers=headers, timeout=60) as client:
         return await client.post(path, json=body)
 
 
@@ -120,7 +120,7 @@ async def test_a_models_default_is_the_operators_own_and_stays(
 
 async def test_explain_names_the_lowered_priority(gateway: Serving, tmp_path: Path) -> None:
     headers = {"authorization": "Bearer key-of-the-operator"}
-    async with httpx.AsyncClient(base_url=gateway.url, headers=headers) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, headers=headers, timeout=60) as client:
         answer = await client.post("/admin/explain?key=usual", json={**CHAT, "priority": 1})
 
     (candidate,) = answer.json()["candidates"]
@@ -130,7 +130,7 @@ async def test_explain_names_the_lowered_priority(gateway: Serving, tmp_path: Pa
 async def test_a_vendor_without_priorities_gets_the_request_without_one(gateway: Serving) -> None:
     """It is named in `x-gateway-dropped-params`, as all hints are."""
     headers = {"authorization": "Bearer key-of-the-operator"}
-    async with httpx.AsyncClient(base_url=gateway.url, headers=headers) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, headers=headers, timeout=60) as client:
         answer = await client.post(
             "/admin/explain?key=usual", json={**CHAT, "model": "vendor", "priority": 4}
         )

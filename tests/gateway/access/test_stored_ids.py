@@ -119,7 +119,9 @@ async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig, N
 
         text = CONFIG.format(url=remote.base_url)
         gateway = await stack.enter_async_context(serving(text, folder, equip=equip))
-        client = await stack.enter_async_context(httpx.AsyncClient(base_url=gateway.url))
+        client = await stack.enter_async_context(
+            httpx.AsyncClient(base_url=gateway.url, timeout=60)
+        )
         yield Rig(gateway=gateway, remote=remote, client=client)
 
 

@@ -52,7 +52,7 @@ async def test_wrong_keys_are_slowed_and_right_ones_are_not(
     async with (
         provider(answers) as remote,
         serving(one_model(remote.base_url, CONFIG), tmp_path) as running,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         found: list[httpx.Response] = []
         with caplog.at_level(logging.WARNING):
@@ -81,7 +81,7 @@ async def test_guesses_that_are_delayed_leave_the_gateway_to_others(
     async with (
         provider(answers) as remote,
         serving(one_model(remote.base_url, config), tmp_path) as running,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         url = f"{running.url}/v1/chat/completions"
 
@@ -106,7 +106,7 @@ async def test_requests_without_a_key_are_not_guesses(tmp_path: Path) -> None:
     async with (
         provider(answers) as remote,
         serving(one_model(remote.base_url, CONFIG), tmp_path) as running,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         found = [await client.get(f"{running.url}/v1/models") for _ in range(FREE + 5)]
 

@@ -21,7 +21,7 @@ def bearer(key: str) -> dict[str, str]:
 
 async def get(config: str, path: str, headers: dict[str, str], run_dir: Path) -> httpx.Response:
     async with provider() as remote, serving(one_model(remote.base_url, config), run_dir) as up:
-        async with httpx.AsyncClient(base_url=up.url) as client:
+        async with httpx.AsyncClient(base_url=up.url, timeout=60) as client:
             return await client.get(path, headers=headers)
 
 
@@ -84,7 +84,7 @@ async def test_metrics_show_all_traffic_only_to_those_the_operator_permits(
     config = f"auth: {{admin_key: {KEY}, {CLIENTS}{more}}}"
     keys = {"": nobody, "key-of-a-client": client, "key-of-prometheus": scraper, KEY: 200}
     async with provider() as remote, serving(one_model(remote.base_url, config), tmp_path) as up:
-        async with httpx.AsyncClient(base_url=up.url) as ask:
+        async with httpx.AsyncClient(base_url=up.url, timeout=60) as ask:
             found = {
                 key: (await ask.get("/metrics", headers=bearer(key) if key else {})).status_code
                 for key in keys
@@ -135,7 +135,7 @@ async def test_a_misspelt_query_parameter_is_refused_with_those_that_are_documen
 ) -> None:
     config = f"auth: {{admin_key: {KEY}}}"
     async with provider() as remote, serving(one_model(remote.base_url, config), tmp_path) as up:
-        async with httpx.AsyncClient(base_url=up.url, headers=bearer(KEY)) as ask:
+        async with httpx.AsyncClient(base_url=up.url, headers=bearer(KEY), timeout=60) as ask:
             paths = (await ask.get("/openapi.json")).json()["paths"]
             documented = {
                 (method, path): [

@@ -58,7 +58,7 @@ providers:
 
 @pytest.fixture(scope="module")
 async def client(up: Serving) -> AsyncGenerator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=up.url, headers=BEARER) as one:
+    async with httpx.AsyncClient(base_url=up.url, headers=BEARER, timeout=60) as one:
         yield one
 
 
@@ -121,7 +121,7 @@ async def test_a_question_about_what_is_not_there_is_the_operators_error(
 
 
 async def test_only_the_operator_may_call_it(up: Serving) -> None:
-    async with httpx.AsyncClient(base_url=up.url) as anybody:
+    async with httpx.AsyncClient(base_url=up.url, timeout=60) as anybody:
         answer = await anybody.post("/admin/explain", json=BODY)
 
     assert answer.status_code == 401

@@ -41,7 +41,9 @@ async def operated(folder: Path) -> AsyncGenerator[tuple[Serving, httpx.AsyncCli
 
     headers = {"authorization": "Bearer key-of-the-operator"}
     async with serving(one_model(UNUSED, CONFIG), folder, equip=equip) as gateway:
-        async with httpx.AsyncClient(base_url=f"{gateway.url}/admin", headers=headers) as client:
+        async with httpx.AsyncClient(
+            base_url=f"{gateway.url}/admin", headers=headers, timeout=60
+        ) as client:
             yield gateway, client
         assert gateway.state.keys is not None
         gateway.state.keys.close()
@@ -68,7 +70,7 @@ async def test_a_new_key_works_once_its_answer_has_arrived(tmp_path: Path) -> No
     headers = {"authorization": "Bearer key-of-the-operator"}
     async with (
         serving(one_model(UNUSED, CONFIG), tmp_path, equip=equip) as gateway,
-        httpx.AsyncClient(base_url=f"{gateway.url}/admin", headers=headers) as client,
+        httpx.AsyncClient(base_url=f"{gateway.url}/admin", headers=headers, timeout=60) as client,
     ):
         made = await client.post("/keys", json={"name": "ci"})
         assert await opens(gateway, made.json()["secret"])
@@ -91,7 +93,7 @@ async def test_null_takes_limits_and_budgets_away(tmp_path: Path) -> None:
 
 async def opens(gateway: Serving, secret: object) -> bool:
     headers = {"authorization": f"Bearer {secret}"}
-    async with httpx.AsyncClient(base_url=gateway.url, headers=headers) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, headers=headers, timeout=60) as client:
         return (await client.get("/v1/models")).status_code == 200
 
 
@@ -287,7 +289,7 @@ async def test_the_description_of_the_api_has_what_is_sent_and_answered(tmp_path
     async with operated(tmp_path) as (gateway, client):
         made = await client.post("/keys", json={"name": "ci"})
         shown = await client.get("/keys/ci")
-        async with httpx.AsyncClient(base_url=gateway.url) as public:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as public:
             document = (await public.get("/openapi.json")).json()
 
     paths = document["paths"]

@@ -69,7 +69,7 @@ providers: [{{name: p, adapter: vllm, base_url: "{p.base_url}"}}]
 
 @pytest.fixture(scope="module")
 async def client(up: Serving) -> AsyncGenerator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=up.url, headers=BEARER) as one:
+    async with httpx.AsyncClient(base_url=up.url, headers=BEARER, timeout=60) as one:
         yield one
 
 
@@ -143,7 +143,7 @@ async def test_an_unknown_request_and_a_stranger_get_nothing(
     client: httpx.AsyncClient, up: Serving
 ) -> None:
     unknown = await client.get("/admin/requests/none")
-    async with httpx.AsyncClient(base_url=up.url) as stranger:
+    async with httpx.AsyncClient(base_url=up.url, timeout=60) as stranger:
         refused = [
             await stranger.get(path)
             for path in ("/admin/requests", "/admin/requests/none", "/admin/backends")
@@ -283,5 +283,5 @@ async def test_requests_no_longer_in_memory_come_from_the_store(tmp_path: Path) 
 
 
 async def operated(up: Recorded, path: str) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=up.running.url, headers=BEARER) as client:
+    async with httpx.AsyncClient(base_url=up.running.url, headers=BEARER, timeout=60) as client:
         return await client.get(f"/admin/requests{path}")

@@ -21,7 +21,7 @@ ASK = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
 async def operators(run_dir: Path) -> AsyncGenerator[httpx.AsyncClient]:
     config = "auth: {admin_key: key-of-the-operator}"
     async with provider() as remote, serving(one_model(remote.base_url, config), run_dir) as up:
-        async with httpx.AsyncClient(base_url=up.url, headers=KEY) as client:
+        async with httpx.AsyncClient(base_url=up.url, headers=KEY, timeout=60) as client:
             yield client
 
 
@@ -50,7 +50,7 @@ auth: {admin_key: key-of-the-operator}
 limits: [{name: all, who: {any: true}, requests: 1, per: day}]
 """
     async with provider() as remote, serving(one_model(remote.base_url, more), tmp_path) as up:
-        async with httpx.AsyncClient(base_url=up.url, headers=KEY) as client:
+        async with httpx.AsyncClient(base_url=up.url, headers=KEY, timeout=60) as client:
             statuses = [
                 (await client.post("/v1/chat/completions", json=ASK)).status_code for _ in range(5)
             ]

@@ -45,7 +45,7 @@ async def test_usage_by_key_team_user_and_tag_has_what_each_has_used(tmp_path: P
     async with (
         provider() as remote,
         recorded(CONFIG.format(url=remote.base_url), tmp_path) as up,
-        httpx.AsyncClient(base_url=up.running.url) as client,
+        httpx.AsyncClient(base_url=up.running.url, timeout=60) as client,
     ):
         issue(up.running.state.runtime.issued)
         for key in ("key-of-the-web", "key-of-the-web", ISSUED):
@@ -101,7 +101,7 @@ async def test_usage_by_key_team_user_and_tag_has_what_each_has_used(tmp_path: P
 async def test_without_a_store_usage_is_unavailable(tmp_path: Path) -> None:
     config = one_model("http://127.0.0.1:9/v1", "auth: {admin_key: key-of-the-operator}")
     async with serving(config, tmp_path) as up:
-        async with httpx.AsyncClient(base_url=up.url, headers=BEARER) as client:
+        async with httpx.AsyncClient(base_url=up.url, headers=BEARER, timeout=60) as client:
             answer = await client.get("/admin/usage")
 
     assert answer.status_code == 503
@@ -111,7 +111,7 @@ async def test_without_a_store_usage_is_unavailable(tmp_path: Path) -> None:
 async def test_the_api_description_has_the_report(tmp_path: Path) -> None:
     config = one_model("http://127.0.0.1:9/v1", "auth: {admin_key: key-of-the-operator}")
     async with serving(config, tmp_path) as up:
-        async with httpx.AsyncClient(base_url=up.url) as client:
+        async with httpx.AsyncClient(base_url=up.url, timeout=60) as client:
             described = (await client.get("/openapi.json")).json()
 
     asked = described["paths"]["/admin/usage"]["get"]

@@ -109,7 +109,7 @@ async def test_ten_minutes_of_an_outage_are_ten_minutes_everywhere(tmp_path: Pat
             last_idle = after[-1].gauges["idle"]
             await ask(up, "idle")
             await up.said("idle: has a backend that works", since=0)
-            async with httpx.AsyncClient(base_url=up.url, headers=OPERATOR) as client:
+            async with httpx.AsyncClient(base_url=up.url, headers=OPERATOR, timeout=60) as client:
                 events = (await client.get("/admin/events")).json()["events"]
             lines = [line for line in up.lines if "rare: p/rare" in line]
 

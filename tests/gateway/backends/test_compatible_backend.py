@@ -113,7 +113,7 @@ async def test_an_error_next_to_the_choices_ends_the_stream_with_an_error(settin
 async def test_what_groq_would_refuse_is_refused_by_name_before_it_is_sent(
     setting: Setting,
 ) -> None:
-    async with httpx.AsyncClient(base_url=setting.gateway.url) as client:
+    async with httpx.AsyncClient(base_url=setting.gateway.url, timeout=60) as client:
         answer = await client.post(
             "/v1/chat/completions",
             json={"model": "groq", "messages": [HELLO], "logit_bias": {"5": 1}},

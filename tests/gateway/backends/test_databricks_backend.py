@@ -181,7 +181,7 @@ async def test_databricks_own_fields_go_through_unchanged(
     setting: Setting, body: dict[str, object]
 ) -> None:
     """From a client of the gateway's Databricks surface; `stream` alone is always said."""
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         url = f"{setting.gateway.url}/serving-endpoints/chat/invocations"
         answer = await client.post(url, json=body)
 
@@ -270,7 +270,7 @@ async def test_a_workspace_that_does_not_know_us_is_named_and_the_secret_is_not(
 
 async def post(setting: Setting, body: object) -> bytes:
     """A chat request whose answer is wanted as it came."""
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         answer = await client.post(f"{setting.gateway.url}/v1/chat/completions", json=body)
     assert answer.status_code == 200, answer.text
     return answer.content

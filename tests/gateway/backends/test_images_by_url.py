@@ -40,7 +40,7 @@ class Behind(Struct, frozen=True, kw_only=True, eq=False):
         ]
         text = {"type": "text", "text": "what is this?"}
         body = {"model": "chat", "messages": [{"role": "user", "content": [text, *parts]}]}
-        async with httpx.AsyncClient(base_url=self.gateway.url) as client:
+        async with httpx.AsyncClient(base_url=self.gateway.url, timeout=60) as client:
             return await client.post("/v1/chat/completions", json=body)
 
 

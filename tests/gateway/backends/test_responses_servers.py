@@ -68,7 +68,7 @@ class Backend(Struct, frozen=True, kw_only=True):
         return await self._post("/v1/responses", {"input": "hi", **body})
 
     async def _post(self, path: str, body: Json) -> httpx.Response:
-        async with httpx.AsyncClient(base_url=self.gateway.url) as client:
+        async with httpx.AsyncClient(base_url=self.gateway.url, timeout=60) as client:
             return await client.post(path, json={"model": "chat", **body})
 
     @property

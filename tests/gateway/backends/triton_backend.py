@@ -25,7 +25,7 @@ class Pair(Struct, frozen=True, kw_only=True, eq=False):
     server: TritonServer
 
     async def post(self, path: str, body: object) -> httpx.Response:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             return await client.post(f"{self.gateway.url}{path}", json=body, timeout=60)
 
     async def text(self, model: str = "text", **more: object) -> httpx.Response:

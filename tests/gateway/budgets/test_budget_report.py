@@ -45,7 +45,7 @@ async def test_the_endpoint_and_the_command_show_what_is_spent_and_held(tmp_path
     async with (
         provider() as remote,
         recorded(CONFIG.format(url=remote.base_url), tmp_path) as up,
-        httpx.AsyncClient(base_url=up.running.url) as client,
+        httpx.AsyncClient(base_url=up.running.url, timeout=60) as client,
     ):
         for key in ("key-of-the-web-0", "key-of-the-web-0", "key-of-ann-0000"):
             answer = await client.post(

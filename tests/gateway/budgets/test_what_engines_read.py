@@ -79,7 +79,7 @@ async def test_an_engine_is_paid_for_what_it_has_read_and_drawn(
     async with (
         stand_ins(tmp_path, conduct, {"here": door}) as engines,
         serving(CONFIG, tmp_path, engine=engines) as up,
-        httpx.AsyncClient(base_url=up.url) as client,
+        httpx.AsyncClient(base_url=up.url, timeout=60) as client,
     ):
         body = {
             "model": "chat",

@@ -312,7 +312,7 @@ async def left(gateway: Serving, key: str, more: int, unit: str) -> int:
     """Units that a budget of the key still has, by the refusal of a request that may use more."""
     headers = {"authorization": f"Bearer key-{key:-<30}"}
     body = {"model": "usage", "messages": [{"role": "user", "content": ""}], "max_tokens": more}
-    async with httpx.AsyncClient(base_url=gateway.url, headers=headers) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, headers=headers, timeout=60) as client:
         answer = await client.post("/v1/chat/completions", json=body)
     found = re.search(rf"has (\d+) {unit} left", answer.text)
     assert found, answer.text

@@ -259,7 +259,9 @@ async def test_the_admin_api_the_page_and_traces_show_hits(tmp_path: Path) -> No
         async with serving(text, tmp_path) as gateway:
             for _ in range(2):
                 await ask(gateway)
-            async with httpx.AsyncClient(base_url=gateway.url, headers=bearer) as client:
+            async with httpx.AsyncClient(
+                base_url=gateway.url, headers=bearer, timeout=60
+            ) as client:
                 listed = (await client.get("/admin/requests")).json()["requests"]
                 page = (await client.get("/admin")).text
             await gateway.state.close_tracing(20)

@@ -56,7 +56,7 @@ def test_names_that_hang_hold_up_neither_libraries_nor_numbers(book: Book) -> No
             asyncio.ensure_future(loop.getaddrinfo(f"stuck{number}.test", 1)) for number in range(8)
         ]
         async with raw_server(answering(sized(b"hello"))) as server:
-            async with httpx.AsyncClient(trust_env=False) as client:
+            async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
                 named = await client.get(f"http://vendor.test:{server.port}/")
                 numbered = await client.get(f"http://127.0.0.1:{server.port}/")
             _, writer = await asyncio.open_connection("cache.test", server.port)

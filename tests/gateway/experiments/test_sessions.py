@@ -59,7 +59,7 @@ async def client(
         text = config(far.base_url, other=ADMIN).replace("header:x-session-id", "session")
         gateway = await stack.enter_async_context(serving(text, tmp_path_factory.mktemp("run")))
         stand(gateway, ExperimentStatus(epoch=1))
-        yield await stack.enter_async_context(httpx.AsyncClient(base_url=gateway.url))
+        yield await stack.enter_async_context(httpx.AsyncClient(base_url=gateway.url, timeout=60))
 
 
 async def variant(client: httpx.AsyncClient, ask: Ask) -> str:

@@ -43,7 +43,7 @@ class Task(Struct, frozen=True, kw_only=True):
 
     async def ask(self, url: str, model: str) -> httpx.Response:
         body = self.body if "{model}" in self.path else {"model": model, **self.body}
-        async with httpx.AsyncClient(base_url=url) as client:
+        async with httpx.AsyncClient(base_url=url, timeout=60) as client:
             return await client.post(self.path.format(model=model), json=body, timeout=60)
 
 

@@ -5,7 +5,6 @@ from typing import cast
 
 import pytest
 
-from tests.forked.by_file import tests_of
 from tests.gateway.failures.fault_scenarios import Sees
 
 Case = tuple[int, str]
@@ -28,8 +27,11 @@ def by_day(cases: Iterable[tuple[Case, Sees]], always: frozenset[str]) -> frozen
 
 def chosen(session: pytest.Session, file: str, test: str) -> frozenset[Case]:
     """Return the cases of a test that this run has. file: the name of its module."""
+    head = f"{file.replace('.', '/')}.py::"
     return frozenset(
         cast("Case", (item.callspec.params["place"], item.callspec.params["task"]))
-        for item in tests_of(session, f"{file.replace('.', '/')}.py")
-        if isinstance(item, pytest.Function) and item.originalname == test
+        for item in session.items
+        if item.nodeid.startswith(head)
+        and isinstance(item, pytest.Function)
+        and item.originalname == test
     )

@@ -201,7 +201,7 @@ models:
     policy: in_order
     backends: [{{provider: a, model: m}}, {{provider: b, model: m}}]
 """
-        async with serving(config, tmp_path) as gateway, httpx.AsyncClient() as client:
+        async with serving(config, tmp_path) as gateway, httpx.AsyncClient(timeout=60) as client:
             body = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
             url = f"{gateway.url}/v1/messages/count_tokens"
             found = [await client.post(url, json=body) for _ in range(2)]
@@ -360,7 +360,7 @@ async def test_operators_see_that_an_account_is_refused(tmp_path: Path) -> None:
         async with serving(config, tmp_path) as gateway:
             await ask(gateway)
             headers = {"authorization": "Bearer key-of-the-operator"}
-            async with httpx.AsyncClient(headers=headers) as client:
+            async with httpx.AsyncClient(headers=headers, timeout=60) as client:
                 backends = (await client.get(f"{gateway.url}/admin/backends")).text
                 metrics = (await client.get(f"{gateway.url}/metrics")).text
             lines = gateway.access_lines()

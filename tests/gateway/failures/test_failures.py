@@ -32,7 +32,7 @@ models:
 
 
 async def post(url: str, **more: object) -> httpx.Response:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         return await client.post(f"{url}/v1/chat/completions", json={**HELLO, **more}, timeout=60)
 
 

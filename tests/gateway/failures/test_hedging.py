@@ -118,7 +118,7 @@ def config(url: str, after_s: float = 0.05) -> str:
 async def ask(hedging: Hedging, model: str, asks: Asks = CHAT) -> tuple[httpx.Response, AccessLine]:
     """The answer, and what the log says."""
     running, (path, body) = hedging[0], asks
-    async with httpx.AsyncClient(base_url=running.url) as client:
+    async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
         answer = await client.post(path, json={"model": model, **body}, timeout=60)
     line = running.access_lines()[-1]
     assert line.model == model
@@ -240,7 +240,7 @@ async def test_a_client_that_disconnects_cancels_both_attempts(hedging: Hedging)
     running, remote = hedging
     both = ("never-one", "never-two")
 
-    async with httpx.AsyncClient(base_url=running.url) as client:
+    async with httpx.AsyncClient(base_url=running.url, timeout=60) as client:
         asking = asyncio.create_task(client.post(CHAT[0], json={**CHAT[1], "model": "unanswered"}))
         await remote.until(lambda: sum(one.json["model"] in both for one in remote.requests) == 2)
         asking.cancel()

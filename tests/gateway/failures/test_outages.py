@@ -37,7 +37,7 @@ models:
 async def ask(gateway: Serving, *, stream: bool = False) -> httpx.Response:
     messages = [{"role": "user", "content": "hi"}]
     body = {"model": "chat", "stream": stream, "messages": messages}
-    async with httpx.AsyncClient(base_url=gateway.url) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
         return await client.post("/v1/chat/completions", json=body, timeout=60)
 
 

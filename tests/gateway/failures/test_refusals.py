@@ -35,7 +35,7 @@ models:
 
 
 async def ask(url: str, **more: object) -> httpx.Response:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         return await client.post(f"{url}/v1/chat/completions", json={**IN_JSON, **more}, timeout=60)
 
 

@@ -57,7 +57,7 @@ async def answered(
     async with (
         provider(behaviour) as upstream,
         serving(one_model(upstream.base_url, config), tmp_path) as up,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         body = {**body_of(path, "hello"), "stream": stream}
         answer = await client.post(f"{up.url}{path}", json=body, timeout=60)
@@ -120,7 +120,7 @@ async def test_nor_does_an_answer_of_vectors(tmp_path: Path) -> None:
     async with (
         provider(embeds) as upstream,
         serving(one_model(upstream.base_url, config), tmp_path) as up,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         body = {"model": "chat", "input": "hello"}
         answer = await client.post(f"{up.url}/v1/embeddings", json=body, timeout=60)
@@ -142,7 +142,7 @@ async def test_the_code_and_type_of_a_backends_error_carry_nothing_either(
     async with (
         provider(refuses) as upstream,
         serving(one_model(upstream.base_url, config), tmp_path) as up,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         answer = await client.post(f"{up.url}{CHAT}", json=body_of(CHAT, "hello"), timeout=60)
 

@@ -85,7 +85,7 @@ async def guarded(
     async with (
         provider(behaviour) as upstream,
         serving(one_model(upstream.base_url, config), tmp_path) as up,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         yield Guarded(up=up, client=client, received=received, read=read)
 
@@ -315,7 +315,7 @@ async def test_the_text_before_a_failure_of_the_backend_is_sent(tmp_path: Path) 
     async with (
         provider(behaviour) as upstream,
         serving(one_model(upstream.base_url, config), tmp_path) as up,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         body = {**body_of(CHAT, "hello"), "stream": True}
         async with client.stream("POST", f"{up.url}{CHAT}", json=body) as answer:

@@ -77,7 +77,10 @@ def body_with(path: str, arguments: str) -> dict[str, object]:
 async def test_arguments_with_too_many_lists_are_refused_where_a_guardrail_enforces(
     tmp_path: Path, path: str
 ) -> None:
-    async with gateway(tmp_path, "mask") as (running, sent), httpx.AsyncClient() as client:
+    async with (
+        gateway(tmp_path, "mask") as (running, sent),
+        httpx.AsyncClient(timeout=60) as client,
+    ):
         answer = await client.post(running.url + path, json=body_with(path, TOO_MANY), timeout=60)
 
         assert answer.status_code == 400, answer.text
@@ -90,7 +93,10 @@ async def test_arguments_with_too_many_lists_are_refused_where_a_guardrail_enfor
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_guardrail_that_only_counts_lets_them_pass(tmp_path: Path, path: str) -> None:
     arguments = TOO_MANY[:-1] + f', "b": "{KEY}"}}'
-    async with gateway(tmp_path, "monitor") as (running, sent), httpx.AsyncClient() as client:
+    async with (
+        gateway(tmp_path, "monitor") as (running, sent),
+        httpx.AsyncClient(timeout=60) as client,
+    ):
         answer = await client.post(running.url + path, json=body_with(path, arguments), timeout=60)
 
         assert answer.status_code == 200, answer.text
@@ -100,7 +106,7 @@ async def test_a_guardrail_that_only_counts_lets_them_pass(tmp_path: Path, path:
 
 async def test_arguments_count_once_although_a_request_keeps_them_twice(tmp_path: Path) -> None:
     arguments = '{"a": [' + ",".join(["[]"] * (BODY.containers - 2)) + "]}"
-    async with gateway(tmp_path, "mask") as (running, _), httpx.AsyncClient() as client:
+    async with gateway(tmp_path, "mask") as (running, _), httpx.AsyncClient(timeout=60) as client:
         for path in PATHS:
             body = body_with(path, arguments)
             answer = await client.post(running.url + path, json=body, timeout=60)
@@ -109,7 +115,10 @@ async def test_arguments_count_once_although_a_request_keeps_them_twice(tmp_path
 
 
 async def test_long_arguments_are_masked_as_short_ones_are(tmp_path: Path) -> None:
-    async with gateway(tmp_path, "mask") as (running, sent), httpx.AsyncClient() as client:
+    async with (
+        gateway(tmp_path, "mask") as (running, sent),
+        httpx.AsyncClient(timeout=60) as client,
+    ):
         sent.arguments = LONG
         body = body_with(CHAT, LONG)
         answer = await client.post(running.url + CHAT, json=body, timeout=60)
@@ -128,7 +137,10 @@ async def test_arguments_that_are_nested_too_deeply_are_examined_as_one_text(
     tmp_path: Path, path: str
 ) -> None:
     arguments = '{"x":' * 40_000 + f'"{KEY}"' + "}" * 40_000
-    async with gateway(tmp_path, "mask") as (running, sent), httpx.AsyncClient() as client:
+    async with (
+        gateway(tmp_path, "mask") as (running, sent),
+        httpx.AsyncClient(timeout=60) as client,
+    ):
         sent.arguments = arguments
         answer = await client.post(running.url + path, json=body_with(path, arguments), timeout=60)
 
@@ -142,7 +154,10 @@ async def test_arguments_that_are_nested_too_deeply_are_examined_as_one_text(
 async def test_an_answer_with_too_many_lists_in_its_arguments_is_blocked(
     tmp_path: Path, path: str
 ) -> None:
-    async with gateway(tmp_path, "mask") as (running, sent), httpx.AsyncClient() as client:
+    async with (
+        gateway(tmp_path, "mask") as (running, sent),
+        httpx.AsyncClient(timeout=60) as client,
+    ):
         sent.arguments = TOO_MANY
         body = {"model": "chat", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
         if path == RESPONSES:
@@ -163,7 +178,7 @@ async def test_a_large_field_of_a_vendor_is_masked_too(tmp_path: Path) -> None:
     async with (
         provider(behaviour) as upstream,
         serving(one_model(upstream.base_url, RAILS.format(mode="mask")), tmp_path) as running,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         body = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
         answer = await client.post(running.url + CHAT, json=body, timeout=60)
@@ -187,7 +202,7 @@ async def test_a_large_field_in_a_stream_is_examined_too(tmp_path: Path, mode: s
     async with (
         provider(behaviour) as upstream,
         serving(one_model(upstream.base_url, RAILS.format(mode=mode)), tmp_path) as running,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         messages = [{"role": "user", "content": "hi"}]
         body = {"model": "chat", "stream": True, "messages": messages}

@@ -195,7 +195,7 @@ async def sent(tmp_path: Path, row: str, mode: str) -> tuple[httpx.Response, lis
     async with (
         provider(behaviour) as upstream,
         serving(CONFIG.format(url=upstream.origin, mode=mode), tmp_path) as up,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         headers = {"anthropic-version": "2023-06-01"}
         answer = await client.post(
@@ -320,7 +320,7 @@ async def test_a_file_of_text_in_base64_is_masked_and_encoded_again(
     async with (
         provider(behaviour) as upstream,
         serving(CONFIG.format(url=upstream.origin, mode="mask"), tmp_path) as up,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         for data in (encoded(f"notes: {KEY}, 北京"), image):
             body = {"model": model, **_file(data, row)}

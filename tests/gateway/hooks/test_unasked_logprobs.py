@@ -66,7 +66,7 @@ async def behaviour(request: Received, answer: Answer) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_they_repeat_no_text_that_is_masked(stream: bool, tmp_path: Path) -> None:
-    async with provider(behaviour) as upstream, httpx.AsyncClient() as client:
+    async with provider(behaviour) as upstream, httpx.AsyncClient(timeout=60) as client:
         config = CONFIG.format(url=upstream.origin) + SECRETS.format(mode="mask", where="output")
         async with serving(config, tmp_path) as up:
             body = {**body_of(RESPONSES, "hello"), "stream": stream}

@@ -44,7 +44,7 @@ async def answered(
     async with (
         provider(behaviour) as upstream,
         serving(one_model(upstream.base_url, config), tmp_path) as up,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         body = {**body_of(path, "hello"), "stream": stream}
         answer = await client.post(f"{up.url}{path}", json=body, timeout=60)

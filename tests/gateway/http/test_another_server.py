@@ -60,7 +60,10 @@ async def mounted(folder: Path) -> AsyncGenerator[tuple[str, Gateway, Provider],
 
 
 async def test_chats_are_answered_whole_and_as_streams(tmp_path: Path) -> None:
-    async with mounted(tmp_path) as (url, _, _), httpx.AsyncClient(base_url=url) as client:
+    async with (
+        mounted(tmp_path) as (url, _, _),
+        httpx.AsyncClient(base_url=url, timeout=60) as client,
+    ):
         whole = await client.post("/v1/chat/completions", json=CHAT)
         stream = await client.post("/v1/chat/completions", json={**CHAT, "stream": True})
         wrong = await client.post("/v1/chat/completions", content=b"{")

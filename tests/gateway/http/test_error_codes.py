@@ -64,7 +64,7 @@ async def client(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[htt
         async with (
             serving(config, folder, equip=equip) as up,
             httpx.AsyncClient(
-                base_url=up.url, headers={"authorization": "Bearer key-of-ann-1"}
+                base_url=up.url, headers={"authorization": "Bearer key-of-ann-1"}, timeout=60
             ) as found,
         ):
             yield found

@@ -125,7 +125,7 @@ WAYS = (
 
 async def test_however_a_request_ends_nothing_of_it_stays(tmp_path: Path) -> None:
     left: dict[tuple[str, str], set[str]] = {}
-    async with provider(as_told) as remote, httpx.AsyncClient() as client:
+    async with provider(as_told) as remote, httpx.AsyncClient(timeout=60) as client:
         text = one_model(remote.base_url, model_more="    breaker: *never").replace(
             "models:\n", DEAD.lstrip("\n"), 1
         )
@@ -159,7 +159,7 @@ MANY, LONG = 60, 50_000
 
 async def test_nothing_that_clients_may_make_long_is_kept_of_past_requests(tmp_path: Path) -> None:
     sent = {"messages": [{"role": "user", "content": "hi"}]}
-    async with provider(as_told) as remote, httpx.AsyncClient() as client:
+    async with provider(as_told) as remote, httpx.AsyncClient(timeout=60) as client:
         text = config(remote.base_url).replace("header:x-session-id", "user")
         async with serving(text, tmp_path) as gateway:
             stand(gateway, ExperimentStatus(epoch=1))

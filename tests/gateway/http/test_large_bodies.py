@@ -106,7 +106,7 @@ def test_texts_that_are_long_together_are_allowed() -> None:
 
 async def test_what_is_unknown_at_the_top_is_bounded_too(tmp_path: Path) -> None:
     body = {**CHAT, **{f"field_{n}": 0 for n in range(2_000)}}
-    async with gateway(tmp_path) as (running, _), httpx.AsyncClient() as client:
+    async with gateway(tmp_path) as (running, _), httpx.AsyncClient(timeout=60) as client:
         answer = await client.post(f"{running.url}/v1/chat/completions", json=body)
 
     assert answer.status_code == 400
@@ -187,7 +187,10 @@ async def test_a_compressed_body_is_read_on_every_surface(
     path: str, encoding: str, tmp_path: Path
 ) -> None:
     body = json.dumps(SURFACES[path]).encode()
-    async with gateway(tmp_path) as (running, _), httpx.AsyncClient(base_url=running.url) as client:
+    async with (
+        gateway(tmp_path) as (running, _),
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
+    ):
 
         async def sent(content: bytes, coding: str) -> httpx.Response:
             headers = {"content-encoding": coding, "content-type": "application/json"}
@@ -259,7 +262,7 @@ async def test_a_bomb_is_refused_by_the_limit_of_all_bodies(
 
 async def test_what_a_body_unfolds_to_is_claimed(tmp_path: Path) -> None:
     config = "server: {max_body_bytes: 2000000, max_buffered_bytes: 2000000}"
-    async with gateway(tmp_path, config) as (running, _), httpx.AsyncClient() as client:
+    async with gateway(tmp_path, config) as (running, _), httpx.AsyncClient(timeout=60) as client:
         running.state.shares.buffered = 1_000_000
         answer = await client.post(
             f"{running.url}/v2/models/chat/infer",
@@ -273,7 +276,7 @@ async def test_what_a_body_unfolds_to_is_claimed(tmp_path: Path) -> None:
 
 async def test_one_key_never_takes_all_places(tmp_path: Path) -> None:
     config = f"{KEYS}server: {{max_in_flight: 20}}"
-    async with gateway(tmp_path, config) as (running, _), httpx.AsyncClient() as client:
+    async with gateway(tmp_path, config) as (running, _), httpx.AsyncClient(timeout=60) as client:
         slow = [await connect(running.url) for _ in range(30)]
         for one in slow:
             more = f"content-length: 20000\r\nauthorization: {A['authorization']}\r\n"
@@ -293,7 +296,7 @@ async def test_one_key_never_takes_all_places(tmp_path: Path) -> None:
 
 async def test_one_key_never_takes_all_memory(tmp_path: Path) -> None:
     config = f"{KEYS}server: {{max_body_bytes: 100000, max_buffered_bytes: 200000}}"
-    async with gateway(tmp_path, config) as (running, _), httpx.AsyncClient() as client:
+    async with gateway(tmp_path, config) as (running, _), httpx.AsyncClient(timeout=60) as client:
         slow = [await connect(running.url) for _ in range(2)]
         for one in slow:
             more = f"content-length: 90000\r\nauthorization: {A['authorization']}\r\n"
@@ -312,7 +315,7 @@ async def test_one_key_never_takes_all_memory(tmp_path: Path) -> None:
 
 async def test_a_single_key_may_take_everything(tmp_path: Path) -> None:
     config = "auth: {mode: keys, keys: [{name: a, key: the-key-of-a}]}\nserver: {max_in_flight: 2}"
-    async with gateway(tmp_path, config) as (running, _), httpx.AsyncClient() as client:
+    async with gateway(tmp_path, config) as (running, _), httpx.AsyncClient(timeout=60) as client:
         slow = await connect(running.url)
         more = f"content-length: 20000\r\nauthorization: {A['authorization']}\r\n"
         await slow.say(head(more) + b'{"mo')

@@ -46,7 +46,7 @@ ALL = {"authorization": "Bearer key-of-all-models"}
 
 async def test_a_model_is_described_by_what_its_backends_can_do_together(tmp_path: Path) -> None:
     async with serving(CONFIG, tmp_path) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.url, headers=ALL) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, headers=ALL, timeout=60) as client:
             listed = (await client.get("/v1/models")).json()
             one = (await client.get("/v1/models/chat")).json()
             alias = (await client.get("/v1/models/talk")).json()
@@ -83,7 +83,7 @@ async def test_a_model_is_described_by_what_its_backends_can_do_together(tmp_pat
 
 async def test_what_is_unknown_is_absent_and_not_zero(tmp_path: Path) -> None:
     async with serving(CONFIG, tmp_path) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.url, headers=ALL) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, headers=ALL, timeout=60) as client:
             plain = (await client.get("/v1/models/plain")).json()
 
     shown = {"id", "object", "created", "owned_by", "type", "name", "supported_parameters"}
@@ -94,7 +94,7 @@ async def test_what_is_unknown_is_absent_and_not_zero(tmp_path: Path) -> None:
 async def test_a_parameter_that_no_backend_honours_is_not_listed(tmp_path: Path) -> None:
     more = "\n  - {match: small/nothing-known, tools: false, reasoning: false}\n"
     async with serving(CONFIG.rstrip() + more, tmp_path) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.url, headers=ALL) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, headers=ALL, timeout=60) as client:
             plain = (await client.get("/v1/models/plain")).json()
 
     parameters = set(plain["supported_parameters"])
@@ -105,7 +105,7 @@ async def test_a_parameter_that_no_backend_honours_is_not_listed(tmp_path: Path)
 
 async def test_a_model_behind_a_wildcard_has_the_facts_of_its_name(tmp_path: Path) -> None:
     async with serving(CONFIG, tmp_path) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.url, headers=ALL) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, headers=ALL, timeout=60) as client:
             one = (await client.get("/v1/models/any-1")).json()
             other = (await client.get("/v1/models/any-2")).json()
 
@@ -132,7 +132,7 @@ async def test_a_local_engine_knows_its_own_context(tmp_path: Path, engine: Shar
 async def test_a_key_sees_its_own_models_only(tmp_path: Path) -> None:
     async with serving(CONFIG, tmp_path) as gateway:
         few = {"authorization": "Bearer key-of-few-models"}
-        async with httpx.AsyncClient(base_url=gateway.url, headers=few) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, headers=few, timeout=60) as client:
             listed = (await client.get("/v1/models")).json()
             refused = await client.get("/v1/models/chat")
 

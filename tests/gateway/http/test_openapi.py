@@ -115,7 +115,7 @@ async def gateway(
 
 @pytest.fixture(scope="module")
 async def document(gateway: Serving) -> Json:
-    async with httpx.AsyncClient(base_url=gateway.url) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
         return (await client.get("/openapi.json")).json()
 
 
@@ -216,7 +216,7 @@ async def test_errors_of_what_is_looked_up_are_as_described(
     key = {"authorization": f"Bearer {KEY}"}
     lookups = [one for one in ROUTES if one.startswith("GET") and "{" in one]
     listed = ["GET /v1/models", "GET /api/2.0/serving-endpoints", "GET /metrics"]
-    async with httpx.AsyncClient(base_url=gateway.url) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
         for route in lookups:
             url = route.split()[1].replace("{model}", "none").replace("{name}", "none")
             unknown, keyless = await client.get(url, headers=key), await client.get(url)
@@ -289,7 +289,7 @@ async def test_every_schema_is_one_and_every_reference_leads_somewhere(document:
 async def test_keys_are_required_as_configured(document: Json, tmp_path: Path) -> None:
     async with (
         serving(one_model("http://127.0.0.1:9/v1"), tmp_path) as free,
-        httpx.AsyncClient(base_url=free.url) as client,
+        httpx.AsyncClient(base_url=free.url, timeout=60) as client,
     ):
         without = (await client.get("/openapi.json")).json()
 

@@ -88,7 +88,7 @@ SLIPS: list[tuple[str, str, object]] = [
 async def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("described")
     async with serving(one_model("http://127.0.0.1:9/v1"), folder) as up:
-        async with httpx.AsyncClient(base_url=up.url) as client:
+        async with httpx.AsyncClient(base_url=up.url, timeout=60) as client:
             return (await client.get("/openapi.json")).json()
 
 
@@ -111,7 +111,7 @@ async def test_a_request_that_clients_send_is_valid_and_taken(
     async with (
         provider(answers) as remote,
         serving(one_model(remote.base_url), tmp_path) as up,
-        httpx.AsyncClient(base_url=up.url) as client,
+        httpx.AsyncClient(base_url=up.url, timeout=60) as client,
     ):
         answer = await client.post(path, json=body)
 
@@ -128,7 +128,7 @@ async def test_a_slip_is_invalid_and_refused(
     async with (
         provider(answers) as remote,
         serving(one_model(remote.base_url), tmp_path) as up,
-        httpx.AsyncClient(base_url=up.url) as client,
+        httpx.AsyncClient(base_url=up.url, timeout=60) as client,
     ):
         answer = await client.post(path, json=body)
 

@@ -29,7 +29,7 @@ async def test_the_probes_answer_without_a_key(tmp_path: Path) -> None:
     async with (
         provider() as remote,
         serving(one_model(remote.base_url, keys), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         alive = await client.get("/healthz")
         ready = await client.get("/readyz")
@@ -42,7 +42,7 @@ async def test_liveness_names_the_process_to_the_operator_only(tmp_path: Path) -
     keys = "auth: {mode: keys, admin_key: key-of-the-operator, keys: [{name: a, key: key-of-a}]}"
     async with (
         serving(one_model("http://127.0.0.1:9/v1", keys), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
 
         async def names(key: str) -> set[str]:
@@ -65,7 +65,7 @@ async def test_health_is_readiness_and_head_is_get_without_a_body(tmp_path: Path
     keys = "auth: {mode: keys, keys: [{name: a, key: secret-key-of-a}]}"
     async with (
         serving(one_model("http://127.0.0.1:9/v1", keys), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         able = [await client.request(how, "/health") for how in ("GET", "HEAD")]
         gateway.state.admission.draining = True
@@ -85,7 +85,7 @@ async def test_metrics_count_requests_tokens_and_attempts(tmp_path: Path) -> Non
     async with (
         provider() as remote,
         serving(one_model(remote.base_url), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         for _ in range(3):
             await client.post("/v1/chat/completions", json=HELLO)
@@ -104,7 +104,7 @@ async def test_names_that_clients_make_up_do_not_grow_the_metrics(tmp_path: Path
     async with (
         provider() as remote,
         serving(config.replace("{url}", remote.base_url), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         for number in range(5):
             await client.post("/v1/chat/completions", json={**HELLO, "model": f"m-{number}"})
@@ -120,7 +120,7 @@ async def test_each_request_is_one_structured_line(tmp_path: Path) -> None:
     async with (
         provider() as remote,
         serving(one_model(remote.base_url), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         answer = await client.post(
             "/v1/chat/completions", json={**HELLO, "stream": True}, headers={"x-request-id": "mine"}
@@ -142,7 +142,7 @@ async def test_a_request_id_that_is_not_sane_is_replaced(tmp_path: Path) -> None
     async with (
         provider() as remote,
         serving(one_model(remote.base_url), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         answer = await client.post(
             "/v1/chat/completions", json=HELLO, headers={"x-request-id": "a b\tc"}
@@ -156,7 +156,7 @@ async def test_the_error_for_a_base_url_without_v1_names_the_right_path(
 ) -> None:
     async with (
         serving(one_model("http://127.0.0.1:9/v1"), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         few, other, twice = [
             (await client.post(path, json=HELLO)).json()["error"]["message"]
@@ -173,7 +173,7 @@ async def test_a_public_face_shows_no_backend(tmp_path: Path) -> None:
     async with (
         provider() as remote,
         serving(config.replace("{url}", remote.base_url), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         answer = await client.post("/v1/chat/completions", json=HELLO)
 
@@ -183,7 +183,7 @@ async def test_a_public_face_shows_no_backend(tmp_path: Path) -> None:
 async def test_the_documented_way_in_gives_the_same_bytes(tmp_path: Path) -> None:
     """Litestar's own handlers, which the front usually answers before, end in the same place."""
     async with provider() as remote, serving(one_model(remote.base_url), tmp_path) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.url) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
             direct = await client.post("/v1/chat/completions", json=HELLO)
             through = await client.post("/v1/chat/completions/", json=HELLO)
 
@@ -196,7 +196,7 @@ async def test_the_hot_routes_are_documented_with_their_bodies(tmp_path: Path) -
     async with (
         provider() as remote,
         serving(one_model(remote.base_url), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         document = (await client.get("/openapi.json")).json()
         page = await client.get("/docs")
@@ -211,7 +211,7 @@ async def test_the_page_of_the_api_names_every_route_and_field_and_loads_nothing
 ) -> None:
     async with (
         serving(one_model("http://127.0.0.1:9/v1"), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         document = (await client.get("/openapi.json")).json()
         page = await client.get("/docs")
@@ -242,7 +242,7 @@ async def test_the_api_need_not_be_described(tmp_path: Path) -> None:
     config = one_model("http://127.0.0.1:9/v1", "server: {docs: false}")
     async with (
         serving(config, tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         paths = ("/docs", "/docs/page.css", "/openapi.json")
         found = [(await client.get(path)).status_code for path in paths]
@@ -260,7 +260,7 @@ async def command(config: Path, port: int) -> AsyncGenerator[asyncio.subprocess.
         env={**os.environ, "COLUMNS": "100"},
     )
     try:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             for _ in range(300):
                 try:
                     if (await client.get(f"http://127.0.0.1:{port}/readyz")).status_code == 200:
@@ -285,7 +285,7 @@ async def test_sigterm_finishes_running_streams_and_refuses_new_requests(tmp_pat
         await answer.end_stream()
 
     port = reserved_port()
-    async with provider(waits) as remote, httpx.AsyncClient() as client:
+    async with provider(waits) as remote, httpx.AsyncClient(timeout=60) as client:
         url = f"http://127.0.0.1:{port}"
         server = f"server: {{port: {port}, drain_delay_s: 0.3, drain_timeout_s: 10}}"
         config = tmp_path / "config.yaml"

@@ -91,7 +91,7 @@ async def test_a_plain_answer_and_its_records_are_those_of_the_general_path(
     async with (
         provider(behaviour) as upstream,
         serving(CONFIG.format(url=upstream.base_url), tmp_path) as up,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         plain = await post(up, client, "plain", path)
         general = await post(up, client, "general", path)
@@ -123,7 +123,7 @@ async def test_a_request_goes_to_the_next_backend_if_its_plain_answer_fails(tmp_
     async with (
         provider(first_fails) as upstream,
         serving(CONFIG.format(url=upstream.base_url), tmp_path) as up,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         answered = await post(up, client, "plain")
         [line] = up.access_lines()
@@ -137,7 +137,7 @@ async def test_the_answer_to_a_mirrored_request_is_compared(tmp_path: Path) -> N
     async with (
         provider() as upstream,
         serving(CONFIG.format(url=upstream.base_url), tmp_path) as up,
-        httpx.AsyncClient() as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         (await post(up, client, "mirrored")).raise_for_status()
         await upstream.until(lambda: len(upstream.requests) == 2)

@@ -57,7 +57,7 @@ async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[htt
     """A client of one gateway, for calls that leave nothing."""
     async with (
         serving(one_model("http://127.0.0.1:9/v1"), tmp_path_factory.mktemp("run")) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         yield client
 
@@ -87,7 +87,7 @@ async def test_a_call_to_an_unknown_path_is_one_bounded_line_with_the_answers_id
     long = "/v1/" + "x" * 5000
     async with (
         serving(one_model("http://127.0.0.1:9/v1"), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         first = await client.post("/v1/moderations", json={"input": "a secret of the client's"})
         mine = await client.get("/nowhere", headers={"x-request-id": "mine"})
@@ -123,7 +123,7 @@ async def test_a_400s_line_has_the_field_and_the_message_and_no_prompt(
 ) -> None:
     async with (
         serving(one_model("http://127.0.0.1:9/v1"), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         answer = await client.post("/v1/chat/completions", json={**HELLO, "temperature": 9})
         (line,) = gateway.access_lines()
@@ -146,7 +146,7 @@ async def test_a_vendors_error_is_one_line_without_terminal_commands(
     async with (
         provider(refuses) as remote,
         serving(one_model(remote.base_url), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         await client.post("/v1/chat/completions", json={**HELLO, "stream": stream})
         (line,) = gateway.access_lines()

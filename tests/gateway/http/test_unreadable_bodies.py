@@ -63,7 +63,7 @@ async def test_what_cannot_be_read_is_the_clients_fault(
     found: dict[str, int] = {}
 
     with caplog.at_level(logging.WARNING):
-        async with httpx.AsyncClient(headers=OPERATOR) as client:
+        async with httpx.AsyncClient(headers=OPERATOR, timeout=60) as client:
             for path in PATHS:
                 answer = await client.post(running.url + path, content=BODIES[body])
                 found[path] = answer.status_code
@@ -77,7 +77,7 @@ async def test_a_number_that_fits_no_float_is_refused_by_name(
     gateway: tuple[Serving, Provider],
 ) -> None:
     body = b'{"input_id": [1], "parameters": {"seed": 1%b}}' % (b"0" * 400)
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         answer = await client.post(f"{gateway[0].url}/infer_token", content=body)
 
     assert answer.status_code in (400, 422)

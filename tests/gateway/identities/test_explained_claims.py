@@ -51,7 +51,7 @@ async def test_claims_are_explained_as_a_token_with_them_is_answered(
     ):
         token = issuer.token(more=CLAIMS[case])
         headers = {"authorization": f"Bearer {OPERATOR}"}
-        async with httpx.AsyncClient(base_url=gateway.url, headers=headers) as operator:
+        async with httpx.AsyncClient(base_url=gateway.url, headers=headers, timeout=60) as operator:
             told = await operator.post(
                 "/admin/explain", json=HELLO, params={"claims": claims_of(token).decode()}
             )

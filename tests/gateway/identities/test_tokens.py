@@ -65,7 +65,7 @@ async def send(
 ) -> httpx.Response:
     value = f"Bearer {token}" if header == "authorization" else token
     headers = {header: value, "anthropic-version": "2023-06-01"}
-    async with httpx.AsyncClient(base_url=gateway.url, headers=headers) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, headers=headers, timeout=60) as client:
         return await client.post(path, json={**HELLO, **more})
 
 
@@ -78,7 +78,7 @@ async def test_a_token_opens_models_under_its_issuers_and_its_own_name(tmp_path:
             await send(gateway, token),
             await send(gateway, "key-of-the-file"),
         ]
-        async with httpx.AsyncClient(base_url=gateway.url) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
             bearer = {"authorization": f"Bearer {token}"}
             models = (await client.get("/v1/models", headers=bearer)).json()["data"]
             metrics = await client.get("/metrics", headers=bearer)
@@ -236,7 +236,7 @@ async def test_a_refused_token_is_reported_in_each_apis_format(tmp_path: Path) -
                 "/infer_token",
             )
         ]
-        async with httpx.AsyncClient(base_url=gateway.url) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
             bearer = {"authorization": f"Bearer {token}"}
             answers.append(await client.get("/v1/models", headers=bearer))
 

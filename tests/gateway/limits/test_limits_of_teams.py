@@ -43,7 +43,9 @@ async def test_the_keys_of_a_team_share_its_own_limit_on_every_surface(tmp_path:
         found: list[httpx.Response] = []
         for name, path, body in asked:
             headers = {"authorization": f"Bearer {f'key-of-{name}-0000'[:15]}"}
-            async with httpx.AsyncClient(base_url=gateway.url, headers=headers) as client:
+            async with httpx.AsyncClient(
+                base_url=gateway.url, headers=headers, timeout=60
+            ) as client:
                 found.append(await client.post(path, json=body))
 
     assert [one.status_code == 429 for one in found] == [False, False, False, True, True, False]

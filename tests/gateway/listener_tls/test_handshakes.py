@@ -61,7 +61,7 @@ class Secured(Struct, frozen=True, kw_only=True):
     async def handshakes(self, outcome: str) -> float:
         """How many there were with this outcome."""
         context = self.server.client_context(self.client)
-        async with httpx.AsyncClient(verify=context) as client:
+        async with httpx.AsyncClient(verify=context, timeout=60) as client:
             text = (await client.get(f"{self.running.url}/metrics")).text
         (line,) = [
             line
@@ -204,7 +204,9 @@ async def test_required_client_certificates(tmp_path: Path, version: str) -> Non
             """Of an answer. Raises one of REFUSED if the client is refused."""
             context = gateway.server.client_context(own)
             context.maximum_version = ssl.TLSVersion[version]
-            async with httpx.AsyncClient(verify=context, headers=headers(KEY)) as client:
+            async with httpx.AsyncClient(
+                verify=context, headers=headers(KEY), timeout=60
+            ) as client:
                 url = f"{gateway.running.url}/v1/chat/completions"
                 return (await client.post(url, json=CHAT)).status_code
 
@@ -237,7 +239,7 @@ async def test_a_key_that_is_bound_to_a_certificate_is_refused_without_it(tmp_pa
 
         async def answer(own: Issued | None, key: str) -> httpx.Response:
             context = gateway.server.client_context(own)
-            async with httpx.AsyncClient(verify=context) as client:
+            async with httpx.AsyncClient(verify=context, timeout=60) as client:
                 url = f"{gateway.running.url}/v1/chat/completions"
                 return await client.post(url, json=CHAT, headers=headers(key))
 

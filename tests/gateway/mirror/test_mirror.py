@@ -78,7 +78,7 @@ class Mirroring(Struct, frozen=True, kw_only=True, eq=False):
 
     async def ask(self, model: str, asks: Asks = CHAT) -> httpx.Response:
         path, body = asks
-        async with httpx.AsyncClient(base_url=self.gateway.url) as client:
+        async with httpx.AsyncClient(base_url=self.gateway.url, timeout=60) as client:
             return await client.post(path, json={"model": model, **body}, timeout=60)
 
     async def line(self, model: str, asks: Asks = CHAT) -> MirrorLogEntry:

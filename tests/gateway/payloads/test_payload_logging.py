@@ -104,7 +104,7 @@ async def test_errors_are_logged_with_what_the_client_got(tmp_path: Path) -> Non
         text = config(backend.base_url, tmp_path, "mode: errors")
         async with serving(text, tmp_path) as gateway:
             answer = await ask(gateway)
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 broken = await client.post(
                     "/v1/chat/completions",
                     content=b"{no json",
@@ -176,7 +176,7 @@ async def test_log_probabilities_do_not_repeat_what_a_pattern_redacts(
         async with serving(text, tmp_path) as gateway:
             body = {"model": "chat", "logprobs": True, "stream": stream,
                     "messages": [{"role": "user", "content": "hi"}]}  # fmt: skip
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 answer = await client.post("/v1/chat/completions", json=body)
             assert '"logprob":-0.1' in answer.text
             await gateway.state.close_payloads(20)
@@ -208,7 +208,7 @@ async def test_a_body_that_is_not_json_is_omitted_if_there_are_rules(
     rule: str, tmp_path: Path
 ) -> None:
     body = r'{"model": "chat", "messages": [{"role": "user", "content": "\u0070rivate"}],}'
-    async with provider() as backend, httpx.AsyncClient() as client:
+    async with provider() as backend, httpx.AsyncClient(timeout=60) as client:
         text = config(backend.base_url, tmp_path, f"mode: errors, redact: [{rule}]")
         async with serving(text, tmp_path) as gateway:
             answer = await client.post(f"{gateway.url}/v1/chat/completions", content=body)
@@ -221,7 +221,7 @@ async def test_a_body_that_is_not_json_is_omitted_if_there_are_rules(
 
 
 async def test_a_body_that_is_not_json_is_a_text_without_rules(tmp_path: Path) -> None:
-    async with provider() as backend, httpx.AsyncClient() as client:
+    async with provider() as backend, httpx.AsyncClient(timeout=60) as client:
         text = config(backend.base_url, tmp_path, "mode: errors")
         async with serving(text, tmp_path) as gateway:
             await client.post(f"{gateway.url}/v1/chat/completions", content="{no")
@@ -266,7 +266,7 @@ async def test_a_compressed_body_is_logged_decompressed(tmp_path: Path) -> None:
         async with serving(text, tmp_path) as gateway:
             body = json.dumps({"model": "chat", "messages": [{"role": "user", "content": "hi"}]})
             headers = {"content-type": "application/json", "content-encoding": "gzip"}
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 answer = await client.post(
                     "/v1/chat/completions", content=gzip.compress(body.encode()), headers=headers
                 )

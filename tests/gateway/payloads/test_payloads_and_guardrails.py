@@ -89,7 +89,7 @@ async def test_a_request_that_guardrails_never_saw_is_not_written(tmp_path: Path
         text = config(backend.base_url, tmp_path, "mode: errors", rail("mask"))
         async with serving(text, tmp_path) as gateway:
             body = {**body_of(MESSAGES, KEY), "model": "unknown"}
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 assert (await client.post(MESSAGES, json=body)).status_code == 404
                 broken = f'{{"model": "chat", "messages": [{{"content": "{KEY}"'
                 headers = {"content-type": "application/json"}
@@ -118,7 +118,7 @@ async def test_a_request_that_a_removed_guardrail_blocks_is_not_written(tmp_path
                 gateway.state.use_runtime(later)
                 yield whole[300_000:]
 
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 headers = {"content-type": "application/json"}
                 sent = await client.post(MESSAGES, content=body(), headers=headers)
                 assert sent.status_code == 400

@@ -275,7 +275,7 @@ guardrails: [{{name: words, use: patterns, mode: mask, settings: {{words: [falco
                 headers = {"authorization": "Bearer key-of-ada-1"}
                 answer = await client.post("/v1/chat/completions", json=body, headers=headers)
                 ids.append(answer.headers["x-gateway-request-id"])
-        async with httpx.AsyncClient(base_url=up.url, headers=OPERATOR) as admin:
+        async with httpx.AsyncClient(base_url=up.url, headers=OPERATOR, timeout=60) as admin:
             async with asyncio.timeout(60):
                 while True:
                     read = await admin.get(f"/admin/payloads/{ids[1]}")

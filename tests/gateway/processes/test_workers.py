@@ -428,6 +428,6 @@ async def test_workers_end_when_the_process_that_leads_is_killed(rig: Rig, tmp_p
         rest = [line async for line in lines if line]
         await until(lambda: not alive(pids[0]))
         with pytest.raises(httpx.ConnectError):
-            await httpx.AsyncClient().get(up.url)
+            await httpx.AsyncClient(timeout=60).get(up.url)
 
     assert rest[-1] == "data: [DONE]"

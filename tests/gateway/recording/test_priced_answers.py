@@ -73,7 +73,7 @@ async def line_of(
     async with provider(replies) as remote:
         url = remote.base_url if adapter == "openai" else remote.origin
         config = CONFIG.format(adapter=adapter, url=url, prices=prices)
-        async with serving(config, tmp_path) as gateway, httpx.AsyncClient() as client:
+        async with serving(config, tmp_path) as gateway, httpx.AsyncClient(timeout=60) as client:
             question = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
             answer = await client.post(f"{gateway.url}/v1/chat/completions", json=question)
             assert answer.status_code == 200, answer.text

@@ -44,7 +44,7 @@ class Kept:
 
 
 async def post(gateway: Serving, **more: object) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=gateway.url) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
         return await client.post("/v1/chat/completions", json={**HELLO, **more})
 
 
@@ -80,7 +80,7 @@ async def test_usage_before_an_answer_broke_off_is_recorded_with_that_attempt(
     async with provider(cut_in_the_middle) as a, provider(fault_answers) as b:
         config = two_backends(a.origin, b.origin).replace("adapter: openai", "adapter: mindie")
         async with serving(config, tmp_path, recorder=kept) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 answer = await client.post("/v1/models/chat/infer_token", json=TOKENS)
             (request,) = kept.requests(gateway)
 
@@ -224,7 +224,7 @@ async def test_without_room_for_records_a_request_is_refused_only_where_usage_is
 
 
 async def readiness(gateway: Serving) -> int:
-    async with httpx.AsyncClient(base_url=gateway.url) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
         return (await client.get("/readyz")).status_code
 
 

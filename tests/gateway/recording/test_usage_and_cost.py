@@ -55,7 +55,7 @@ async def behave(request: Received, answer: Answer) -> None:
 
 async def ask(up: Recorded, model: str, *, stream: bool = False) -> None:
     body = {"model": model, "messages": [{"role": "user", "content": "hi"}], "stream": stream}
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         answer = await client.post(f"{up.running.url}/v1/chat/completions", json=body)
         assert answer.status_code == 200, answer.text
 

@@ -153,7 +153,10 @@ async def test_a_websocket_is_refused_by_name(tmp_path: Path) -> None:
         "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
         "sec-websocket-version": "13",
     }
-    async with archived(tmp_path) as up, httpx.AsyncClient(base_url=up.gateway.url) as client:
+    async with (
+        archived(tmp_path) as up,
+        httpx.AsyncClient(base_url=up.gateway.url, timeout=60) as client,
+    ):
         answer = await client.get("/v1/responses", headers=offer)
         plain = await client.get("/v1/responses")
 

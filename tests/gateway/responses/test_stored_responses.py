@@ -172,7 +172,7 @@ async def test_what_is_left_of_a_conversation_is_listed(up: Archived) -> None:
 async def test_answers_match_the_api_description(up: Archived) -> None:
     answer = await ask(up.ann)
     headers = {"authorization": "Bearer key-of-ann-1"}
-    async with httpx.AsyncClient(base_url=up.gateway.url, headers=headers) as client:
+    async with httpx.AsyncClient(base_url=up.gateway.url, headers=headers, timeout=60) as client:
         document = (await client.get("/openapi.json")).json()
         for method, end, status in (
             ("GET", "", 200),

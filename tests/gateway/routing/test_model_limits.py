@@ -62,7 +62,9 @@ async def two_sizes(run_dir: Path, config: str = CONFIG) -> AsyncGenerator[Setti
         large = await stack.enter_async_context(provider(answers))
         text = config.format(small=small.base_url, large=large.base_url)
         gateway = await stack.enter_async_context(serving(text, run_dir))
-        client = await stack.enter_async_context(httpx.AsyncClient(base_url=gateway.url))
+        client = await stack.enter_async_context(
+            httpx.AsyncClient(base_url=gateway.url, timeout=60)
+        )
         yield Setting(small=small, large=large, gateway=gateway, client=client)
 
 
@@ -217,7 +219,7 @@ async def claude(request: Received, answer: Answer) -> None:
 async def test_a_required_max_tokens_is_the_operators_ceiling(tmp_path: Path) -> None:
     config = BEHIND_CLAUDE + "capabilities: [{{match: claude/*, max_output: 777}}]\n"
     async with claude_in_front_of(claude, config, tmp_path) as setting:
-        async with httpx.AsyncClient(base_url=setting.gateway.url) as client:
+        async with httpx.AsyncClient(base_url=setting.gateway.url, timeout=60) as client:
             body = {"model": "chat", "messages": [HELLO]}
             answer = await client.post("/v1/chat/completions", json=body)
 
@@ -231,7 +233,7 @@ async def test_a_required_max_tokens_leaves_room_for_a_long_prompt(tmp_path: Pat
     )
     long = {"role": "user", "content": "word " * 60_000}
     async with claude_in_front_of(claude, config, tmp_path) as setting:
-        async with httpx.AsyncClient(base_url=setting.gateway.url) as client:
+        async with httpx.AsyncClient(base_url=setting.gateway.url, timeout=60) as client:
             await client.post("/v1/chat/completions", json={"model": "chat", "messages": [long]})
     sent = setting.sent()["max_tokens"]
 

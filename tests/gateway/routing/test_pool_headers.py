@@ -80,7 +80,7 @@ class Rig:
     ) -> dict[str, str]:
         """See `sent`."""
         own = {"authorization": f"Bearer key-of-{key}", **(headers or {})}
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             url = f"{self.up.url}{path}"
             raw = [(name.encode(), value.encode("latin-1")) for name, value in own.items()]
             answer = await client.post(url, json=body, headers=raw)

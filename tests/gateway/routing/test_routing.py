@@ -94,7 +94,7 @@ async def ask(
     **more: object,
 ) -> httpx.Response:  # fmt: skip
     body = {"model": model, "messages": [{"role": "user", "content": text}], **more}
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         url = f"{gateway[0].url}/v1/chat/completions"
         return await client.post(url, json=body, headers=headers, timeout=60)
 

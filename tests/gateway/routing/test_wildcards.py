@@ -87,7 +87,7 @@ async def test_a_name_that_matches_a_wildcard_is_a_model_on_every_surface(tmp_pa
     paths = ("/v1/models/{}", "/api/2.0/serving-endpoints/{}", "/v2/models/{}")
     async with (
         serving(CONFIG.format(url="http://127.0.0.1:9/v1"), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         found = {
             name: [(await client.get(path.format(name))).status_code for path in paths]

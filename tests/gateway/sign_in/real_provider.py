@@ -80,7 +80,10 @@ async def real_provider() -> AsyncGenerator[RealProvider, None]:
     )
     found = RealProvider(url=f"http://127.0.0.1:{port}")
     try:
-        async with asyncio.timeout(SOON_S), httpx.AsyncClient(base_url=found.url) as client:
+        async with (
+            asyncio.timeout(SOON_S),
+            httpx.AsyncClient(base_url=found.url, timeout=60) as client,
+        ):
             while not await _answers(client):  # noqa: ASYNC110  another process decides
                 await asyncio.sleep(0.1)
         yield found

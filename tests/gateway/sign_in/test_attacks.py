@@ -103,9 +103,9 @@ async def test_an_answer_opens_one_session_however_often_it_is_sent(at: Door) ->
         copy = dict(browser.cookies)
         first = await at.back(browser, url)
         again = await at.back(browser, url)
-    async with httpx.AsyncClient(base_url=at.gateway.url, cookies=copy) as thief:
+    async with httpx.AsyncClient(base_url=at.gateway.url, cookies=copy, timeout=60) as thief:
         code_again = await at.back(thief, url)
-    async with httpx.AsyncClient(base_url=at.gateway.url, cookies=copy) as thief:
+    async with httpx.AsyncClient(base_url=at.gateway.url, cookies=copy, timeout=60) as thief:
         same_state = await at.back(thief, at.provider.answer_url(authorization_url))
 
     assert first.status_code == 200

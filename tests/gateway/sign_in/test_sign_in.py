@@ -141,7 +141,7 @@ async def test_cookies_are_for_this_gateway_alone(
     provider.claims = {"groups": ["staff"]}
     secure = public_url.startswith("https")
     async with door(provider, tmp_path, public_url=public_url) as at:
-        async with httpx.AsyncClient(base_url=at.gateway.url) as browser:
+        async with httpx.AsyncClient(base_url=at.gateway.url, timeout=60) as browser:
             begun = await browser.get(BEGIN)
             url = provider.answer_url(begun.headers["location"])
             pair = begun.headers["set-cookie"].partition(";")[0]
@@ -225,7 +225,7 @@ async def test_without_a_store_only_the_key_signs_in(
 async def test_without_a_provider_there_is_no_way_to_begin(tmp_path: Path) -> None:
     text = "auth: {admin_key: key-of-the-operator}\nproviders: []\nmodels: []\n"
     async with serving(text, tmp_path) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.url) as browser:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as browser:
             answers = [await browser.get(path) for path in (BEGIN, "/admin/sign-in/callback")]
 
     assert [answer.status_code for answer in answers] == [404, 404]

@@ -44,7 +44,7 @@ async def test_a_choice_of_a_dropped_tool_does_not_go_upstream(
         config = one_model(f"{server.origin}/v1", model_more="    on_unsupported: drop")
         async with (
             serving(config, tmp_path) as gateway,
-            httpx.AsyncClient(base_url=gateway.url) as client,
+            httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
         ):
             answer = await client.post(path, json=given)
 

@@ -53,7 +53,7 @@ async def test_errors_name_the_field_as_its_client_does(
     async with provider(rejecting(theirs)) as server:
         async with (
             serving(one_model(f"{server.origin}/v1"), tmp_path) as gateway,
-            httpx.AsyncClient(base_url=gateway.url) as client,
+            httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
         ):
             answer = await client.post(path, json={"model": "chat", **body, "stream": stream})
 

@@ -18,7 +18,7 @@ SCHEMA: Json = {"type": "object", "properties": {}}
 
 
 async def post(gateway: Serving, path: str, body: Json) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=gateway.url) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
         return await client.post(path, json={"model": "chat", **body})
 
 

@@ -27,7 +27,7 @@ models:
 
 
 async def post(url: str, path: str = "/v1/chat/completions", **body: object) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=url) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
         return await client.post(path, json={**HELLO, **body} if "chat" in path else body)
 
 
@@ -166,7 +166,7 @@ async def test_abandoned_answers_close_nothing_that_another_is_using(tmp_path: P
     async with (
         provider(waits) as remote,
         serving(one_model(remote.base_url), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         body = {**HELLO, "stream": True}
         async with client.stream("POST", "/v1/chat/completions", json=body) as kept:

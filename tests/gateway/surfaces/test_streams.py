@@ -124,7 +124,7 @@ async def test_usage_reaches_the_client_only_on_request_and_the_records_always(
     async with (
         provider() as remote,
         serving(one_model(remote.base_url), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         answer = await client.post("/v1/chat/completions", json={**HELLO, **options})
         (line,) = gateway.access_lines()
@@ -179,7 +179,7 @@ async def test_before_content_nothing_is_sent_by_default(tmp_path: Path) -> None
             settings = config.replace("{url}", remote.base_url)
             async with (
                 serving(settings, tmp_path) as gateway,
-                httpx.AsyncClient(base_url=gateway.url) as client,
+                httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
             ):
                 answers.append(await client.post("/v1/chat/completions", json=HELLO))
 

@@ -109,7 +109,7 @@ ASKED = {
 
 
 async def test_a_mindie_client_reaches_tensorrt_with_its_sampling(between: Between) -> None:
-    async with httpx.AsyncClient(base_url=between.gateway.url) as client:
+    async with httpx.AsyncClient(base_url=between.gateway.url, timeout=60) as client:
         answer = await client.post("/v1/models/on-trt/infer_token", json=ASKED)
 
     assert answer.status_code == 200, answer.text
@@ -131,7 +131,7 @@ async def test_a_mindie_client_reaches_tensorrt_with_its_sampling(between: Betwe
 
 async def test_a_mindie_client_streams_from_tensorrt(between: Between) -> None:
     body = {**ASKED, "stream": True}
-    async with httpx.AsyncClient(base_url=between.gateway.url) as client:
+    async with httpx.AsyncClient(base_url=between.gateway.url, timeout=60) as client:
         answer = await client.post("/v1/models/on-trt-streaming/infer_token", json=body)
 
     frames = [

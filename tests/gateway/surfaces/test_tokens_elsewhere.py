@@ -78,7 +78,7 @@ class Between(Struct, frozen=True, kw_only=True, eq=False):
     ) -> httpx.Response:
         path, body = SURFACES[surface]
         headers = {"authorization": f"Bearer {key}", "x-session-id": session}
-        async with httpx.AsyncClient(base_url=self.gateway.url) as client:
+        async with httpx.AsyncClient(base_url=self.gateway.url, timeout=60) as client:
             return await client.post(
                 path.format(model=model), json={**body, **more}, headers=headers, timeout=60
             )
@@ -224,7 +224,7 @@ async def test_every_token_that_came_before_a_client_left_is_counted(tmp_path: P
     async with provider(three_at_once) as remote:
         async with serving(configured(remote.origin), tmp_path) as gateway:
             body = {**TOKENS, "stream": True}
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 async with client.stream("POST", "/infer_token", json=body) as answer:
                     assert answer.status_code == 200
             await remote.until(lambda: remote.hung_up == 1)

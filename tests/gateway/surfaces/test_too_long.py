@@ -32,7 +32,7 @@ async def test_the_field_is_the_routes_own(path: str, stream: bool, tmp_path: Pa
     async with (
         provider(refuses) as remote,
         serving(one_model(remote.base_url), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         answer = await client.post(path, json={"model": "chat", **body})
         (line,) = gateway.access_lines()
@@ -57,7 +57,7 @@ async def test_a_rule_for_the_code_moves_a_prompt_that_any_vendor_finds_too_long
         model = "  - {name: long, backends: [{provider: other, model: m}]}"
         async with (
             serving(config.replace("{more}", more + model), tmp_path) as gateway,
-            httpx.AsyncClient(base_url=gateway.url) as client,
+            httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
         ):
             body = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
             answer = await client.post("/v1/chat/completions", json=body)

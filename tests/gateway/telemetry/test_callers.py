@@ -35,7 +35,7 @@ async def lines_of(
 ) -> list[AccessLine]:
     """The access lines of requests, each given as METHOD, path and headers."""
     async with provider() as a, serving(one_model(a.base_url, f"{AUTH}\n{more}"), tmp_path) as up:
-        async with httpx.AsyncClient(base_url=up.url) as client:
+        async with httpx.AsyncClient(base_url=up.url, timeout=60) as client:
             for method, path, headers in requests:
                 body = HELLO if path.startswith("/v1/chat") else None
                 await client.request(method, path, headers=headers, json=body)
@@ -80,7 +80,7 @@ async def test_addresses_can_be_left_out(tmp_path: Path) -> None:
 
 async def test_everything_at_admin_is_in_the_log_with_its_actor(tmp_path: Path) -> None:
     async with provider() as a, serving(one_model(a.base_url, AUTH), tmp_path) as up:
-        async with httpx.AsyncClient(base_url=up.url) as client:
+        async with httpx.AsyncClient(base_url=up.url, timeout=60) as client:
             await client.post("/admin/sign-in", data={"key": "a-guess"})
             await client.post("/admin/sign-in", data={"key": ADMIN})
             await client.get("/admin/engines")
@@ -107,7 +107,7 @@ async def _broken(gateway: Gateway) -> None:
 
 
 async def ask(up: Serving, method: str, path: str) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=up.url, headers=bearer(ADMIN)) as client:
+    async with httpx.AsyncClient(base_url=up.url, headers=bearer(ADMIN), timeout=60) as client:
         return await client.request(method, path, json=HELLO)
 
 

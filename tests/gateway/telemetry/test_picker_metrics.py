@@ -106,7 +106,7 @@ def test_adapters_are_listed_under_the_names_that_clients_ask_for() -> None:
 
 
 async def test_a_gateway_without_an_engine_has_no_gauges_of_engines(tmp_path: Path) -> None:
-    async with serving(MINIMAL, tmp_path) as up, httpx.AsyncClient() as client:
+    async with serving(MINIMAL, tmp_path) as up, httpx.AsyncClient(timeout=60) as client:
         key = {"authorization": "Bearer the-key-of-the-operator"}
         text = (await client.get(f"{up.url}/metrics", headers=key)).text
 

@@ -134,7 +134,7 @@ telemetry: {{otlp: {{endpoint: "http://127.0.0.1:{collector.port}", {more}
 
 
 async def ask(gateway: Serving, headers: dict[str, str] | None = None) -> httpx.Response:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         return await client.post(
             f"{gateway.url}/v1/chat/completions",
             json={"model": "chat", "messages": [{"role": "user", "content": "hi"}]},

@@ -79,7 +79,7 @@ async def test_the_time_of_one_attempt_is_that_of_all_its_batches(tmp_path: Path
 
     async with provider(slow) as remote:
         async with serving(CONFIG.format(url=remote.origin), tmp_path) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 few = await client.post("/v1/embeddings", json={"model": "e", "input": ["x"] * 150})
                 asked = len(remote.requests)
                 many = await client.post(
@@ -119,7 +119,7 @@ async def test_batches_go_side_by_side_in_order_and_fail_together(tmp_path: Path
         config = CONFIG.format(url=remote.origin).replace("total_s: 0.6", "total_s: 20")
         async with (
             serving(config, tmp_path) as gateway,
-            httpx.AsyncClient(base_url=gateway.url) as client,
+            httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
         ):
             found = await client.post("/v1/embeddings", json={"model": "e", "input": inputs})
             asked, fails, open_now = len(remote.requests), True, 0
@@ -144,7 +144,7 @@ async def test_the_time_of_one_attempt_is_that_of_all_its_choices(tmp_path: Path
     body = {"model": "c", "prompt": "hi"}
     async with provider(slow) as remote:
         async with serving(CHOICES.format(url=remote.origin), tmp_path) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 few = await client.post("/v1/completions", json={**body, "n": 2})
                 many = await client.post(
                     "/v1/completions", json={**body, "n": MAX_PARALLEL_CALLS * 4}

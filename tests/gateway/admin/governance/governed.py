@@ -107,7 +107,7 @@ async def governed(folder: Path, config: str = CONFIG) -> AsyncGenerator[Governe
     try:
         async with serving(config, folder, equip=equip) as up:
             headers = {"authorization": f"Bearer {KEY}"}
-            async with httpx.AsyncClient(base_url=up.url, headers=headers) as client:
+            async with httpx.AsyncClient(base_url=up.url, headers=headers, timeout=60) as client:
                 yield Governed(up=up, store=store, client=client)
             assert up.state.keys is not None
             up.state.keys.close()

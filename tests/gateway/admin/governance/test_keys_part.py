@@ -28,7 +28,7 @@ EVIL = "<script>alert('1')</script>\" onload=\"x"
 @asynccontextmanager
 async def signed_in(up: Governed) -> AsyncGenerator[httpx.AsyncClient]:
     """A browser with the session of the operator's key, which sends what browsers send."""
-    async with httpx.AsyncClient(base_url=up.up.url, headers=HERE) as browser:
+    async with httpx.AsyncClient(base_url=up.up.url, headers=HERE, timeout=60) as browser:
         answer = await browser.post("/admin/sign-in", data={"key": KEY})
         assert answer.status_code == 303
         yield browser
@@ -36,7 +36,7 @@ async def signed_in(up: Governed) -> AsyncGenerator[httpx.AsyncClient]:
 
 async def opens(up: Governed, secret: str) -> int:
     headers = {"authorization": f"Bearer {secret}"}
-    async with httpx.AsyncClient(base_url=up.up.url, headers=headers) as client:
+    async with httpx.AsyncClient(base_url=up.up.url, headers=headers, timeout=60) as client:
         return (await client.get("/v1/models")).status_code
 
 
@@ -192,7 +192,10 @@ async def test_another_site_cannot_send_the_forms(tmp_path: Path) -> None:
 
 
 async def test_without_a_session_the_way_leads_to_sign_in_and_back(tmp_path: Path) -> None:
-    async with governed(tmp_path) as up, httpx.AsyncClient(base_url=up.up.url) as browser:
+    async with (
+        governed(tmp_path) as up,
+        httpx.AsyncClient(base_url=up.up.url, timeout=60) as browser,
+    ):
         read = await browser.get("/admin/view/keys?q=a")
         sent = await browser.post("/admin/view/keys", data={"name": "x"}, headers=HERE)
         wrong = await browser.get(

@@ -69,7 +69,7 @@ async def test_limits_show_what_is_used_and_what_was_refused(tmp_path: Path) -> 
         secret = up.issue("crawler")
         headers = {"authorization": f"Bearer {secret}"}
         body = {"model": "chat", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
-        async with httpx.AsyncClient(base_url=up.up.url, headers=headers) as client:
+        async with httpx.AsyncClient(base_url=up.up.url, headers=headers, timeout=60) as client:
             answers = [await client.post("/v1/chat/completions", json=body) for _ in range(61)]
         after = text_of((await up.client.get("/admin/view/limits")).text)
         metrics = (await up.client.get("/metrics")).text

@@ -192,7 +192,7 @@ async def test_what_the_store_has_is_on_the_page_of_every_process(
         )
         await state.experiment_jobs.history.update()
         async with httpx.AsyncClient(
-            base_url=up.url, headers={"authorization": f"Bearer {KEY}"}
+            base_url=up.url, headers={"authorization": f"Bearer {KEY}"}, timeout=60
         ) as client:
             page = (await client.get("/admin/live")).text
     records.store.close()
@@ -213,7 +213,7 @@ async def test_an_experiment_survives_its_removal_from_the_configuration(tmp_pat
         assert state.experiment_jobs is not None
         await state.experiment_jobs.history.update()
         async with httpx.AsyncClient(
-            base_url=up.url, headers={"authorization": f"Bearer {KEY}"}
+            base_url=up.url, headers={"authorization": f"Bearer {KEY}"}, timeout=60
         ) as client:
             page = (await client.get("/admin/live")).text
             (row,) = (await client.get("/admin/experiments")).json()["experiments"]

@@ -23,7 +23,7 @@ BEARER = {"authorization": f"Bearer {KEY}"}
 async def test_the_decisions_on_a_request_are_shown_as_text(tmp_path: Path) -> None:
     async with crowded(tmp_path) as up:
         await ask(up, 16)
-        async with httpx.AsyncClient(base_url=up.url, headers=BEARER) as client:
+        async with httpx.AsyncClient(base_url=up.url, headers=BEARER, timeout=60) as client:
             page = (await client.get("/admin/live")).text
 
     assert "north/large answered after south/large failed." in page
@@ -125,7 +125,7 @@ def test_requests_are_drawn_by_backend_and_failures_separately() -> None:
 async def test_a_gateway_without_a_request_says_so(tmp_path: Path) -> None:
     config = one_model("http://127.0.0.1:9/v1", f"auth: {{admin_key: {KEY}}}")
     async with serving(config, tmp_path) as up:
-        async with httpx.AsyncClient(base_url=up.url, headers=BEARER) as client:
+        async with httpx.AsyncClient(base_url=up.url, headers=BEARER, timeout=60) as client:
             page = (await client.get("/admin")).text
 
     assert page.count("No data in this window.") == 4

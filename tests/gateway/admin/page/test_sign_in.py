@@ -23,7 +23,7 @@ async def visiting(
     store = f"store: {{spool: {run_dir}/spool}}"
     config = one_model("http://127.0.0.1:9/v1", f"auth: {auth}\n{store}")
     async with serving(config, run_dir) as up:
-        async with httpx.AsyncClient(base_url=up.url) as client:
+        async with httpx.AsyncClient(base_url=up.url, timeout=60) as client:
             yield client
 
 

@@ -97,7 +97,7 @@ async def ask(
         sent["model"] = "chat"
     if path.endswith("chat/completions"):
         sent.setdefault("messages", [{"role": "user", "content": text}])
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         return await client.post(f"{running.url}{path}", json=sent, headers=given, timeout=60)
 
 
@@ -175,6 +175,6 @@ async def recorded(
 
 async def report(up: Recorded) -> dict[str, Any]:
     """Return the report of experiment `trial`, as the operator gets it from the admin API."""
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         url = f"{up.running.url}/admin/experiments/trial"
         return (await client.get(url, headers=BEARER)).json()

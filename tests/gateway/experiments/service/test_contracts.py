@@ -48,7 +48,7 @@ async def answered(up: Recorded, session: str) -> tuple[str, str]:
 
 async def vote(up: Recorded, request_id: str, metric: str, value: object) -> httpx.Response:
     body = {"request_id": request_id, "metric": metric, "value": value}
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         return await client.post(f"{up.running.url}/v1/feedback", json=body)
 
 

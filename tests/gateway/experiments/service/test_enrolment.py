@@ -60,7 +60,7 @@ async def session_of(running: Serving, variant: str) -> str:
 async def seen_by_the_operator(running: Serving, request_id: str) -> tuple[dict[str, Any], str]:
     """Return a request as the operator sees it: in JSON, and in its row of the page."""
     bearer = {"authorization": f"Bearer {ADMIN_KEY}"}
-    async with httpx.AsyncClient(base_url=running.url, headers=bearer) as client:
+    async with httpx.AsyncClient(base_url=running.url, headers=bearer, timeout=60) as client:
         past = await client.get(f"/admin/requests/{request_id}")
         page = (await client.get("/admin/live")).text
     assert past.status_code == 200, past.text
@@ -159,7 +159,7 @@ async def test_a_request_without_a_unit_gets_control_and_is_counted_as_excluded(
 
 async def test_a_rule_that_matches_wins_and_its_requests_take_no_part(gateway: Gateway) -> None:
     running, _ = gateway
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         answer = await client.post(
             f"{running.url}/v1/chat/completions",
             json={"model": "chat", "messages": [{"role": "user", "content": "hi"}]},
@@ -318,7 +318,7 @@ async def test_a_known_unit_is_explained_also_for_an_outage_of_its_backend(
     body = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
     headers = {"authorization": f"Bearer {ADMIN_KEY}", "x-session-id": session}
 
-    async with httpx.AsyncClient(base_url=running.url, headers=headers) as client:
+    async with httpx.AsyncClient(base_url=running.url, headers=headers, timeout=60) as client:
         as_it_is = await client.post("/admin/explain", json=body)
         broken = await client.post("/admin/explain", json=body, params={"down": "a/new"})
 

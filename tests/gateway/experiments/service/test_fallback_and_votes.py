@@ -62,7 +62,7 @@ async def test_the_report_has_the_share_of_requests_that_were_voted_on(tmp_path:
                     voted[variant] += 1
                 for vote in votes:
                     body = {"request_id": answer.headers["x-gateway-request-id"], **vote}
-                    async with httpx.AsyncClient() as client:
+                    async with httpx.AsyncClient(timeout=60) as client:
                         await client.post(f"{up.running.url}/v1/feedback", json=body)
             up.settle()
             found = await report(up)

@@ -28,7 +28,7 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Re
 
 async def post(up: Recorded, path: str, body: object, key: str = "key-ann") -> httpx.Response:
     headers = {"authorization": f"Bearer {key}", "x-session-id": "s"}
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         return await client.post(f"{up.running.url}{path}", json=body, headers=headers)
 
 
@@ -158,7 +158,7 @@ async def test_invalid_feedback_is_refused_by_field(
 async def test_feedback_needs_a_key_a_small_body_and_json(gateway: Recorded) -> None:
     url = f"{gateway.running.url}/v1/feedback"
     headers = {"authorization": "Bearer key-ann"}
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         nobody = await client.post(url, json={"request_id": OLD, "comment": "x"})
         large = await client.post(url, content=b" " * 70_000, headers=headers)
         noise = await client.post(url, content=b"\xff{", headers=headers)
@@ -183,7 +183,7 @@ async def test_the_number_of_metrics_is_bounded_and_experiments_own_are_always_t
 
 
 async def test_feedback_is_described_for_clients(gateway: Recorded) -> None:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         paths = (await client.get(f"{gateway.running.url}/openapi.json")).json()["paths"]
 
     schema = paths["/v1/feedback"]["post"]["requestBody"]["content"]["application/json"]["schema"]

@@ -33,12 +33,12 @@ Json = dict[str, object]
 
 async def vote(up: Recorded, request_id: str, value: bool) -> int:
     body = {"request_id": request_id, "metric": "thumbs_up", "value": value}
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         return (await client.post(f"{up.running.url}/v1/feedback", json=body)).status_code
 
 
 async def admin(up: Recorded, method: str, path: str) -> httpx.Response:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         return await client.request(
             method, f"{up.running.url}/admin/experiments{path}", headers=BEARER
         )

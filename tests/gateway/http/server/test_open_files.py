@@ -108,7 +108,7 @@ async def test_a_request_without_a_descriptor_says_nothing_about_its_backend(
     async with (
         provider() as remote,
         serving(configured(remote.base_url, how), tmp_path) as running,
-        httpx.AsyncClient(base_url=running.url) as client,
+        httpx.AsyncClient(base_url=running.url, timeout=60) as client,
     ):
         assert (await client.get("/healthz")).is_success  # it has its connection
         with no_more_files():

@@ -43,7 +43,7 @@ async def test_one_model_is_described_and_an_unknown_one_is_not_found(tmp_path: 
 
 async def test_openais_clients_get_their_own_list(tmp_path: Path) -> None:
     async with claude_in_front_of(answers, BEHIND_CLAUDE, tmp_path) as setting:
-        async with httpx.AsyncClient(base_url=setting.gateway.url) as client:
+        async with httpx.AsyncClient(base_url=setting.gateway.url, timeout=60) as client:
             plain = (await client.get("/v1/models")).json()
 
     assert plain["object"] == "list"

@@ -33,7 +33,7 @@ async def test_betas_go_to_claude_on_bedrock_and_are_named_elsewhere(
 ) -> None:
     async with claude_in_front_of(answering(BEDROCK, Said()), CONFIG, tmp_path) as setting:
         body = {"model": model, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
-        async with httpx.AsyncClient(base_url=setting.gateway.url) as client:
+        async with httpx.AsyncClient(base_url=setting.gateway.url, timeout=60) as client:
             answer = await client.post(
                 "/v1/messages",
                 json=body,

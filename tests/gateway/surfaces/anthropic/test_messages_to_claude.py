@@ -114,7 +114,7 @@ async def test_what_a_vendor_caches_arrives_byte_by_byte(
     setting: ClaudeSetting, stream: bytes
 ) -> None:
     body = SPACED.rstrip(b"}") + stream + b"}"
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         answer = await client.post(f"{setting.gateway.url}/v1/messages", content=body)
 
     sent, received = _fields.decode(body), _fields.decode(setting.server.requests[-1].body)
@@ -129,7 +129,7 @@ async def test_what_a_vendor_caches_arrives_byte_by_byte(
 async def test_only_what_has_to_change_is_written_anew(tmp_path: Path) -> None:
     config = BEHIND_CLAUDE + "    overrides: {{reasoning_effort: high, max_tokens: 3000}}\n"
     async with claude_in_front_of(messages_api, config, tmp_path) as setting:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             await client.post(f"{setting.gateway.url}/v1/messages", content=SPACED)
 
         sent, received = _fields.decode(SPACED), _fields.decode(setting.server.requests[-1].body)

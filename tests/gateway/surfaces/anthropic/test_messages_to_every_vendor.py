@@ -262,7 +262,7 @@ async def test_what_agents_send_costs_no_one_the_answer_and_what_is_lost_is_name
 ) -> None:
     claude.plays(vendor, Said())
     body = {"model": vendor.name, "max_tokens": 100, "stream": stream, **AGENTS}
-    async with httpx.AsyncClient(base_url=claude.setting.gateway.url) as client:
+    async with httpx.AsyncClient(base_url=claude.setting.gateway.url, timeout=60) as client:
         answer = await client.post(
             "/v1/messages", json=body, headers={"anthropic-beta": "a-2026-01-01"}
         )

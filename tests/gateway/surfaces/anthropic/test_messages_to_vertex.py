@@ -63,7 +63,7 @@ async def vertex(request: Received, answer: Answer) -> None:
 async def test_what_claude_caches_arrives_byte_by_byte(tmp_path: Path, stream: bytes) -> None:
     body = SPACED.rstrip(b"}") + stream + b"}"
     async with claude_in_front_of(vertex, CONFIG, tmp_path) as setting:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             answer = await client.post(f"{setting.gateway.url}/v1/messages", content=body)
         received = _fields.decode(setting.server.requests[-1].body)
 
@@ -116,7 +116,7 @@ async def test_tokens_are_counted_there(tmp_path: Path) -> None:
 
 async def refused(setting: ClaudeSetting, more: dict[str, object]) -> str:
     body = {"model": "chat", "max_tokens": 9, "messages": [HELLO], **more}
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         answer = await client.post(f"{setting.gateway.url}/v1/messages", json=body)
     assert answer.status_code in (400, 403)
     return answer.text

@@ -154,7 +154,7 @@ async def test_a_tokenizer_counts_text_for_a_model_that_reads_nothing_else(tmp_p
 
 
 async def test_a_request_to_count_needs_a_key_and_a_conversation(setting: ClaudeSetting) -> None:
-    async with httpx.AsyncClient(base_url=setting.gateway.url) as client:
+    async with httpx.AsyncClient(base_url=setting.gateway.url, timeout=60) as client:
         answer = await client.post("/v1/messages/count_tokens", json={"model": "chat"})
 
     body = cast("dict[str, object]", answer.json())

@@ -47,7 +47,7 @@ URL = "/api/2.0/serving-endpoints"
 
 async def get(gateway: Serving, path: str, key: str = "all") -> httpx.Response:
     headers = {"authorization": f"Bearer {key}"}
-    async with httpx.AsyncClient(base_url=gateway.url, headers=headers) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, headers=headers, timeout=60) as client:
         return await client.get(path)
 
 
@@ -87,7 +87,9 @@ async def test_the_entity_that_answers_has_the_name_that_is_shown(tmp_path: Path
     async with (
         provider() as a,
         serving(CONFIG.format(url=a.base_url), tmp_path, seed=3) as gateway,
-        httpx.AsyncClient(base_url=gateway.url, headers={"authorization": "Bearer all"}) as client,
+        httpx.AsyncClient(
+            base_url=gateway.url, headers={"authorization": "Bearer all"}, timeout=60
+        ) as client,
     ):
         shown = traffic((await client.get(f"{URL}/split")).json())
         answers = [
@@ -110,7 +112,7 @@ async def test_a_name_with_a_slash_may_be_quoted(name: str, tmp_path: Path) -> N
         async with (
             serving(config, tmp_path) as gateway,
             httpx.AsyncClient(
-                base_url=gateway.url, headers={"authorization": "Bearer all"}
+                base_url=gateway.url, headers={"authorization": "Bearer all"}, timeout=60
             ) as client,
         ):
             shown = await client.get(f"{URL}/{name}")
@@ -168,7 +170,7 @@ async def test_an_endpoint_whose_only_backend_cools_down_is_not_ready(tmp_path: 
             provider(behaviour) as a,
             serving(CONFIG.format(url=a.base_url), tmp_path) as gateway,
             httpx.AsyncClient(
-                base_url=gateway.url, headers={"authorization": "Bearer all"}
+                base_url=gateway.url, headers={"authorization": "Bearer all"}, timeout=60
             ) as client,
         ):
             before = (await client.get(f"{URL}/gpt-5")).json()["state"]["ready"]

@@ -153,7 +153,7 @@ async def test_a_callers_mistake_has_the_services_code(
     tmp_path: Path,
 ) -> None:
     async with provider() as a, serving(one_model(a.base_url, KEYS), tmp_path) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.url) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
             sent = {"content-type": "application/json", **headers}
             answer = await client.request(method, path, headers=sent, content=body)
 
@@ -166,7 +166,7 @@ async def test_a_callers_mistake_has_the_services_code(
 async def test_a_gateway_that_goes_down_is_temporarily_unavailable(tmp_path: Path) -> None:
     async with provider() as a, serving(one_model(a.base_url), tmp_path) as gateway:
         gateway.state.admission.refuse()
-        async with httpx.AsyncClient(base_url=gateway.url) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
             answer = await client.post(INVOKE, json=HELLO)
 
     assert answer.status_code == 503
@@ -175,7 +175,7 @@ async def test_a_gateway_that_goes_down_is_temporarily_unavailable(tmp_path: Pat
 
 async def test_a_stream_that_fails_says_so_and_has_no_end_mark(tmp_path: Path) -> None:
     async with provider(cut) as a, serving(one_model(a.base_url), tmp_path) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.url) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
             answer = await client.post(INVOKE, json={**HELLO, "stream": True})
 
     *_, last = answer.text.strip().split("\n\n")
@@ -220,7 +220,7 @@ async def test_mlflow_waits_for_a_stream_that_is_silent(
         chunks = await asyncio.to_thread(
             lambda: list(client.predict_stream(endpoint="chat", inputs=HELLO))
         )
-        async with httpx.AsyncClient(base_url=gateway.url) as raw:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as raw:
             body = (await raw.post(INVOKE, json={**HELLO, "stream": True})).text
 
     said = [cast("list[dict[str, dict[str, str]]]", one["choices"])[0]["delta"] for one in chunks]

@@ -35,7 +35,7 @@ async def continues(request: Received, answer: Answer) -> None:
 
 
 async def invoke(url: str, **body: object) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=url) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
         return await client.post("/serving-endpoints/chat/invocations", json=body)
 
 

@@ -65,7 +65,7 @@ def of_token(request: Received) -> tuple[str, str, dict[str, list[str]]]:
 @pytest.mark.parametrize("auth", ["basic", "body"])
 async def test_a_token_is_requested_as_by_the_sdk(auth: str, tmp_path: Path) -> None:
     async with databricks_server() as server, serving(config(server, auth), tmp_path) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.url) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
             await client.post(
                 "/v1/chat/completions",
                 json={"model": "claude", "messages": [{"role": "user", "content": "hi"}]},

@@ -461,7 +461,7 @@ async def test_a_seeds_request_goes_in_plain_json_too(gateway: Serving) -> None:
             "data": [[[5, 7, 3, 9, 2], [3, 5, -1, -1, -1]]],
         },
     ]
-    async with httpx.AsyncClient(base_url=gateway.url) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
         answer = await client.post("/v2/models/tiny/infer", json={"inputs": inputs})
 
     assert answer.status_code == 200

@@ -124,7 +124,7 @@ async def test_a_model_is_ready_unless_its_backends_cool_down(
 
     before = [await asked(gateway, ready(version)) for version in ("", "1", "2")]
     remote.behaviour = fails
-    async with httpx.AsyncClient(base_url=gateway.url, headers=KEY_A) as ask:
+    async with httpx.AsyncClient(base_url=gateway.url, headers=KEY_A, timeout=60) as ask:
         failed = await ask.post(
             "/v2/models/chat/generate", json={"text_input": "a", "max_tokens": 1}
         )
@@ -171,7 +171,7 @@ async def test_inference_needs_a_key_that_may_use_the_model(gateway: Serving) ->
 
 
 async def test_everything_under_v2_wears_the_envelope(gateway: Serving) -> None:
-    async with httpx.AsyncClient(base_url=gateway.url, headers=KEY_A) as ask:
+    async with httpx.AsyncClient(base_url=gateway.url, headers=KEY_A, timeout=60) as ask:
         answers = [
             await ask.get("/v2/nowhere"),
             await ask.get("/v2/models/chat/versions/7"),

@@ -21,7 +21,7 @@ async def ask(both: Pair, model: str, **tensors: Array) -> Answered:
 
 
 async def generate(both: Pair, path: str, **body: object) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=f"{both.gateway.url}/v2/models") as client:
+    async with httpx.AsyncClient(base_url=f"{both.gateway.url}/v2/models", timeout=60) as client:
         return await client.post(path, json=body)
 
 

@@ -78,7 +78,7 @@ async def streamed(
     """The answer, and its chunks."""
     said: Json = {"messages": HELLO} if "chat" in path else {"prompt": "17 + 25 ="}
     body = {"model": model, "stream": True, "max_tokens": 8, **said, **body}
-    async with httpx.AsyncClient(base_url=rig.gateway.url) as ask:
+    async with httpx.AsyncClient(base_url=rig.gateway.url, timeout=60) as ask:
         answer = await ask.post(path, json={**body, "stream_options": options})
     frames = [frame for frame in answer.text.split("\n\n") if frame.startswith("data: {")]
     return answer, [msgspec.json.decode(frame[6:], type=Chunk) for frame in frames]

@@ -81,7 +81,7 @@ async def posted(gateway: ResponsesOf, case: str, *, stream: bool) -> httpx.Resp
     body, answer = CASES[case]
     gateway.setting.plays(answering(OPENAI, answer))
     sent = {"model": "openai", "stream": stream, **body}
-    async with httpx.AsyncClient(base_url=gateway.setting.gateway.url) as client:
+    async with httpx.AsyncClient(base_url=gateway.setting.gateway.url, timeout=60) as client:
         return await client.post("/v1/responses", json=sent)
 
 

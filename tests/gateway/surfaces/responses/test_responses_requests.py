@@ -258,7 +258,7 @@ async def test_metadata_selects_a_backend_and_errors_have_this_apis_names(tmp_pa
         provider(answer_of) as remote,
         serving(ROUTES.format(url=remote.base_url), tmp_path) as gateway,
         openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="x", max_retries=0) as client,
-        httpx.AsyncClient(base_url=gateway.url) as web,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as web,
     ):
         found = await client.responses.create(model="chat", input="hi", metadata={"team": "red"})
         with pytest.raises(openai.BadRequestError) as caught:

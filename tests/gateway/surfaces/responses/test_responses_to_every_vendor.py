@@ -263,7 +263,7 @@ async def test_reasoning_that_openai_encrypted_is_left_out_and_named(
     said = {"type": "message", "role": "assistant", "content": "Hello."}
     body = {"model": vendor.name, "input": [HI, sealed, said, HI]}
 
-    async with httpx.AsyncClient(base_url=gateway.setting.gateway.url) as client:
+    async with httpx.AsyncClient(base_url=gateway.setting.gateway.url, timeout=60) as client:
         answer = await client.post("/v1/responses", json=body)
 
     assert answer.status_code == 200, answer.text
@@ -329,7 +329,7 @@ async def test_what_agents_send_costs_no_one_the_answer_and_what_is_lost_is_name
 ) -> None:
     gateway.plays(vendor, Said())
     body = {"model": vendor.name, "stream": stream, **AGENTS}
-    async with httpx.AsyncClient(base_url=gateway.setting.gateway.url) as client:
+    async with httpx.AsyncClient(base_url=gateway.setting.gateway.url, timeout=60) as client:
         answer = await client.post("/v1/responses", json=body)
 
     sent = gateway.setting.server.requests[-1].body

@@ -64,7 +64,7 @@ def playing(name: str) -> Behaviour:
 
 
 async def post(gateway: ResponsesOf, **body: object) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=gateway.setting.gateway.url) as client:
+    async with httpx.AsyncClient(base_url=gateway.setting.gateway.url, timeout=60) as client:
         return await client.post("/v1/responses", json={"model": VENDOR.name, **body})
 
 

@@ -55,7 +55,7 @@ class Both(Struct, frozen=True, kw_only=True, eq=False):
     triton: TritonServer | None = None
 
     async def post(self, path: str, **body: object) -> httpx.Response:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             return await client.post(f"{self.gateway.url}{path}", json=body, timeout=60)
 
     async def tokens(
