@@ -99,7 +99,7 @@ nightly-fuzz: setup-dev
 nightly-families: setup-dev
 	STROWGER_FAMILIES="$(FAMILIES)" $(BIN)/python -m pytest -s -m nightly tests/local_engine/families
 
-# The properties of `make test`, with ten times the examples.
+# The properties of `make test`, with a hundred times the examples, or twenty times where they have many.
 nightly-properties: setup-dev servers
 	STROWGER_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n 2 --dist loadfile -m "hypothesis and not nightly"
 

@@ -7,6 +7,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.oracle.examples.cases import REFUSED
 from tests.oracle.reading import entries, members
 from tests.oracle.rules import faults_of
@@ -34,7 +35,7 @@ def replaced(value: object, path: tuple[str | int, ...], by: object) -> object:
     return copy
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.sampled_from(list(REFUSED.values())), st.integers(0, 10_000), st.sampled_from(GARBAGE))
 def test_a_rule_reads_any_body(known: Sent, place: int, garbage: object) -> None:
     found = list(places(known.body))

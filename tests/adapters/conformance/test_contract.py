@@ -13,6 +13,7 @@ from adapters.registry import Registry
 from adapters.testing import Check, contract, contract_endpoint
 from schemas.fields import Task, task_of
 from tests.adapters.traffic import traffic
+from tests.examples import FirstOnly
 
 REGISTRY = Registry(())
 ROWS = {vendor.name for vendor in VENDORS}
@@ -178,6 +179,10 @@ def recorded(name: str) -> list[Recording]:
     ]
 
 
+FIRST = FirstOnly()
+"""A recording that several vendors' adapters read is read by one of them by day."""
+
+
 def checks() -> list[object]:
     vertex = contract(
         partial(REGISTRY.build, "gemini"),
@@ -189,7 +194,7 @@ def checks() -> list[object]:
     return [
         *(pytest.param(check, id=f"vertex-{check}") for check in vertex),
         *(
-            pytest.param(check, id=f"{name}-{check}")
+            pytest.param(check, id=f"{name}-{check}", marks=FIRST.marks(check.name, name))
             for name in REGISTRY.names
             for check in contract(
                 partial(REGISTRY.build, name),

@@ -21,6 +21,7 @@ from adapters.registry import Registry
 from adapters.testing import contract_endpoint
 from schemas.fields import FIELDS, Task, sent_fields, without
 from schemas.requests import ChatRequest, Request
+from tests.examples import examples
 
 REGISTRY = Registry(())
 HEADERS = {"later": (("anthropic-version", "2026-01-01"),)}
@@ -73,7 +74,7 @@ def test_what_an_address_changes_is_reported(name: str, task: Task) -> None:
 
 @pytest.mark.parametrize("name", ADDRESSES)
 @given(st.data())
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_any_fields_together_are_sent_or_reported(name: str, data: st.DataObject) -> None:
     of_the_name = adapter(name)
     tasks: list[Task] = [task for task in TASKS if offered(of_the_name.supports, task) is not None]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.gateway.cache.asking import ASKS, CHAT, Json, ask, shown, text_of
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import Answer, Behaviour, Received, answers, delta_body, provider
@@ -135,7 +136,9 @@ async def test_reasoning_and_tool_calls_are_replayed_in_their_order(tmp_path: Pa
 
 
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(15),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30),

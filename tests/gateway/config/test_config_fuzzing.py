@@ -13,6 +13,7 @@ from gateway.config.schema.config import Config
 from gateway.config.type_names import kind_of
 from gateway.config.yaml_document import Tree
 from schemas.errors import InvalidConfig
+from tests.examples import examples
 from tests.gateway.config.configs import ADAPTERS
 
 scalars = st.one_of(
@@ -53,7 +54,7 @@ def struct(cls: type[Struct]) -> st.SearchStrategy[Tree]:
     return st.fixed_dictionaries(required, optional=optional)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(struct(Config))
 def test_any_tree_is_read_or_refused(tree: Tree) -> None:
     problems = problems_of(json.dumps(tree), {"A": "1"})
@@ -62,7 +63,7 @@ def test_any_tree_is_read_or_refused(tree: Tree) -> None:
     assert len(set(problems)) == len(problems)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.text())
 def test_any_text_is_refused_unless_it_is_a_configuration(text: str) -> None:
     assert problems_of(text, {})

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gateway.config.adapter_names import Defaults
 from gateway.config.load import read_config
 from schemas.errors import InvalidConfig
+from tests.examples import examples
 from tests.gateway.config.configs import ADAPTERS, faults, faults_of_provider, read
 
 NEVER_SAID = "\u00b6"
@@ -51,7 +52,7 @@ def hidden(secret: str, output: str) -> bool:
 
 
 @given(secrets)
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_a_literal_secret_is_never_shown(secret: str) -> None:
     text = EVERY_PLACE.replace("@", json.dumps(secret))
 
@@ -59,7 +60,7 @@ def test_a_literal_secret_is_never_shown(secret: str) -> None:
 
 
 @given(secrets)
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_a_secret_from_the_environment_is_never_shown(secret: str) -> None:
     text = EVERY_PLACE.replace("@", '"Bearer ${ANY_NAME}"')
 
@@ -67,7 +68,7 @@ def test_a_secret_from_the_environment_is_never_shown(secret: str) -> None:
 
 
 @given(secrets)
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_a_secret_in_any_wrong_place_is_never_shown(secret: str) -> None:
     quoted = json.dumps(secret)
     wrong = ("[@]", "{a: @}", "{@: 1}", "[[@, 1]]")
@@ -78,7 +79,7 @@ def test_a_secret_in_any_wrong_place_is_never_shown(secret: str) -> None:
 
 
 @given(secrets)
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_a_secret_that_is_also_used_as_something_else_is_masked_there(secret: str) -> None:
     quoted = json.dumps(secret)
     text = f"""
@@ -95,7 +96,7 @@ models:
 
 
 @given(secrets)
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_a_credential_in_a_variable_named_like_one_is_masked_everywhere(secret: str) -> None:
     text = """
 server: {port: "${API_TOKEN}", "hst": "${API_TOKEN}"}

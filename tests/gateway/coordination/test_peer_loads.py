@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.coordination.breaker_messages import LoadUpdate
 from gateway.coordination.peer_loads import PeerLoads
+from tests.examples import examples
 from tests.gateway.coordination.board import Board, SimulatedGateway, look
 
 PEERS = (b"a", b"b", b"c")
@@ -18,7 +19,7 @@ steps = st.lists(st.tuples(st.sampled_from(PEERS), st.none() | loads), max_size=
 
 
 @given(steps)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_the_changes_add_up_to_the_sum_of_all_gateways(
     taken: list[tuple[bytes, dict[str, int] | None]],
 ) -> None:

@@ -15,6 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gateway.experiments.assignment import KEY, Assignment, WeightedArm
+from tests.examples import examples
 
 ROOT = Path(__file__).parents[3]
 NAMES = st.text(max_size=8)
@@ -71,7 +72,7 @@ def test_a_unit_keeps_its_variant_from_release_to_release(unit: str) -> None:
     assert arms.variant(unit) == GOLDEN[unit]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(experiment=NAMES, weights=ARMS, unit=st.text(max_size=20))
 def test_the_variant_is_the_one_that_the_formula_says(
     experiment: str, weights: dict[str, int], unit: str
@@ -81,7 +82,7 @@ def test_the_variant_is_the_one_that_the_formula_says(
     assert arms.variant(unit) == slow_variant(experiment, weights, unit)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(weights=ARMS, data=st.data())
 def test_growing_a_weight_moves_units_only_into_it(
     weights: dict[str, int], data: st.DataObject
@@ -95,7 +96,7 @@ def test_growing_a_weight_moves_units_only_into_it(
     assert all(old == new or new == grown for old, new in moves)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(weights=ARMS, data=st.data())
 def test_removing_a_variant_moves_only_its_units(
     weights: dict[str, int], data: st.DataObject
@@ -110,7 +111,7 @@ def test_removing_a_variant_moves_only_its_units(
     assert all(old in (new, removed) for old, new in moves)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(weights=ARMS, data=st.data())
 def test_the_order_of_the_variants_does_not_matter(
     weights: dict[str, int], data: st.DataObject

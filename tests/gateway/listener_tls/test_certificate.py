@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gateway.listener_tls.certificate import own_certificate
 from gateway.listener_tls.files import TlsFiles
 from schemas.secret import Secret
+from tests.examples import examples
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 PEM = KEY.private_bytes(
@@ -36,7 +37,7 @@ def subjects(draw: st.DrawFn) -> x509.Name:
     return x509.Name([x509.NameAttribute(kind, draw(texts)) for kind in kinds])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(subjects(), st.integers(-400, 400))
 def test_subject_names_and_dates_are_those_that_another_library_reads(
     subject: x509.Name, days: int

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from gateway.placement.scaler import EngineLoad, Scaler
 from gateway.placement.settings import Replicas
+from tests.examples import examples
 
 LIMITS = st.tuples(st.integers(1, 8), st.integers(0, 8)).map(lambda one: (one[0], sum(one)))
 
@@ -26,7 +27,7 @@ def spread(requests: int, count: int) -> list[EngineLoad]:
     ]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(limits=LIMITS, requests=st.integers(0, 300))
 def test_a_constant_load_leads_to_one_number_and_stays_there(
     limits: tuple[int, int], requests: int
@@ -43,7 +44,7 @@ def test_a_constant_load_leads_to_one_number_and_stays_there(
     assert numbers[-1] == min(max(-(-requests // 16), limits[0]), limits[1])
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(limits=LIMITS, loads=st.lists(st.integers(0, 300), min_size=1, max_size=200))
 def test_no_load_leads_beyond_the_limits_or_to_two_changes_in_short_time(
     limits: tuple[int, int], loads: list[int]

@@ -17,6 +17,7 @@ from gateway.store.errors import StoreUnavailable
 from gateway.store.rows import Row
 from gateway.store.sql import SqlStore
 from gateway.store.sqlite import SqliteConnection, SqliteDriver
+from tests.examples import examples
 from tests.gateway.recording.written import packed
 from tests.gateway.store.rows import attempt_row, request_row, vote
 from tests.gateway.store.used import used
@@ -181,7 +182,7 @@ def test_creating_the_tables_breaks_at_every_seventh_statement_and_goes_on(tmp_p
         assert import_until_done(filled(folder), driver) == EXPECTED, at
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(faults=st.dictionaries(st.integers(1, 2 * STATEMENTS), st.booleans(), max_size=12))
 def test_an_import_that_breaks_again_and_again_counts_nothing_twice(
     faults: dict[int, bool],

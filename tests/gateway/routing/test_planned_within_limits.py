@@ -14,6 +14,7 @@ from schemas.errors import InvalidRequest
 from schemas.messages import Message
 from schemas.requests import ChatRequest
 from schemas.sampling import Sampling
+from tests.examples import examples
 
 CONFIG = """
 providers:
@@ -64,7 +65,7 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Runtime:
 
 
 @given(st.lists(REQUESTS, min_size=2, max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_cached_plan_is_the_plan_that_a_new_planner_makes(
     runtime: Runtime, requests: list[ChatRequest]
 ) -> None:
@@ -75,7 +76,7 @@ def test_a_cached_plan_is_the_plan_that_a_new_planner_makes(
 
 
 @given(REQUESTS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_backend_of_unknown_context_takes_every_prompt(
     runtime: Runtime, request: ChatRequest
 ) -> None:

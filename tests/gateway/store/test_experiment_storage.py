@@ -13,6 +13,7 @@ from gateway.store.open import open_store
 from gateway.store.rows import RequestRow
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
+from tests.examples import examples
 from tests.gateway.store.rows import NOON, request_row
 
 HALVES = {"a": 50.0, "b": 50.0}
@@ -153,7 +154,9 @@ _rows = st.lists(
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(rows=_rows, per=st.sampled_from(["observation", "unit"]))
 def test_the_database_finds_the_moments_that_python_finds(

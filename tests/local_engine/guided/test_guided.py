@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from local_engine.guided.compiler import MaskedGrammar
 from schemas.errors import InvalidRequest, Unavailable
 from schemas.holdings import Holder
+from tests.examples import examples
 from tests.local_engine.guided.compiled_grammars import BACKEND, END, KNOWN, compiled, guide, guides
 from tests.local_engine.tensor_values import integers
 from tests.local_engine.tiny import VOCABULARY
@@ -55,7 +56,7 @@ def alternatives(words: frozenset[str]) -> str:
     words=st.frozensets(st.text("the qufox.", min_size=1, max_size=9), min_size=1, max_size=8),
     seed=st.integers(0, 1 << 30),
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 async def test_a_mask_permits_the_tokens_that_continue_a_word_of_the_language(
     words: frozenset[str], seed: int
 ) -> None:

@@ -19,6 +19,7 @@ from transformers.models.llama.modeling_llama import LlamaForCausalLM
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
 from local_engine.bundled import bundled_path
+from tests.examples import examples
 from tools.tiny_chat import (
     corpus,
     documents,
@@ -310,7 +311,7 @@ def test_the_template_refuses_what_the_model_cannot_read(
 
 
 @given(text=st.text())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_any_text_survives_encoding_and_decoding(chats: Chats, text: str) -> None:
     ids = chats.encode(text, add_special_tokens=False)
 
@@ -318,7 +319,7 @@ def test_any_text_survives_encoding_and_decoding(chats: Chats, text: str) -> Non
 
 
 @given(number=st.integers(min_value=0, max_value=10**12))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_every_digit_is_one_token(chats: Chats, number: int) -> None:
     ids = chats.encode(str(number), add_special_tokens=False)
 

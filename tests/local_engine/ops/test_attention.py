@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from local_engine.ops.attention import Group, Plan, Span, UnsupportedAttention, attend
 from local_engine.ops.contiguous_cache import KeyValueCache
+from tests.examples import examples
 
 SLOTS, HEADS, KV_HEADS, WIDTH = 96, 4, 2, 8
 
@@ -103,7 +104,7 @@ def plan_of(parts: list[Part], cache: KeyValueCache) -> tuple[Plan, list[Part]]:
     return plan, ordered
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=examples(120))
 @given(
     st.integers(0, 2**32),
     st.sampled_from([None, 3, 7, 100]),

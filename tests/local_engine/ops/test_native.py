@@ -18,6 +18,7 @@ from local_engine.sampling.sampler import sample
 from local_engine.sampling.sampling_params import RowParams
 from local_engine.sampling.top_candidates import block_maxima, use_finder
 from schemas.errors import InvalidConfig
+from tests.examples import examples
 
 needs_compiler = pytest.mark.skipif(
     shutil.which("g++") is None and shutil.which("c++") is None, reason="no C++ compiler"
@@ -39,7 +40,7 @@ def noise(*shape: int, seed: int = 0) -> Tensor:
 
 
 @needs_compiler
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     seed=st.integers(0, 2**31),
     vocabulary=st.sampled_from((130, 1000, 4096, 20_001)),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from local_engine.ops.attention import Share
 from local_engine.ops.page_table import SEATS, PageRows, PageTable, page_rows
+from tests.examples import examples
 
 CPU = torch.device("cpu")
 
@@ -22,7 +23,7 @@ def pages_of(rows: PageRows, row: int, count: int) -> tuple[int, ...]:
     return tuple(int(page) for page in rows.table[rows.seats[row], :count])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(0, 1 << 30))
 def test_every_step_reads_the_pages_that_its_sequences_have_now(seed: int) -> None:
     """Sequences come, grow, pause, are preempted to other pages, and end, in any order."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from local_engine.peft.lora_cache import AdapterKey, LoraCache
 from local_engine.peft.lora_layers import Adapter
 from schemas.errors import UpstreamBusy
+from tests.examples import examples
 
 MOST, MOST_BYTES = 3, 10
 Event = tuple[Literal["take", "put", "release"], int, int]
@@ -67,7 +68,7 @@ class Model:
         return new
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(EVENTS)
 def test_the_least_recently_used_is_evicted_first_and_one_in_use_never(events: list[Event]) -> None:
     cache, model = LoraCache(most=MOST, most_bytes=MOST_BYTES), Model()

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from local_engine.sampling.top_candidates import BLOCK, block_argmax, block_maxima, top_candidates
+from tests.examples import examples
 from tests.local_engine.tensor_values import nested
 
 WIDTHS = (1, 2, 63, 64, 65, 130, 1000, 4096, 5000, 20_000, 50_257)
@@ -26,7 +27,7 @@ def some_logits(seed: int, rows: int, vocabulary: int, kind: str) -> Tensor:
             return logits
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.integers(0, 2**31),
     st.sampled_from(WIDTHS),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from local_engine.sampling.top_k_top_p_operator import InvalidOperand, top_k_top_p_sample
+from tests.examples import examples
 from tests.local_engine.stand_ins.operator_oracle import literal, plain
 from tests.local_engine.tensor_values import finite_places, integers
 
@@ -240,7 +241,7 @@ def test_the_operands_are_unchanged() -> None:
         assert torch.equal(operand, copy)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**31), st.sampled_from([1, 7, 32, 500, 100_000]), st.floats(0.01, 0.99))
 def test_the_guess_changes_the_time_and_never_the_result(seed: int, guess: int, p: float) -> None:
     numbers = torch.Generator().manual_seed(seed)

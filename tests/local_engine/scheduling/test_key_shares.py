@@ -15,6 +15,7 @@ from local_engine.scheduling.sequence import Sequence, State, new_sequence, twin
 from local_engine.scheduling.steps import SchedulerLimits, Step
 from local_engine.scheduling.token_shares import Demand, split_tokens
 from schemas.holdings import Holder
+from tests.examples import examples
 
 BLOCK = 4
 A, B, C = Holder("a"), Holder("b"), Holder("c")
@@ -408,7 +409,7 @@ class Arrivals:
         )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(st.integers(0, 2**32))
 def test_every_request_of_every_key_finishes(seed: int) -> None:
     arrivals = Arrivals(seed)

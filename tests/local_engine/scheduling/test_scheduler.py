@@ -13,6 +13,7 @@ from local_engine.scheduling.scheduler import Scheduler
 from local_engine.scheduling.sequence import Sequence, State, new_sequence
 from local_engine.scheduling.steps import AGEING_S, SchedulerLimits, Step
 from schemas.errors import InvalidRequest
+from tests.examples import examples
 
 BLOCK = 4
 
@@ -282,7 +283,7 @@ class Trace:
                 self.engine.finish(self.live.pop(one.id))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32))
 def test_random_requests_lose_no_page_and_share_none_by_mistake(seed: int) -> None:
     trace = Trace(seed)

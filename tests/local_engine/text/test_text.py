@@ -12,6 +12,7 @@ from local_engine.text.stop_strings import StopStrings
 from local_engine.text.tokenizer import Tokenizer
 from schemas.errors import InvalidConfig, InvalidRequest
 from schemas.messages import FunctionTool, ImagePart, Message, OpaqueTool, TextPart, ToolCall
+from tests.examples import examples
 from tests.local_engine.tiny import CORPUS, Kind, save_tokenizer
 
 KINDS: tuple[Kind, ...] = ("byte_level", "byte_fallback")
@@ -39,7 +40,7 @@ def test_pieces_of_a_streamed_text_add_up_to_the_text(
 ) -> None:
     tokenizer = tokenizers[kind]
 
-    @settings(deadline=None, max_examples=150)
+    @settings(deadline=None, max_examples=examples(150))
     @given(TEXTS, TEXTS)
     def check(before: str, text: str) -> None:
         prompt = tokenizer.encode(before, special=False)

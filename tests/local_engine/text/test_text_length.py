@@ -12,6 +12,7 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 
 from local_engine.text.text_length import BLANKS, Reach, reach_of
 from schemas.errors import InvalidRequest
+from tests.examples import examples
 from tests.local_engine.tiny import tokenizer
 
 PIECES = ["a", "b", "ab", "abab", "▁", "▁a", "▁▁▁", "<unk>", "á"]
@@ -99,7 +100,7 @@ TEXTS = st.lists(
 
 
 @pytest.mark.parametrize("name", BOUNDED)
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(text=st.one_of(TEXTS, st.text(max_size=40)))
 def test_a_text_that_fits_is_never_refused(name: str, text: str) -> None:
     library = MADE[name]

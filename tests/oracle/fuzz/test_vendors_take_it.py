@@ -9,6 +9,7 @@ from anyio.from_thread import start_blocking_portal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.oracle import plugin
 from tests.oracle.fuzz.atoms import Json
 from tests.oracle.fuzz.chat import chats
@@ -72,7 +73,7 @@ def targets(
 
 
 @pytest.mark.parametrize("surface", BODIES)
-@settings(max_examples=5 * settings().max_examples)
+@settings(max_examples=examples(5) * settings().max_examples)
 @given(st.data())
 def test_a_vendor_gets_a_request_that_it_takes(
     targets: Ask, surface: str, data: st.DataObject

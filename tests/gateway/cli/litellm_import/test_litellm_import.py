@@ -16,6 +16,7 @@ from gateway.config.load import load_config
 from gateway.config.problems import Problems
 from gateway.config.schema.config import Config
 from gateway.config.yaml_document import Tree, parse
+from tests.examples import examples
 from tests.gateway.cli.command_line import run
 
 THIRTY = Path(__file__).with_name("thirty_models.yaml")
@@ -366,7 +367,7 @@ DOCUMENTS: st.SearchStrategy[Any] = TREES | st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(DOCUMENTS)
 def test_every_leaf_of_any_document_is_translated_or_listed(tree: Tree) -> None:
     found = translate(tree)

@@ -23,6 +23,7 @@ from gateway.config.problems import Problems
 from gateway.config.schema.config import Config
 from gateway.config.yaml_document import Tree, parse
 from schemas.errors import InvalidConfig
+from tests.examples import examples
 from tests.gateway.cli.command_line import run
 from tests.gateway.config.configs import GOOD
 from tests.gateway.config.test_config_fuzzing import struct
@@ -123,7 +124,7 @@ def test_every_example_configuration_is_valid(place: str) -> None:
     assert refused(EXAMPLES[place]) == ""
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(400))
 @given(mutants())
 def test_an_example_with_one_change_is_refused_by_both_or_by_neither(tree: Tree) -> None:
     found = refused(tree)
@@ -132,7 +133,7 @@ def test_an_example_with_one_change_is_refused_by_both_or_by_neither(tree: Tree)
     assert not found or faults(tree, checked=True)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(struct(Config))
 def test_any_tree_without_references_is_refused_by_both_or_by_neither(tree: Tree) -> None:
     if "${A}" in json.dumps(tree):

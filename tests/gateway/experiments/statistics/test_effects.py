@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gateway.experiments.statistics.confidence_sequence import one_sided, tuned, two_sided
 from gateway.experiments.statistics.effects import Effect, Look, effect, lower_bound
 from gateway.experiments.statistics.outcomes import Outcomes, UnitRow, summarised
+from tests.examples import examples
 from tests.gateway.experiments.statistics.crowd import (
     NAMES,
     Visit,
@@ -165,7 +166,7 @@ def test_epochs_are_weighted_by_their_units_and_never_pooled() -> None:
     assert found.low < 0 < found.high
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=st.integers(0, 99), shift=st.floats(-50, 50), scale=st.floats(0.01, 100))
 def test_the_units_of_a_metric_do_not_matter(seed: int, shift: float, scale: float) -> None:
     visits = crowd(seed, epochs=2)
@@ -181,7 +182,7 @@ def test_the_units_of_a_metric_do_not_matter(seed: int, shift: float, scale: flo
     assert other.p == pytest.approx(one.p, rel=1e-4)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=st.integers(0, 99), share=st.floats(0.2, 0.8))
 def test_exchanging_the_arms_turns_the_sign(seed: int, share: float) -> None:
     visits = crowd(seed, epochs=2, share=share)

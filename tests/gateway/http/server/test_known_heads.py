@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.http.server.request_parser import BadRequest, RequestParser
+from tests.examples import examples
 from tests.gateway.http.server.front import Front, post
 
 pytestmark = pytest.mark.anyio
@@ -138,7 +139,7 @@ def conversations(draw: st.DrawFn) -> list[bytes]:
     return [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True) if a < b]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(conversations())
 def test_requests_are_read_as_by_a_parser_that_remembers_nothing(pieces: list[bytes]) -> None:
     remembers, forgets = Reader(), Reader()

@@ -26,6 +26,7 @@ from schemas.events import (
 from schemas.messages import CLAUDE, GEMINI
 from schemas.requests import ChatRequest, Original
 from tests.adapters.conformance.test_contract import REGISTRY, recorded
+from tests.examples import FirstOnly
 from tests.gateway.surfaces.anthropic.streams import (
     REQUEST,
     helped,
@@ -250,8 +251,9 @@ def test_cutting_pieces_again_changes_nothing(
     ]
 
 
+FIRST = FirstOnly()
 RECORDED = [
-    pytest.param(name, one, id=f"{name} {one.name}")
+    pytest.param(name, one, id=f"{name} {one.name}", marks=FIRST.marks(one.name, name))
     for name in REGISTRY.names
     for one in recorded(name)
     if one.status == 200 and isinstance(request_for(one), ChatRequest)

@@ -26,6 +26,7 @@ from transformers.models.auto.tokenization_auto import AutoTokenizer
 
 from local_engine.bundled import bundled_path
 from local_engine.text.text_offsets import offsets
+from tests.examples import examples
 
 pytestmark = pytest.mark.anyio
 
@@ -100,7 +101,7 @@ def scorer() -> Scorer:
 
 async def completed(gateway: Serving, **body: object) -> Completion:
     plain: dict[str, object] = {"model": "tiny", "temperature": 0, "logprobs": 1}
-    async with httpx.AsyncClient(base_url=gateway.url) as ask:
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as ask:
         answer = await ask.post("/v1/completions", json=plain | body)
     assert answer.status_code == 200, answer.text
     return msgspec.json.decode(answer.content, type=Completion)
@@ -113,7 +114,7 @@ async def streamed(gateway: Serving, **body: object) -> Completion:
     text, finish, usage = "", None, None
     columns = Logprobs(tokens=[], token_logprobs=[], top_logprobs=[], text_offset=[])
     async with (
-        httpx.AsyncClient(base_url=gateway.url) as ask,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as ask,
         ask.stream("POST", "/v1/completions", json=plain | options | body) as answer,
     ):
         async for line in answer.aiter_lines():
@@ -344,7 +345,7 @@ async def test_without_log_probabilities_no_tokens_and_an_echo_give_the_prompt(
 
 
 async def test_no_tokens_without_an_echo_are_refused_by_name(gateway: Serving) -> None:
-    async with httpx.AsyncClient(base_url=gateway.url) as ask:
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as ask:
         answer = await ask.post(
             "/v1/completions", json={"model": "tiny", "prompt": SUM, "max_tokens": 0}
         )
@@ -360,7 +361,7 @@ PIECE = st.one_of(
 
 
 @given(st.lists(st.tuples(st.text(max_size=8), st.booleans()), max_size=12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_offsets_of_tokens_that_make_up_a_text_are_exact(parts: list[tuple[str, bool]]) -> None:
     """A part that is marked is a control token that the text does not contain."""
     shown = [text for text, control in parts if not control]
@@ -376,7 +377,7 @@ def test_offsets_of_tokens_that_make_up_a_text_are_exact(parts: list[tuple[str, 
 
 
 @given(st.text(max_size=30), st.lists(st.tuples(PIECE, st.booleans()), max_size=12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_offsets_never_leave_the_text_and_never_go_back(
     text: str, parts: list[tuple[bytes, bool]]
 ) -> None:

@@ -19,6 +19,7 @@ from schemas.errors import InvalidRequest
 from schemas.events import Finished, TextDelta
 from schemas.requests import CompletionRequest, GenerateRequest, TokenRequest
 from schemas.sampling import Sampling
+from tests.examples import examples
 from tests.gateway.upstream.adaptation.scripted import CALL, Scripted, Step, answer_of, token_answer
 from tests.gateway.upstream.adaptation.vocabularies import TINY, cut, family
 
@@ -36,7 +37,7 @@ def asked(upstream: Upstream, request: GenerateRequest) -> Choice:
     return choice
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     text=st.text(LETTERS, max_size=40),
     places=st.lists(st.integers(0, 99), max_size=5),
@@ -64,7 +65,7 @@ def test_a_token_client_sees_a_text_backends_answer_up_to_its_stop_string(
     assert tokenizer.decode(choice.token_ids).startswith(shown)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(text=st.text(LETTERS, max_size=40), stop=st.text(LETTERS, min_size=1, max_size=3))
 def test_a_text_client_sees_a_token_backends_answer_up_to_its_stop_string(
     text: str, stop: str

@@ -10,6 +10,7 @@ pytest.importorskip("jinja2")
 from gateway.upstream.adaptation.stream_tokenizer import LONGEST, StreamTokenizer, parts
 from gateway.upstream.adaptation.tokenizer import TextTokenizer
 from schemas.errors import UpstreamFailed
+from tests.examples import examples
 from tests.gateway.upstream.adaptation.vocabularies import FAMILIES, byte_level, cut, family, reads
 
 PROMPT = "the dog"
@@ -33,7 +34,7 @@ def spelt(tokenizer: TextTokenizer, *deltas: str) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(text=texts)
 @example(text=" leading and trailing ")
 @example(text="Hello  world\n\n  indented, it's 你好 🎉.")
@@ -49,7 +50,7 @@ def test_the_tokens_of_a_text_decode_to_exactly_the_text(name: str, text: str) -
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(text=texts, places=st.lists(st.integers(0, 200), max_size=6))
 @example(text="a \ufffd b\ufffd c", places=[3])
 def test_how_a_text_arrives_never_shows(name: str, text: str, places: list[int]) -> None:
@@ -63,7 +64,7 @@ def test_how_a_text_arrives_never_shows(name: str, text: str, places: list[int])
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(text=texts, places=st.lists(st.integers(0, 200), max_size=6))
 @example(text="Hello  world\n\n  indented, it's 你好 🎉.", places=[3, 9])
 def test_an_answer_that_is_read_as_a_whole_has_the_same_tokens_as_a_stream(

@@ -13,6 +13,7 @@ from gateway.upstream.wire.exchange_state import TRANSITIONS, ExchangeState
 from gateway.upstream.wire.faults import StaleConnection
 from gateway.upstream.wire.head import Limits
 from schemas.errors import UpstreamError
+from tests.examples import examples
 
 PIECES = (
     b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n",
@@ -84,7 +85,7 @@ def test_a_failed_exchange_stays_failed_and_only_a_complete_one_is_released() ->
     end=st.sampled_from(["lost", "eof, then lost", "released"]),
     head_only=st.booleans(),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_whatever_a_peer_sends_the_exchange_ends_once(
     pieces: list[bytes], end: str, head_only: bool
 ) -> None:
