@@ -98,6 +98,7 @@ def _rows(number: int) -> list[Row]:
     at = 4_000_000_000 + number * 0.01
     cost = (number % 997) * 1e-5
     request = RequestRow(
+        surface="openai",
         request_id=name,
         time=at,
         status=200,

@@ -18,6 +18,7 @@ from gateway.routing.exclusion import Exclusion
 from gateway.routing.request_record import AttemptRecord
 from gateway.state import Gateway
 from gateway.store.request_queries import RecordedRequest
+from gateway.store.rows import RecordedFields
 from gateway.telemetry.recent_requests import RecentRequest
 from schemas.errors import RouteNotFound, Unavailable
 
@@ -42,39 +43,19 @@ class RuledOutView(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class RequestView(Struct, frozen=True, kw_only=True):
+class RequestView(RecordedFields, frozen=True, kw_only=True, omit_defaults=False):
     """One finished request: its access log line, and why it was routed as it was.
 
     source:     memory, or the store, which does not keep decisions: `client_request_id`, `rule`,
-                `candidates`, `ruled_out`, `excluded`, `refused`, `dropped`, `repaired`,
-                `usage_source` and the
-                counts of cached and reasoning tokens are then empty.
-    time:       its end, Unix seconds. rule: index of the `when` rule that matched, from 0.
-    fallback:   a backend other than its variant's answered.
+                `candidates`, `ruled_out`, `excluded`, `refused`, `dropped`, `repaired`, `tags`,
+                `usage_source` and the counts of cached and reasoning tokens are then empty.
+    rule:       index of the `when` rule that matched, from 0.
     excluded:   why it does not count in its model's experiment; null: it does, or there is none.
-    cache:      hit, miss or bypass; "": no answer from the cache was wanted. A hit has no attempts,
-                its backend is that of the answer, and it cost nothing.
     candidates: in order of preference, tried or not. refused: why no backend was tried, else "".
     """
 
     source: Literal["memory", "store"]
-    time: float
-    request_id: str
     client_request_id: str
-    surface: str
-    task: str
-    model: str
-    route: str
-    key: str
-    stream: bool
-    status: int
-    error: str
-    ms: float
-    ttft_ms: float | None
-    backend: str
-    experiment: str
-    variant: str
-    fallback: bool
     excluded: Exclusion | None
     rule: int | None
     candidates: tuple[str, ...]
@@ -83,13 +64,9 @@ class RequestView(Struct, frozen=True, kw_only=True):
     refused: str
     dropped: tuple[str, ...]
     repaired: tuple[str, ...]
-    prompt_tokens: int | None
-    completion_tokens: int | None
     cached_tokens: int | None
     reasoning_tokens: int | None
     usage_source: str
-    cost_usd: float | None
-    cache: str
 
 
 class RequestList(Struct, frozen=True, kw_only=True):
@@ -151,9 +128,9 @@ def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
 def viewed(decision: RecentRequest) -> RequestView:
     """Combine the access line's fields and the decisions, under the same names."""
     values: dict[str, object] = {"source": "memory"}
-    for field in msgspec.structs.fields(RequestView)[1:]:
-        source = decision if hasattr(decision, field.name) else decision.line
-        values[field.name] = getattr(source, field.name)
+    for name in RequestView.__struct_fields__:
+        if name != "source":
+            values[name] = getattr(decision if hasattr(decision, name) else decision.line, name)
     values["ruled_out"] = [
         RuledOutView(backend=backend, reason=reason) for backend, reason in decision.ruled_out
     ]
@@ -164,9 +141,7 @@ def viewed(decision: RecentRequest) -> RequestView:
 def of_store(one: RecordedRequest) -> RequestView:
     """Copy the row's fields under the same names."""
     values: dict[str, object] = {
-        field: getattr(one, field)
-        for field in RecordedRequest.__struct_fields__
-        if field != "attempts"
+        field: getattr(one, field) for field in RecordedFields.__struct_fields__
     }
     attempts = [
         AttemptView(

@@ -6,6 +6,7 @@ request, and the importer expands it to rows.
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
+from operator import attrgetter
 
 import msgspec
 
@@ -13,11 +14,20 @@ from gateway.routing.attempt_usage import usage_of_answer, usage_of_attempts
 from gateway.routing.participation import NO_PARTICIPATION
 from gateway.routing.planning.prices import Prices, cost_of, is_reported
 from gateway.routing.request_record import AttemptRecord, RequestRecord
-from gateway.store.rows import AttemptRow, RequestBatch, RequestRow, Row, Source, SpoolEntry
+from gateway.store.rows import (
+    AttemptRow,
+    RecordedFields,
+    RequestBatch,
+    RequestRow,
+    Row,
+    Source,
+    SpoolEntry,
+)
 from gateway.telemetry.access_log import AccessLine, in_one_line
 from schemas.events import Usage
 from schemas.service_tier import tier_in_usage
 
+_recorded = attrgetter(*RecordedFields.__struct_fields__)
 _lines: msgspec.json.Decoder[AccessLine] = msgspec.json.Decoder(AccessLine)
 
 
@@ -39,13 +49,11 @@ def access_line(
         record.surface,
         status,
         ((ended - record.started) * 1e6 + 0.5) // 1.0 / 1e3,  # `milliseconds` inlined
-        record.client_request_id,
-        record.client,
-        "",  # method, path and actor are of other requests
-        "",
-        "",
-        record.refusal if status in (401, 403) else "",
         record.caller,
+        record.team,
+        record.user,
+        record.tags,
+        record.spender,
         record.task,
         record.model,
         record.route,
@@ -55,29 +63,31 @@ def access_line(
         part.assigned_backend != "" and _fell_back(record, part.assigned_backend),
         record.stream,
         record.error,
-        in_one_line(record.param) if record.param else "",
-        in_one_line(record.message) if record.message else "",
         None if first is None else ((first - record.started) * 1e6 + 0.5) // 1.0 / 1e3,
-        tuple(record.attempts),
-        record.dropped,
         usage.prompt_tokens,
         usage.completion_tokens,
+        free if price is None else cost_of(usage, price.in_tier(tier) if tier else price),
+        record.budget,
+        "" if cache is None else cache.outcome,
+        record.client_request_id,  # from here on, what only the log has
+        record.client,
+        "",  # method, path and actor are of other requests
+        "",
+        "",
+        record.refusal if status in (401, 403) else "",
+        in_one_line(record.param) if record.param else "",
+        in_one_line(record.message) if record.message else "",
+        tuple(record.attempts),
+        record.dropped,
         usage.cached_tokens,
         usage.cache_write_tokens,
         usage.cache_write_1h_tokens,
         usage.reasoning_tokens,
         source,
-        free if price is None else cost_of(usage, price.in_tier(tier) if tier else price),
         prices.priced and bool(source) and price is None,  # unpriced
         price is not None and price.reports and is_reported(usage),  # cost_reported
-        record.team,
-        record.user,
-        record.budget,
-        record.tags,
         record.certificate,
         tuple(record.findings) if record.findings else (),
-        record.spender,
-        "" if cache is None else cache.outcome,
         record.repairs if record.repaired or record.repaired_body else (),
         tier,
     )
@@ -159,37 +169,7 @@ def is_unknown(line: AccessLine) -> bool:
 
 def _rows_from_line(line: AccessLine, epoch: int, unit: str, batch: RequestBatch) -> list[Row]:
     rows: list[Row] = [
-        RequestRow(
-            request_id=line.request_id,
-            time=line.time,
-            status=line.status,
-            ms=line.ms,
-            key=line.key,
-            surface=line.surface,
-            task=line.task,
-            model=line.model,
-            route=line.route,
-            backend=line.backend,
-            stream=line.stream,
-            error=line.error,
-            ttft_ms=line.ttft_ms,
-            prompt_tokens=line.prompt_tokens,
-            completion_tokens=line.completion_tokens,
-            cost_usd=line.cost_usd,
-            experiment=line.experiment,
-            epoch=epoch,
-            variant=line.variant,
-            unit=unit,
-            fallback=line.fallback,
-            team=line.team,
-            user=line.user,
-            tags=line.tags,
-            budget=line.budget,
-            end_user=line.end_user,
-            cache=line.cache,
-            writer=batch.writer,
-            batch=batch.batch,
-        )
+        RequestRow(*_recorded(line), epoch=epoch, unit=unit, writer=batch.writer, batch=batch.batch)
     ]
     if is_complete(line):
         rows.append(

@@ -5,65 +5,27 @@ visible once all smaller ones are. So a position is a batch and a key within it,
 appears before it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct
 
 from gateway.store.database import Session, Value, listed
+from gateway.store.rows import ATTEMPT_COLUMNS, REQUEST_COLUMNS, Column
 
 Kind = Literal["text", "time", "int", "float", "bool"]
 
-_TEXT: Final = "text"
-REQUESTS: Final[Mapping[str, Kind]] = {
-    "request_id": "text",
-    "time": "time",
-    "status": "int",
-    "ms": "float",
-    "key": "text",
-    "team": "text",
-    "user": "text",
-    "surface": "text",
-    "task": "text",
-    "model": "text",
-    "route": "text",
-    "backend": "text",
-    "stream": "bool",
-    "error": "text",
-    "ttft_ms": "float",
-    "prompt_tokens": "int",
-    "completion_tokens": "int",
-    "cost_usd": "float",
-    "experiment": "text",
-    "epoch": "int",
-    "variant": "text",
-    "unit": "text",
-    "fallback": "bool",
-    "budget": "text",
-    "cache": "text",
-    "end_user": "text",
-}
-ATTEMPTS: Final[Mapping[str, Kind]] = {
-    "request_id": "text",
-    "number": "int",
-    "time": "time",
-    "backend": "text",
-    "role": "text",
-    "outcome": "text",
-    "ms": "float",
-    "usage_source": "text",
-    "prompt_tokens": "int",
-    "completion_tokens": "int",
-    "cached_tokens": "int",
-    "cache_write_tokens": "int",
-    "cache_write_1h_tokens": "int",
-    "reasoning_tokens": "int",
-    "cost_usd": "float",
-}
+
+def _exported(columns: Iterable[Column]) -> Mapping[str, Kind]:
+    return {column.name: "time" if column.name == "time" else column.kind for column in columns}
+
+
+REQUESTS: Final = _exported(REQUEST_COLUMNS)
+ATTEMPTS: Final = _exported(ATTEMPT_COLUMNS)
 
 
 class RecordTable(Struct, frozen=True, kw_only=True):
-    """columns: with their types, in order; new ones are only ever added at the end."""
+    """columns: with their types, in order."""
 
     name: str
     columns: Mapping[str, Kind]

@@ -2,7 +2,8 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from gateway.audit.event import AuditEvent
 from gateway.experiments.statistics.metrics import BUILT_IN, VOTE_RATE
@@ -10,11 +11,17 @@ from gateway.store.audit_rows import append
 from gateway.store.database import Insert, Session, Value, marks, pieces
 from gateway.store.errors import StoreRejected
 from gateway.store.request_observations import observations
-from gateway.store.rows import AttemptRow, FeedbackRow, RequestRow, Row
+from gateway.store.rows import (
+    ATTEMPT_COLUMNS,
+    REQUEST_COLUMNS,
+    AttemptRow,
+    Column,
+    FeedbackRow,
+    RequestRow,
+    Row,
+)
 from gateway.store.spend_rows import add_spend, note_imported, spend_of
 from gateway.store.usage_rows import add_usage, new_copies, usage_of
-
-DAY_S = 86_400
 
 _Place = tuple[str, str, int, str]
 """Experiment, unit, epoch, variant."""
@@ -191,61 +198,32 @@ def _add_up(session: Session, places: Sequence[_Voted]) -> None:
     session.many(_COUNT_VOTED, [(*unit, unit[0], VOTE_RATE, *unit[1:]) for unit in units])
 
 
+def _insert_of(table: str, columns: Sequence[Column], otherwise: str = "") -> Insert:
+    """Return the insert of rows with the number of their transaction."""
+    names = tuple(column.name for column in columns)
+    return Insert(table=table, columns=(*names, "batch"), otherwise=otherwise)
+
+
+def _values_of(columns: Sequence[Column]) -> Callable[[RequestRow | AttemptRow], list[Value]]:
+    """Return a function that takes the values of columns from a row."""
+    read = attrgetter(*[column.name for column in columns])
+    texts = attrgetter(*[column.name for column in columns if column.kind == "text"])
+    flags = [place for place, column in enumerate(columns) if column.kind == "bool"]
+
+    def values(row: RequestRow | AttemptRow) -> list[Value]:
+        found: list[Value] = list(read(row))
+        for place in flags:
+            found[place] = int(found[place] is True)
+        if "\0" in "".join(texts(row)):
+            return [_text(value) if isinstance(value, str) else value for value in found]
+        return found
+
+    return values
+
+
 def _text(text: str) -> str:
     """Replace NUL, which JSON from clients may contain and PostgreSQL texts may not."""
     return text.replace("\0", "\ufffd") if "\0" in text else text
-
-
-def _request(row: RequestRow) -> Sequence[Value]:
-    return (
-        row.request_id,
-        row.time,
-        row.status,
-        row.ms,
-        row.key,
-        row.surface,
-        row.task,
-        _text(row.model),
-        row.route,
-        _text(row.backend),
-        int(row.stream),
-        _text(row.error),
-        row.ttft_ms,
-        row.prompt_tokens,
-        row.completion_tokens,
-        row.cost_usd,
-        row.experiment,
-        row.epoch,
-        row.variant,
-        row.unit,
-        int(row.fallback),
-        row.team,
-        row.user,
-        row.budget,
-        row.cache,
-        row.end_user,
-    )
-
-
-def _attempt(row: AttemptRow) -> Sequence[Value]:
-    return (
-        row.request_id,
-        row.number,
-        row.time,
-        _text(row.backend),
-        row.role,
-        _text(row.outcome),
-        row.ms,
-        row.usage_source,
-        row.prompt_tokens,
-        row.completion_tokens,
-        row.cached_tokens,
-        row.cache_write_tokens,
-        row.cache_write_1h_tokens,
-        row.reasoning_tokens,
-        row.cost_usd,
-        int(row.time // DAY_S),
-    )
 
 
 def _vote(row: FeedbackRow) -> Sequence[Value]:
@@ -253,24 +231,9 @@ def _vote(row: FeedbackRow) -> Sequence[Value]:
     return (*texts, row.time, row.value, row.given, _text(row.comment), int(row.boolean))
 
 
-_REQUEST = Insert(
-    table="requests",
-    columns=(
-        *("request_id", "time", "status", "ms", "key", "surface", "task", "model", "route"),
-        *("backend", "stream", "error", "ttft_ms", "prompt_tokens", "completion_tokens"),
-        *("cost_usd", "experiment", "epoch", "variant", "unit", "fallback"),
-        *("team", "user", "budget", "cache", "end_user", "batch"),
-    ),
-)
-_ATTEMPT = Insert(
-    table="attempts",
-    columns=(
-        *("request_id", "number", "time", "backend", "role", "outcome", "ms", "usage_source"),
-        *("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"),
-        *("cache_write_1h_tokens", "reasoning_tokens", "cost_usd", "day", "batch"),
-    ),
-    otherwise="ON CONFLICT DO NOTHING",
-)
+_request, _attempt = _values_of(REQUEST_COLUMNS), _values_of(ATTEMPT_COLUMNS)
+_REQUEST = _insert_of("requests", REQUEST_COLUMNS)
+_ATTEMPT = _insert_of("attempts", ATTEMPT_COLUMNS, "ON CONFLICT DO NOTHING")
 _COUNT = Insert(
     table="experiment_requests",
     columns=("experiment", "epoch", "variant", "requests", "fallbacks", "last"),

@@ -1,9 +1,21 @@
-"""The recorded rows: requests, the usage of their attempts, feedback, and audit events."""
+"""The recorded rows, and their columns: requests, usage of attempts, feedback, audit events."""
 
-from collections.abc import Iterable
-from typing import Literal, Protocol
+from collections.abc import Collection, Iterable
+from typing import Final, Literal, Protocol
 
 from msgspec import Struct
+from msgspec.inspect import (
+    BoolType,
+    FloatType,
+    IntType,
+    LiteralType,
+    NoneType,
+    StrType,
+    Type,
+    UnionType,
+    type_info,
+)
+from msgspec.structs import fields
 
 from gateway.audit.event import AuditEvent
 
@@ -13,48 +25,68 @@ Source = Literal["", "reported", "counted", "estimated"]
 """The origin of token counts; "": there are none."""
 
 
-class RequestRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="request", gc=False):
-    """One request, however it ended. Times in milliseconds; `time` is its end, in Unix seconds.
+CacheOutcome = Literal["", "hit", "miss", "bypass"]
 
-    experiment: the one it is enrolled in, "" none; epoch, variant and unit belong to it.
-    unit:       the assigned unit, as a hash that does not identify it.
-    fallback:   the answering backend is not the variant's.
+
+class RecordedFields(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What is recorded of one request, however it ended: the table of columns.
+
+    The line of the access log, the row in the spool, the columns of the database and of its export,
+    and the request in the API inherit or derive their fields from these. So a new field is one
+    here, its value in `rows_from_request.access_line` (by position: new ones come last), and what
+    that reads it from, in RequestRecord.
+
+    Times in milliseconds; `time` is its end, in Unix seconds.
+
     status:     499 if the client disconnected. error: the error code, also of a broken stream.
-    team, user, tags: of the key. budget: the one that was used up, so that `route` is a cheaper
-                model.
-    end_user:   whom the client named, if a budget holds end users apart; see gateway.end_users.
-    cache:      hit: the cache answered, and the tokens are those of the answer when it was made.
-                miss, bypass: a backend answered. "": no answer from the cache was wanted.
-    writer, batch: the process that recorded it, and the number of its batch; "" for neither.
+    experiment: the request counts for its `variant`; without a variant it was excluded.
+    fallback:   a backend other than its variant's answered, or was the last to fail.
+    team, user, tags: of the key. budget: the one that was used up, if it refused the request or
+                sent it to a cheaper model.
+    end_user:   whom the client named, as a hash, if a budget holds end users apart.
+    cache:      a hit was answered without a backend: its tokens are those of the answer when it was
+                made, and its cost is 0. miss, bypass: a backend answered. "": neither side asked
+                for an answer from the cache.
     """
 
-    request_id: str
     time: float
+    request_id: str
+    surface: str
     status: int
     ms: float
     key: str = ""
-    surface: str = ""
+    team: str = ""
+    user: str = ""
+    tags: tuple[str, ...] = ()
+    end_user: str = ""
     task: str = ""
     model: str = ""
     route: str = ""
     backend: str = ""
+    experiment: str = ""
+    variant: str = ""
+    fallback: bool = False
     stream: bool = False
     error: str = ""
     ttft_ms: float | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cost_usd: float | None = None
-    experiment: str = ""
-    epoch: int = 0
-    variant: str = ""
-    unit: str = ""
-    fallback: bool = False
-    team: str = ""
-    user: str = ""
-    tags: tuple[str, ...] = ()
     budget: str = ""
-    end_user: str = ""
-    cache: Literal["", "hit", "miss", "bypass"] = ""
+    cache: CacheOutcome = ""
+
+
+class RequestRow(
+    RecordedFields, frozen=True, kw_only=True, omit_defaults=True, tag="request", gc=False
+):
+    """One request as it is stored.
+
+    epoch, unit: of its experiment; the unit is a hash that does not identify it.
+    writer, batch: the process that recorded it, and the number of its batch; "" for neither.
+    """
+
+    epoch: int = 0
+    unit: str = ""
     writer: str = ""
     batch: int = 0
 
@@ -105,6 +137,56 @@ class FeedbackRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="fe
     comment: str = ""
     boolean: bool = False
 
+
+Kind = Literal["text", "int", "float", "bool"]
+
+
+class Column(Struct, frozen=True, kw_only=True):
+    """A column of a table. optional: it may be NULL."""
+
+    name: str
+    kind: Kind
+    optional: bool
+
+
+def columns_of(row: type[Struct], *, without: Collection[str]) -> tuple[Column, ...]:
+    """Return the columns for the fields of a row, except some, in order.
+
+    Raises TypeError for a field that no column can have.
+    """
+    return tuple(
+        _column(field.name, type_info(field.type))
+        for field in fields(row)
+        if field.name not in without
+    )
+
+
+def _column(name: str, found: Type) -> Column:
+    types = found.types if isinstance(found, UnionType) else (found,)
+    kinds: set[Kind] = {_kind(name, one) for one in types if not isinstance(one, NoneType)}
+    (kind,) = kinds
+    return Column(name=name, kind=kind, optional=any(isinstance(one, NoneType) for one in types))
+
+
+def _kind(name: str, found: Type) -> Kind:
+    match found:
+        case StrType() | LiteralType():
+            return "text"
+        case BoolType():
+            return "bool"
+        case IntType():
+            return "int"
+        case FloatType():
+            return "float"
+        case _:
+            raise TypeError(f"{name}: a field of this type has no column")
+
+
+REQUEST_COLUMNS: Final = columns_of(RequestRow, without={"tags", "writer", "batch"})
+"""Without `tags`, which only sums of usage have, and without whom the batch came from."""
+
+ATTEMPT_COLUMNS: Final = columns_of(AttemptRow, without={"key", "team", "user", "tags", "route"})
+"""Without what the row of the request has."""
 
 Row = RequestRow | AttemptRow | FeedbackRow | AuditEvent
 

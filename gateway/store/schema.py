@@ -3,11 +3,12 @@
 Texts sort by code point in either database. Reports read `experiment_units`: one row per unit,
 epoch, variant and metric. See docs/operations.md.
 
-Until the first release, version 1 is edited in place. A release freezes it: from then on, a change
-of the tables is another entry of MIGRATIONS.
+Until the first release, version 1 is edited in place, and its columns of requests and attempts are
+derived from their rows. A release freezes it, written out: from then on, a change of the tables is
+another entry of MIGRATIONS.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -15,28 +16,32 @@ import msgspec
 
 from gateway.audit.chain import NO_HASH
 from gateway.store.database import Driver, Session
+from gateway.store.rows import ATTEMPT_COLUMNS, REQUEST_COLUMNS, Column, Kind
 from schemas.errors import InvalidConfig
 
+_TYPES: Final[Mapping[Kind, str]] = {
+    "text": "{text}",
+    "int": "BIGINT",
+    "float": "DOUBLE PRECISION",
+    "bool": "SMALLINT",
+}
+
+
+def _declared(columns: Iterable[Column]) -> str:
+    """Return the declarations of columns, for either database."""
+    return ", ".join(
+        f'"{column.name}" {_TYPES[column.kind]}{"" if column.optional else " NOT NULL"}'
+        for column in columns
+    )
+
+
 _RECORDS: Final = (
-    """CREATE TABLE requests (
-        request_id {text} PRIMARY KEY, time DOUBLE PRECISION NOT NULL, status INTEGER NOT NULL,
-        ms DOUBLE PRECISION NOT NULL, key {text} NOT NULL, surface {text} NOT NULL,
-        task {text} NOT NULL, model {text} NOT NULL, route {text} NOT NULL,
-        backend {text} NOT NULL, stream SMALLINT NOT NULL, error {text} NOT NULL,
-        ttft_ms DOUBLE PRECISION, prompt_tokens BIGINT, completion_tokens BIGINT,
-        cost_usd DOUBLE PRECISION, experiment {text} NOT NULL, epoch INTEGER NOT NULL,
-        variant {text} NOT NULL, unit {text} NOT NULL, fallback SMALLINT NOT NULL,
-        team {text} NOT NULL, "user" {text} NOT NULL, budget {text} NOT NULL,
-        cache {text} NOT NULL, end_user {text} NOT NULL, batch BIGINT NOT NULL)""",
+    f"""CREATE TABLE requests ({_declared(REQUEST_COLUMNS)}, batch BIGINT NOT NULL,
+        PRIMARY KEY (request_id))""",
     "CREATE INDEX requests_time ON requests (time)",
     "CREATE INDEX requests_batch ON requests (batch, request_id)",
-    """CREATE TABLE attempts (
-        request_id {text} NOT NULL, number INTEGER NOT NULL, time DOUBLE PRECISION NOT NULL,
-        backend {text} NOT NULL, role {text} NOT NULL, outcome {text} NOT NULL,
-        ms DOUBLE PRECISION NOT NULL, usage_source {text} NOT NULL, prompt_tokens BIGINT,
-        completion_tokens BIGINT, cached_tokens BIGINT, cache_write_tokens BIGINT,
-        cache_write_1h_tokens BIGINT, reasoning_tokens BIGINT, cost_usd DOUBLE PRECISION,
-        day INTEGER NOT NULL, batch BIGINT NOT NULL, PRIMARY KEY (request_id, number))""",
+    f"""CREATE TABLE attempts ({_declared(ATTEMPT_COLUMNS)}, batch BIGINT NOT NULL,
+        PRIMARY KEY (request_id, number))""",
     "CREATE INDEX attempts_time ON attempts (time)",
     "CREATE INDEX attempts_batch ON attempts (batch, request_id, number)",
     """CREATE TABLE feedback (

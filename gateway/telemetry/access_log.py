@@ -5,13 +5,12 @@ import queue
 import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
 import msgspec
-from msgspec import Struct
 
 from gateway.routing.request_record import AttemptRecord
-from gateway.store.rows import Source
+from gateway.store.rows import RecordedFields, Source
 from gateway.telemetry.logs import Style, painted
 from gateway.telemetry.mirror_log_entry import MirrorLogEntry
 
@@ -22,78 +21,45 @@ _encoder = msgspec.json.Encoder()
 _log = logging.getLogger("strowger")
 
 
-class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
-    """The outcome of one request. Times in milliseconds; `time` in Unix seconds.
+class AccessLine(RecordedFields, frozen=True, omit_defaults=True, gc=False):
+    """The line of one request: what is recorded, and what only the log has.
 
-    status:       499 if the client disconnected.
     usage_source: `reported` by the backend, or `estimated` from the prompt and the content that
                   arrived, if the attempt ended before the usage did.
-    experiment:   the request counts for its `variant`; without a variant it was excluded.
-    fallback:     a backend other than its variant's answered, or was the last to fail.
     client:       the address that the request came from.
     client_certificate: the subject of its TLS certificate, or a name of it.
     denied:       why it got 401 or 403: the message of the response.
-    error, param, message: the code of the error, the field that it names, and its sentence, of at
-                  most MAX_MESSAGE_CHARS characters. They repeat nothing of the request's content,
-                  except what the sentence quotes.
+    param, message: the field that the error names, and its sentence, of at most MAX_MESSAGE_CHARS
+                  characters. Like the code, they repeat nothing of the request's content, except
+                  what the sentence quotes.
     method, path, actor: of a request to /admin, of one that was rejected before an API read it,
                   or of one to an unknown path.
                   actor: the `admin key` or a browser's `session`; "" if unknown.
     unpriced:     tokens were used, and `prices` has rows but none for this backend.
     cost_reported: the vendor's answer stated the cost; otherwise it is computed from `prices`.
-    cache:        a hit was answered without a backend: its tokens are those of the answer when it
-                  was made, and its cost is 0. "": neither side asked for an answer from the cache.
-    end_user:     whom the client named, as a hash, if a budget holds end users apart.
     repaired:     what was changed so that the backend accepts the request, as `PATH:RULE`.
     service_tier: in which the answer was served, if it is not the vendor's standard one.
-    team, user, tags: of the key. budget: the one that was used up, if it refused the request or
-                  sent it to a cheaper model.
     """
 
-    time: float
-    request_id: str
-    surface: str
-    status: int
-    ms: float
     client_request_id: str = ""
     client: str = ""
     method: str = ""
     path: str = ""
     actor: str = ""
     denied: str = ""
-    key: str = ""
-    task: str = ""
-    model: str = ""
-    route: str = ""
-    backend: str = ""
-    experiment: str = ""
-    variant: str = ""
-    fallback: bool = False
-    stream: bool = False
-    error: str = ""
     param: str = ""
     message: str = ""
-    ttft_ms: float | None = None
     attempts: tuple[AttemptRecord, ...] = ()
     dropped: tuple[str, ...] = ()
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
     cache_write_1h_tokens: int | None = None
     reasoning_tokens: int | None = None
     usage_source: Source = ""
-    cost_usd: float | None = None
     unpriced: bool = False
     cost_reported: bool = False
-    team: str = ""
-    user: str = ""
-    budget: str = ""
-    tags: tuple[str, ...] = ()
     client_certificate: str = ""
     guardrails: tuple[str, ...] = ()
-    end_user: str = ""
-    cache: Literal["", "hit", "miss", "bypass"] = ""
     repaired: tuple[str, ...] = ()
     service_tier: str = ""
 

@@ -103,7 +103,14 @@ def spend(store: SqlStore, usd: float, key: str = "k", at: float = NOON) -> None
     """A request is recorded and reaches the store."""
     name = f"r-{next(_numbers)}"
     row = RequestRow(
-        request_id=name, time=at, status=200, ms=1.0, key=key, model="chat", route="chat"
+        surface="openai",
+        request_id=name,
+        time=at,
+        status=200,
+        ms=1.0,
+        key=key,
+        model="chat",
+        route="chat",
     )
     store.import_rows(f"file-{name}", 0, 1, [row, attempt_row(name, time=at, cost=usd)])
 

@@ -69,7 +69,14 @@ def store(tmp_path: Path) -> SqlStore:
 def record(store: SqlStore, name: str, nanos: int) -> None:
     """A record of another gateway reaches the store, perhaps late."""
     row = RequestRow(
-        request_id=name, time=AT, status=200, ms=1.0, key="k", model="chat", route="chat"
+        surface="openai",
+        request_id=name,
+        time=AT,
+        status=200,
+        ms=1.0,
+        key="k",
+        model="chat",
+        route="chat",
     )
     store.import_rows(f"file-{name}", 0, 1, [row, attempt_row(name, time=AT, cost=nanos / 1e9)])
 

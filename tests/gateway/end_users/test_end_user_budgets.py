@@ -55,8 +55,8 @@ async def test_records_of_end_users_count_for_theirs_only(tmp_path: Path) -> Non
     store = open_store(Secret(f"sqlite:///{tmp_path / 'store.db'}"))
     for name, end_user, nanos in (("1", "ann", 900), ("2", "ben", 100), ("3", "", 1000)):
         row = RequestRow(
-            request_id=name, time=AT, status=200, ms=1.0, key="k", model="chat", route="chat",
-            end_user=end_user,
+            request_id=name, surface="openai", time=AT, status=200, ms=1.0, key="k",
+            model="chat", route="chat", end_user=end_user,
         )  # fmt: skip
         attempt = attempt_row(name, time=AT, cost=nanos / 1e9)
         store.import_rows(f"file-{name}", 0, 1, [row, attempt])

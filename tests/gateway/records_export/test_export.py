@@ -129,7 +129,7 @@ def test_columns_are_those_of_the_tables(store: SqlStore) -> None:
     with store.database.reading() as session:
         for name, columns, other in (
             ("requests", REQUESTS, {"batch"}),
-            ("attempts", ATTEMPTS, {"batch", "day"}),
+            ("attempts", ATTEMPTS, {"batch"}),
         ):
             for column in (*columns, *other):
                 session.rows(tuple[object], f'SELECT "{column}" FROM {name} LIMIT 1')

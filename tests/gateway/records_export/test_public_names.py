@@ -99,7 +99,7 @@ async def test_the_end_user_is_end_user_in_the_log_the_api_the_database_and_the_
     (attempt,) = DATASET.dataset(out / "attempts", partitioning="hive").to_table().to_pylist()
 
     assert {name: line[name] for name in WHO} == WHO
-    assert shown["key"] == "web"
+    assert {name: shown[name] for name in WHO} == WHO
     assert [(row["key"], row["team"], row["user"]) for row in used["rows"]] == [
         ("web", "red", "ann")
     ]

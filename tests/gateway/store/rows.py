@@ -22,6 +22,7 @@ def request_row(
     cost: float | None = None,
 ) -> RequestRow:
     return RequestRow(
+        surface="openai",
         request_id=request_id,
         time=time,
         status=status,

@@ -93,8 +93,8 @@ def test_old_sums_lose_their_time_and_changes_are_forgotten(store: SqlStore) -> 
 
 def test_payers_are_kept_apart_and_a_cheaper_model_is_the_one_that_pays(store: SqlStore) -> None:
     row = RequestRow(
-        request_id="r", time=NOON, status=200, ms=1.0, key="k", team="t", user="u",
-        model="asked", route="cheap", budget="monthly",
+        request_id="r", surface="openai", time=NOON, status=200, ms=1.0, key="k", team="t",
+        user="u", model="asked", route="cheap", budget="monthly",
     )  # fmt: skip
     store.import_rows("f", 0, 1, [row, attempt_row("r", cost=0.5)])
     (sums,) = store.spend.read(-1, [EVER], "me").whole
@@ -131,7 +131,13 @@ def test_two_gateways_hold_no_more_than_is_free(store: SqlStore) -> None:
 def test_the_last_batch_of_each_writer_is_known(store: SqlStore, batches: tuple[int, ...]) -> None:
     for place, batch in enumerate(batches):
         row = RequestRow(
-            request_id=f"r{batch}", time=NOON, status=200, ms=1.0, writer="w", batch=batch
+            surface="openai",
+            request_id=f"r{batch}",
+            time=NOON,
+            status=200,
+            ms=1.0,
+            writer="w",
+            batch=batch,
         )
         store.import_rows("f", place, place + 1, [row])
 

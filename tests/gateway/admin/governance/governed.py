@@ -129,6 +129,7 @@ def use(store: SqlStore, *, days: int = 90, now: float | None = None, seed: int 
                 nanos = tokens * (4_000 if model == "chat" else 400)
                 rows.append(
                     RequestRow(
+                        surface="openai",
                         request_id=name,
                         time=at,
                         status=200,

@@ -110,6 +110,7 @@ class ExperimentRecords:
                 request_id = f"f{day}-{number}"
                 rows.append(
                     RequestRow(
+                        surface="openai",
                         request_id=request_id,
                         time=at,
                         status=200,
@@ -142,6 +143,7 @@ def _unit(number: int, at: float, draw: random.Random) -> Iterator[Row]:
     variant = Assignment("larger-model", arms).variant(f"session-{number}")
     slow = 1.25 if variant == "larger" else 1.0
     yield RequestRow(
+        surface="openai",
         request_id=f"r{number}",
         time=at,
         status=200,

@@ -25,6 +25,7 @@ def rows(epoch: int) -> list[Row]:
         request_id = f"request-{number}"
         found.append(
             RequestRow(
+                surface="openai",
                 request_id=request_id,
                 time=1.0,
                 status=200,
@@ -357,15 +358,15 @@ def test_a_unit_with_a_large_part_of_the_votes_and_epochs_left_out_are_named(
         row
         for n in range(400)
         for row in (
-            RequestRow(request_id=f"bot-{n}", time=3.0, status=200, ms=100.0, experiment="trial",
-                       epoch=1, variant="treatment", unit="bot"),
+            RequestRow(request_id=f"bot-{n}", surface="openai", time=3.0, status=200, ms=100.0,
+                       experiment="trial", epoch=1, variant="treatment", unit="bot"),
             FeedbackRow(request_id=f"bot-{n}", time=4.0, key="", metric="thumbs_up", value=1.0,
                         boolean=True),
         )
     ]  # fmt: skip
     late = [
-        RequestRow(request_id="late", time=5.0, status=200, ms=100.0, experiment="trial", epoch=2,
-                   variant="control", unit="late"),
+        RequestRow(request_id="late", surface="openai", time=5.0, status=200, ms=100.0,
+                   experiment="trial", epoch=2, variant="control", unit="late"),
         FeedbackRow(request_id="late", time=6.0, key="", metric="thumbs_up", value=1.0,
                     boolean=True),
     ]  # fmt: skip

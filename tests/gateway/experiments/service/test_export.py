@@ -54,6 +54,7 @@ def rows() -> list[Row]:
                 failed = bool(chance.random() < 0.04 + 0.03 * (variant == "cold"))
                 found.append(
                     RequestRow(
+                        surface="openai",
                         request_id=request_id,
                         time=float(epoch),
                         status=502 if failed else 200,

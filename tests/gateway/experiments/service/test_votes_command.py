@@ -26,6 +26,7 @@ def rows() -> list[Row]:
         request_id = f"request-{number}"
         found.append(
             RequestRow(
+                surface="openai",
                 request_id=request_id,
                 time=1.0,
                 status=200,
