@@ -17,7 +17,7 @@ from tests.gateway.leases.one_rule import SETTLED_S, Office, Reserved, Stock, Wo
 from tests.gateway.upstream.skipping_loop import SkippingLoop
 
 HISTORIES = 60
-NIGHTLY = int(os.environ.get("STROWGER_LEASE_HISTORIES", "20000"))
+NIGHTLY = int(os.environ.get("STROWGER_LEASE_HISTORIES", "5000"))
 CLIENTS = 6
 STEPS = 8
 QUIET_S = 30 * REPORT_S
@@ -27,7 +27,7 @@ PLACES: tuple[Place, ...] = (("own", "a", "n"), ("all", "", "n"), ("all", "", "m
 
 
 class Kept(Struct, eq=False):
-    """What a request has reserved of places, at a worker. lost: the worker died before it ended."""
+    """What a request has reserved of places, at a worker."""
 
     worker: Worker
     places: tuple[Place, ...]

@@ -82,6 +82,24 @@ async def test_a_worker_that_hangs_delays_a_refusal_by_a_quarter_of_a_second() -
     assert RECALL_S <= waited_s < RECALL_S + 4 * LATEST_S
 
 
+async def test_a_worker_that_waits_for_a_recall_gives_back_what_it_holds_itself() -> None:
+    office = contended()
+    hung, waiting, asker = office.workers
+    for worker in (hung, waiting):
+        found = await worker.request([PLACE], [4])
+        assert isinstance(found, Reserved)
+        found.settle([0])
+    hung.alive = False
+    first = asyncio.ensure_future(waiting.request([PLACE], [5]))
+    await asyncio.sleep(2 * LATEST_S)
+    found = await asker.request([PLACE], [3])
+    refused = await first
+    office.close()
+
+    assert isinstance(found, Reserved)
+    assert refused == "no room at rule"
+
+
 async def test_what_another_worker_got_during_a_recall_is_recalled_again() -> None:
     office = contended()
     busy, asker, hung = office.workers
