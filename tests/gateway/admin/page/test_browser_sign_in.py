@@ -86,7 +86,7 @@ async def test_people_without_a_role_see_why(page: Page, up: Commanded, tmp_path
     problem = await page.inner_text(".problem")
     await page.screenshot(path=tmp_path / "refused.png")
 
-    assert "No role at this gateway is for eve" in problem
+    assert "Eve has no role here: none of the values of the claim realm.roles is in" in problem
 
 
 async def test_on_a_phone_nothing_is_wider_than_the_screen(page: Page, up: Commanded) -> None:
