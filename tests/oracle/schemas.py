@@ -48,7 +48,9 @@ NOT_REQUIRED: Final[Mapping[str, frozenset[str]]] = {
     # The API takes it for auto: https://platform.openai.com/docs/guides/images-vision
     "ResponseInputImageParam": frozenset({"detail"}),
     # Codex sends none of them: https://github.com/openai/codex/blob/main/codex-rs/protocol/src/models.rs
-    "ResponseOutputMessageParam": frozenset({"id", "status"}),
+    # Nor does the AI SDK, which sends no type either:
+    # https://github.com/vercel/ai/blob/main/packages/openai/src/responses/convert-to-openai-responses-input.ts
+    "ResponseOutputMessageParam": frozenset({"id", "status", "type"}),
     "ResponseOutputTextParam": frozenset({"annotations"}),
     "ResponseReasoningItemParam": frozenset({"id"}),
 }
