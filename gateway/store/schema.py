@@ -9,8 +9,8 @@ another entry of MIGRATIONS.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from hashlib import sha256
 from typing import Final
+from zlib import crc32
 
 import msgspec
 
@@ -246,8 +246,11 @@ _REMEDY: Final = (
 
 
 def digest_of(steps: _Steps) -> str:
-    """Return a digest of the statements, in hexadecimal."""
-    return sha256(msgspec.json.encode(steps)).hexdigest()[:32]
+    """Return a checksum of the statements, in hexadecimal.
+
+    CRC-32, because hashlib would load OpenSSL into the process that imports records.
+    """
+    return f"{crc32(msgspec.json.encode(steps)):08x}"
 
 
 def migration(driver: Driver, steps: _Steps = MIGRATIONS) -> Callable[[Session], None]:
