@@ -9,18 +9,24 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from adapters.client_fields.carried import Carries
-from adapters.client_fields.denied import ANY
-from adapters.client_fields.patterns import ClientFields
-from adapters.repairs.rule import Repair
-from schemas.answers import Embeddings
-from schemas.errors import GatewayError
-from schemas.events import Event
-from schemas.fields import Task
-from schemas.messages import ThoughtKind
-from schemas.plain_answer import PlainAnswer
-from schemas.requests import ChatRequest, Continuing, EmbeddingsRequest, GenerateRequest, Request
-from schemas.secret import Secret
+from strowger_gateway.adapters.client_fields.carried import Carries
+from strowger_gateway.adapters.client_fields.denied import ANY
+from strowger_gateway.adapters.client_fields.patterns import ClientFields
+from strowger_gateway.adapters.repairs.rule import Repair
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.fields import Task
+from strowger_gateway.schemas.messages import ThoughtKind
+from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    Continuing,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+)
+from strowger_gateway.schemas.secret import Secret
 
 Framing = Literal["sse", "sse-unmarked", "ndjson", "eventstream"]
 """`sse-unmarked`: the dialect has no end mark; the stream is complete when the body ends."""
@@ -136,7 +142,7 @@ EVERY_MODEL: Callable[[str], bool] = lambda _: True  # noqa: E731  a value of `C
 class Supports(Struct, frozen=True, kw_only=True):
     """The request fields that a dialect honours, by task; `None`: the task is not offered.
 
-    Names are those of schemas.fields: a request's own fields (`tools`, `user`), those of
+    Names are those of schemas/fields.py: a request's own fields (`tools`, `user`), those of
     `Sampling` (`top_k`), and content kinds (`messages.image`: an image sent with its bytes,
     `messages.remote_image`, `messages.audio`, `messages.opaque`, `tools.opaque`,
     `prompt.tokens`, `prompt.batch`: more than one, `input.tokens`).
@@ -145,8 +151,9 @@ class Supports(Struct, frozen=True, kw_only=True):
     ranges: bounds by field name, if narrower than the surfaces'.
     translated: by task and field, where the body carries a supported field, unless it is under the
             field's own name and in the format of OpenAI's dialect
-            (adapters.conformance.openai_field_names). A path, as adapters.conformance.json_paths
-            writes it; ` + ` joins several places, ` or ` alternatives that depend on the model,
+            (adapters/conformance/openai_field_names.py). A path, as
+            adapters/conformance/json_paths.py writes it; ` + ` joins several places, ` or `
+            alternatives that depend on the model,
             and parentheses hold a remark: `output_config.effort + thinking or thinking`, `priority
             (1 … 5 as -4 … 0)`.
     requires: fields without which this backend rejects a request.
@@ -159,12 +166,12 @@ class Supports(Struct, frozen=True, kw_only=True):
     text_of_tokens: the tokens of an answer come with their text.
     inputs: the most inputs in one embeddings request; more are split over several requests.
     client_fields: which fields outside our schema a client may send through, at any depth
-            (adapters.client_fields.patterns).
+            (adapters/client_fields/patterns.py).
     carries: which of those reach the backend; `None`: unknown.
     max_tokens: the limit set on a request without one, if the backend requires a limit.
     dialect: the dialect other than OpenAI's of which it reads blocks, tools and fields as a client
-            wrote them (schemas.requests.Original); "": none.
-    headers: fields that are headers in another dialect (schemas.hints), which the backend reads
+            wrote them (strowger_gateway.schemas.requests.Original); "": none.
+    headers: fields that are headers in another dialect (schemas/hints.py), which the backend reads
             elsewhere in its own requests.
     lacks: returns the chat fields that a model of the provider, by name, does not honour.
     continues: how it continues the beginning of an answer (`ChatRequest.begun`); `None`: it does

@@ -7,10 +7,10 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.base import ALL_THOUGHTS, Range, Supports
-from adapters.client_fields.patterns import DENIED, allowed, opened
-from adapters.opaque_choice import needs_opaque_tool
-from schemas.fields import (
+from strowger_gateway.adapters.base import ALL_THOUGHTS, Range, Supports
+from strowger_gateway.adapters.client_fields.patterns import DENIED, allowed, opened
+from strowger_gateway.adapters.opaque_choice import needs_opaque_tool
+from strowger_gateway.schemas.fields import (
     FIELDS,
     REASONING,
     TEXT,
@@ -21,10 +21,16 @@ from schemas.fields import (
     sent_fields,
     task_of,
 )
-from schemas.hints import HEADERS, is_hint
-from schemas.messages import FunctionTool, OpaquePart, OpaqueTool, Thought, thoughts_of
-from schemas.requests import ChatRequest, Request, TokenRequest
-from schemas.unknown_fields import Unknown
+from strowger_gateway.schemas.hints import HEADERS, is_hint
+from strowger_gateway.schemas.messages import (
+    FunctionTool,
+    OpaquePart,
+    OpaqueTool,
+    Thought,
+    thoughts_of,
+)
+from strowger_gateway.schemas.requests import ChatRequest, Request, TokenRequest
+from strowger_gateway.schemas.unknown_fields import Unknown
 
 TOOL_PROPERTIES = "tools.properties"
 """The key in `Supports.ranges` for the number of properties in one tool's parameters."""
@@ -39,7 +45,7 @@ MISSING = "is required; send it, or set it in the model's defaults"
 
 
 class Unsupported(Struct, frozen=True, kw_only=True):
-    """field: as in schemas.fields, or the task's name if the backend lacks the whole task.
+    """field: as in schemas/fields.py, or the task's name if the backend lacks the whole task.
 
     reason: completes a sentence that begins with the field: "is not supported".
     hint:   the answer is the same without it: the request may be sent without it, and no backend
@@ -125,7 +131,7 @@ def unsupported(
     """Return what this backend cannot honour, and what it requires but lacks; commonly empty.
 
     Fields whose value has no effect (`n: 1`) are never included.
-    below: schemas.unknown_fields.below_top of the request, if known.
+    below: strowger_gateway.schemas.unknown_fields.below_top of the request, if known.
     """
     task = task_of(request)
     fields = offered(supports, task)

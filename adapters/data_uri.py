@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from schemas.errors import InvalidRequest
-from schemas.messages import ImagePart
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import ImagePart
 
 ALIASES: Final[Mapping[str, str]] = {"image/jpg": "image/jpeg"}
 """Media types that clients send but vendors reject -> the registered ones.

@@ -8,7 +8,7 @@ comes near, the answer is treated as broken.
 from collections.abc import Sized
 from typing import Final
 
-from schemas.errors import UpstreamBroken
+from strowger_gateway.schemas.errors import UpstreamBroken
 
 CHOICES: Final = 8
 """Choices if fewer were requested: some servers number them arbitrarily."""

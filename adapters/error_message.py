@@ -13,7 +13,7 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
-from schemas.measured_json import NotJson, read_json
+from strowger_gateway.schemas.measured_json import NotJson, read_json
 
 LONGEST = 2000
 """Characters of a vendor's message that are forwarded."""

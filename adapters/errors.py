@@ -1,5 +1,5 @@
 """Translates errors of OpenAI-dialect servers by status and code, and by the message text only for
-a prompt that is too long (`adapters.prompt_too_long`) and for refusals (`adapters.refusals`).
+a prompt that is too long (`adapters/prompt_too_long.py`) and for refusals (`adapters/refusals`).
 
 https://platform.openai.com/docs/guides/error-codes
 """
@@ -8,12 +8,12 @@ from collections.abc import Mapping
 
 from msgspec import Raw
 
-from adapters.base import Endpoint
-from adapters.error_message import Problem, problem, redacted
-from adapters.prompt_too_long import is_prompt_too_long, rejected_as_too_long
-from adapters.refusals.cause import refusal_cause
-from adapters.reset_hints import wait_of
-from schemas.errors import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.error_message import Problem, problem, redacted
+from strowger_gateway.adapters.prompt_too_long import is_prompt_too_long, rejected_as_too_long
+from strowger_gateway.adapters.refusals.cause import refusal_cause
+from strowger_gateway.adapters.reset_hints import wait_of
+from strowger_gateway.schemas.errors import (
     GatewayError,
     RefusalCause,
     UpstreamBroken,

@@ -11,7 +11,7 @@ from zlib import crc32
 
 import msgspec
 
-from schemas.errors import UpstreamBroken
+from strowger_gateway.schemas.errors import UpstreamBroken
 
 EXCEPTION = "exception:"
 ERROR = "error:"

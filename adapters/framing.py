@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 from typing import Protocol
 
-from adapters.base import STRAY, Framing
-from adapters.eventstream import EventStreamParser, over_limit
-from schemas.errors import UpstreamBroken
+from strowger_gateway.adapters.base import STRAY, Framing
+from strowger_gateway.adapters.eventstream import EventStreamParser, over_limit
+from strowger_gateway.schemas.errors import UpstreamBroken
 
 Frame = tuple[str, bytes]
 """An event name ("" if the stream sends none) and its data."""

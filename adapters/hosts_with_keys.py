@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
-from adapters.openai.vendor_profiles import OPENAI, VENDORS
+from strowger_gateway.adapters.openai.vendor_profiles import OPENAI, VENDORS
 
 _OWN: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 

@@ -1,6 +1,7 @@
 """The base of adapters whose vendor has an API of its own, with JSON bodies.
 
-Variants of OpenAI's dialect have another base, `adapters.openai.adapter.OpenAIAdapter`.
+Variants of OpenAI's dialect have another base,
+`strowger_gateway.adapters.openai.adapter.OpenAIAdapter`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,12 +10,12 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from adapters.base import Endpoint, Framing, Outbound, Supports
-from adapters.errors import error_from
-from adapters.headers import Headers, merged_headers
-from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
-from schemas.fields import task_of
-from schemas.requests import EmbeddingsRequest, Request
+from strowger_gateway.adapters.base import Endpoint, Framing, Outbound, Supports
+from strowger_gateway.adapters.errors import error_from
+from strowger_gateway.adapters.headers import Headers, merged_headers
+from strowger_gateway.schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
+from strowger_gateway.schemas.fields import task_of
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
 
 _JSON = "application/json"
 _STREAMED: Mapping[Framing, str] = {

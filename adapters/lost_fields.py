@@ -9,11 +9,11 @@ from typing import Final, Protocol
 
 from msgspec import Raw, Struct
 
-from adapters.client_fields.carried import has_no_effect
-from adapters.unencodable import ENCODE_ERRORS
-from schemas.errors import InvalidRequest
-from schemas.requests import ChatRequest, Request
-from schemas.unknown_fields import Change, Unknown, edited, inside, parsed
+from strowger_gateway.adapters.client_fields.carried import has_no_effect
+from strowger_gateway.adapters.unencodable import ENCODE_ERRORS
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.unknown_fields import Change, Unknown, edited, inside, parsed
 
 MAX_ENCODINGS: Final = 24
 """Encodings per request, because a client may send any number of fields. Further fields count as
@@ -37,7 +37,9 @@ class Sent(Protocol):
 
 
 class _Key(Struct, frozen=True, gc=False):
-    """A path in a request for a task and a model. of: see schemas.unknown_fields.Unknown."""
+    """A path in a request for a task and a model. of: see
+    strowger_gateway.schemas.unknown_fields.Unknown.
+    """
 
     task: type[Request]
     model: str
@@ -47,7 +49,7 @@ class _Key(Struct, frozen=True, gc=False):
 
 
 class LostFields:
-    """Implements adapters.client_fields.carried.Carries for one adapter."""
+    """Implements strowger_gateway.adapters.client_fields.carried.Carries for one adapter."""
 
     def __init__(self, adapter: Sent) -> None:
         self._adapter = adapter

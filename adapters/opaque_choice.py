@@ -3,8 +3,8 @@
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
-from schemas.messages import FunctionTool, OpaqueTool
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.messages import FunctionTool, OpaqueTool
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 
 class _Kind(Struct):

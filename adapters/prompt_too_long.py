@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from schemas.errors import UpstreamRejected
-from schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
+from strowger_gateway.schemas.errors import UpstreamRejected
+from strowger_gateway.schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
 
 
 class MessagePattern(Struct, frozen=True, kw_only=True):

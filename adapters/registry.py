@@ -1,8 +1,9 @@
 """Finds the adapter for a name in the configuration: built-in, vendor profiles, plug-ins.
 
 A plug-in is an entry point in the group `strowger.adapters` that names a class with the interface
-`adapters.base.Adapter`; each built-in adapter is one line in `BUILTIN`, in the same format. A class
-declares its vendor's addresses (`HasBaseUrl`, `HasTokenEndpoint`).
+`strowger_gateway.adapters.base.Adapter`; each built-in adapter is one line in `BUILTIN`, in the
+same format within this package. A class declares its vendor's addresses (`HasBaseUrl`,
+`HasTokenEndpoint`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,43 +11,50 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
-from adapters.base import Adapter, Endpoint, HasBaseUrl, HasTokenEndpoint, TokenEndpoint
-from adapters.openai.adapter import OpenAIAdapter
-from adapters.openai.vendor_profiles import OPENAI, VENDORS, VendorProfile
-from schemas.close_names import close_names
-from schemas.errors import InvalidConfig
+from strowger_gateway.adapters.base import (
+    Adapter,
+    Endpoint,
+    HasBaseUrl,
+    HasTokenEndpoint,
+    TokenEndpoint,
+)
+from strowger_gateway.adapters.openai.adapter import OpenAIAdapter
+from strowger_gateway.adapters.openai.vendor_profiles import OPENAI, VENDORS, VendorProfile
+from strowger_gateway.schemas.close_names import close_names
+from strowger_gateway.schemas.errors import InvalidConfig
 
 GROUP = "strowger.adapters"
+HERE = "strowger_gateway.adapters"
 
 BUILTIN: Mapping[str, str] = {
-    "anthropic": "adapters.anthropic.adapter:AnthropicAdapter",
-    "azure": "adapters.openai_compatible.azure:AzureAdapter",
-    "azure-responses": "adapters.openai_responses.rows:AzureResponsesAdapter",
-    "bedrock": "adapters.bedrock.adapter:BedrockAdapter",
-    "cohere": "adapters.cohere.adapter:CohereAdapter",
-    "databricks": "adapters.databricks.adapter:DatabricksAdapter",
-    "gemini": "adapters.gemini.adapter:GeminiAdapter",
-    "lm-studio-responses": "adapters.openai_responses.rows:LMStudioResponsesAdapter",
-    "mindie": "adapters.mindie.adapter:MindIEAdapter",
-    "mistral": "adapters.mistral.adapter:MistralAdapter",
-    "ollama": "adapters.ollama.adapter:OllamaAdapter",
-    "ollama-responses": "adapters.openai_responses.rows:OllamaResponsesAdapter",
-    "openai": "adapters.openai.adapter:OpenAIAdapter",
-    "openai-responses": "adapters.openai_responses.adapter:OpenAIResponsesAdapter",
-    "openrouter-responses": "adapters.openai_responses.rows:OpenRouterResponsesAdapter",
-    "sglang": "adapters.openai_compatible.sglang:SglangAdapter",
-    "tgi": "adapters.tgi.adapter:TgiAdapter",
-    "triton": "adapters.triton.ensemble:TritonTextAdapter",
-    "triton-llmapi": "adapters.triton.llmapi:TritonLlmApiAdapter",
-    "triton-tokens": "adapters.triton.tokens:TritonTokensAdapter",
-    "triton-tokens-decoupled": "adapters.triton.tokens_decoupled:DecoupledTritonTokensAdapter",
-    "vertex-anthropic": "adapters.anthropic.vertex:VertexAnthropicAdapter",
-    "vllm": "adapters.openai_compatible.vllm:VllmAdapter",
-    "vllm-responses": "adapters.openai_responses.rows:VllmResponsesAdapter",
+    "anthropic": "anthropic.adapter:AnthropicAdapter",
+    "azure": "openai_compatible.azure:AzureAdapter",
+    "azure-responses": "openai_responses.rows:AzureResponsesAdapter",
+    "bedrock": "bedrock.adapter:BedrockAdapter",
+    "cohere": "cohere.adapter:CohereAdapter",
+    "databricks": "databricks.adapter:DatabricksAdapter",
+    "gemini": "gemini.adapter:GeminiAdapter",
+    "lm-studio-responses": "openai_responses.rows:LMStudioResponsesAdapter",
+    "mindie": "mindie.adapter:MindIEAdapter",
+    "mistral": "mistral.adapter:MistralAdapter",
+    "ollama": "ollama.adapter:OllamaAdapter",
+    "ollama-responses": "openai_responses.rows:OllamaResponsesAdapter",
+    "openai": "openai.adapter:OpenAIAdapter",
+    "openai-responses": "openai_responses.adapter:OpenAIResponsesAdapter",
+    "openrouter-responses": "openai_responses.rows:OpenRouterResponsesAdapter",
+    "sglang": "openai_compatible.sglang:SglangAdapter",
+    "tgi": "tgi.adapter:TgiAdapter",
+    "triton": "triton.ensemble:TritonTextAdapter",
+    "triton-llmapi": "triton.llmapi:TritonLlmApiAdapter",
+    "triton-tokens": "triton.tokens:TritonTokensAdapter",
+    "triton-tokens-decoupled": "triton.tokens_decoupled:DecoupledTritonTokensAdapter",
+    "vertex-anthropic": "anthropic.vertex:VertexAnthropicAdapter",
+    "vllm": "openai_compatible.vllm:VllmAdapter",
+    "vllm-responses": "openai_responses.rows:VllmResponsesAdapter",
 }
 
 MEMBERS = ("name", "framing", "supports", "encode", "decoder", "embeddings", "error")
-"""Of `adapters.base.Adapter`."""
+"""Of `strowger_gateway.adapters.base.Adapter`."""
 
 
 @cache
@@ -67,7 +75,8 @@ class Registry:
             vendor.name: vendor for vendor in (OPENAI, *VENDORS)
         }
         self._classes = {
-            name: EntryPoint(name=name, value=value, group=GROUP) for name, value in BUILTIN.items()
+            name: EntryPoint(name=name, value=f"{HERE}.{value}", group=GROUP)
+            for name, value in BUILTIN.items()
         }
         problems: list[str] = []
         for plugin in installed() if plugins is None else plugins:

@@ -1,8 +1,8 @@
 """Reads when a limit is reset from an error's text, its fields and rate limit headers.
 
-Most vendors send `retry-after` with a 429 (adapters.retry_after), some do not: OpenRouter writes an
-epoch in milliseconds, in a header or in the headers of the vendor behind it, which are in the body;
-OpenAI and Groq write `Please try again in 7.66s`; ChatGPT's plans write `resets_in_seconds`.
+Most vendors send `retry-after` with a 429 (adapters/retry_after.py), some do not: OpenRouter writes
+an epoch in milliseconds, in a header or in the headers of the vendor behind it, which are in the
+body; OpenAI and Groq write `Please try again in 7.66s`; ChatGPT's plans write `resets_in_seconds`.
 https://github.com/dirge-code/dirge/pull/719 https://github.com/everruns/everruns/pull/2280
 https://developers.openai.com/api/docs/guides/rate-limits#rate-limits-in-headers
 """
@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final, cast
 
-from adapters.retry_after import LONGEST_S, date_of, duration, retry_after
-from schemas.measured_json import NotJson, read_json
+from strowger_gateway.adapters.retry_after import LONGEST_S, date_of, duration, retry_after
+from strowger_gateway.schemas.measured_json import NotJson, read_json
 
 BUSY: Final = frozenset({429, 503, 529})
 """Statuses of answers that may say when to ask again."""

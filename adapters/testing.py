@@ -6,7 +6,7 @@ author's whole contract test is
     from pathlib import Path
 
     import pytest
-    from adapters.testing import Check, contract
+    from strowger_gateway.adapters.testing import Check, contract
     from acme_adapter import AcmeAdapter
 
     CHECKS = contract(AcmeAdapter, Path(__file__).parent / "fixtures" / "acme")
@@ -16,7 +16,7 @@ author's whole contract test is
         check()
 
 `unittest` or a plain loop works as well: a check is called without arguments, returns nothing, and
-raises AssertionError with a sentence that says what is wrong. adapters.conformance.recordings
+raises AssertionError with a sentence that says what is wrong. adapters/conformance/recordings.py
 documents the layout of recordings; `recordings`, `request_for`, `fixture` and `translate` are for
 tests of your own next to the contract.
 """
@@ -27,8 +27,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from adapters.base import Adapter, Endpoint
-from adapters.conformance.checks import (
+from strowger_gateway.adapters.base import Adapter, Endpoint
+from strowger_gateway.adapters.conformance.checks import (
     KEY,
     TASKS,
     check_breaks,
@@ -38,23 +38,23 @@ from adapters.conformance.checks import (
     check_supports,
     check_thoughts,
 )
-from adapters.conformance.denied_field_checks import check_client_fields
-from adapters.conformance.field_loss_checks import check_carried
-from adapters.conformance.recording_checks import (
+from strowger_gateway.adapters.conformance.denied_field_checks import check_client_fields
+from strowger_gateway.adapters.conformance.field_loss_checks import check_carried
+from strowger_gateway.adapters.conformance.recording_checks import (
     check_cuts,
     check_error_reported,
     check_recorded,
     check_truncation,
     check_whole,
 )
-from adapters.conformance.recordings import Recording, recordings, request_for
-from adapters.conformance.repair_checks import check_repairs
-from adapters.conformance.replay import frames, translate
-from adapters.conformance.translation_checks import Models, check_translations
-from adapters.conformance.unencodable_checks import check_unencodable
-from adapters.conformance.usage_checks import check_usage
-from schemas.fields import Task, task_of
-from schemas.secret import Secret
+from strowger_gateway.adapters.conformance.recordings import Recording, recordings, request_for
+from strowger_gateway.adapters.conformance.repair_checks import check_repairs
+from strowger_gateway.adapters.conformance.replay import frames, translate
+from strowger_gateway.adapters.conformance.translation_checks import Models, check_translations
+from strowger_gateway.adapters.conformance.unencodable_checks import check_unencodable
+from strowger_gateway.adapters.conformance.usage_checks import check_usage
+from strowger_gateway.schemas.fields import Task, task_of
+from strowger_gateway.schemas.secret import Secret
 
 __all__ = [
     "Build",

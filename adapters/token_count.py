@@ -3,9 +3,9 @@
 import msgspec
 from msgspec import Raw
 
-from adapters.base import Endpoint
-from adapters.json_objects import UNREADABLE, read_object
-from schemas.errors import UpstreamBroken
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.json_objects import UNREADABLE, read_object
+from strowger_gateway.schemas.errors import UpstreamBroken
 
 _count = msgspec.json.Decoder(int).decode
 _NOTHING = Raw(b"null")

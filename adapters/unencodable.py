@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from adapters.base import Adapter, Outbound
-from schemas.errors import InvalidRequest
-from schemas.requests import ChatRequest, EmbeddingsRequest, Request
+from strowger_gateway.adapters.base import Adapter, Outbound
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest, Request
 
 ENCODE_ERRORS = (RecursionError, OverflowError, ValueError)
 """Raised by encoding: nested too deeply, a number or a character out of range."""

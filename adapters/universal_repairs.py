@@ -2,21 +2,21 @@
 
 from typing import Final
 
-from adapters.base import Supports
-from adapters.form_repairs.search_results import SEARCH_RESULTS
-from adapters.form_repairs.silent_turns import EMPTY_TURNS
-from adapters.form_repairs.stream_options import UNSTREAMED_OPTIONS
-from adapters.repairs.call_ids import call_ids
-from adapters.repairs.foreign_items import FOREIGN_ITEMS
-from adapters.repairs.pairs import PAIRS
-from adapters.repairs.rule import Repair
-from adapters.repairs.stops import stops
-from adapters.repairs.tool_names import NAMES_OF_64
-from adapters.tool_repairs.hosted_tools import HOSTED_TOOLS
-from adapters.tool_repairs.named_tools import NAMED_TOOLS
-from adapters.tool_repairs.same_tools import SAME_TOOLS
-from adapters.tool_repairs.tool_schemas import OBJECTS
-from adapters.web_search.rules import NO_OPTIONS, no_web_search
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.adapters.form_repairs.search_results import SEARCH_RESULTS
+from strowger_gateway.adapters.form_repairs.silent_turns import EMPTY_TURNS
+from strowger_gateway.adapters.form_repairs.stream_options import UNSTREAMED_OPTIONS
+from strowger_gateway.adapters.repairs.call_ids import call_ids
+from strowger_gateway.adapters.repairs.foreign_items import FOREIGN_ITEMS
+from strowger_gateway.adapters.repairs.pairs import PAIRS
+from strowger_gateway.adapters.repairs.rule import Repair
+from strowger_gateway.adapters.repairs.stops import stops
+from strowger_gateway.adapters.repairs.tool_names import NAMES_OF_64
+from strowger_gateway.adapters.tool_repairs.hosted_tools import HOSTED_TOOLS
+from strowger_gateway.adapters.tool_repairs.named_tools import NAMED_TOOLS
+from strowger_gateway.adapters.tool_repairs.same_tools import SAME_TOOLS
+from strowger_gateway.adapters.tool_repairs.tool_schemas import OBJECTS
+from strowger_gateway.adapters.web_search.rules import NO_OPTIONS, no_web_search
 
 IDS: Final = call_ids("https://github.com/maximhq/bifrost/issues/5097", r".{1,256}")
 

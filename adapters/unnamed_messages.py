@@ -1,7 +1,7 @@
 """Messages for backends whose messages have no names, and whose results need the call's id."""
 
-from schemas.errors import InvalidRequest
-from schemas.messages import Message
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import Message
 
 
 def check_unnamed(one: Message, field: str) -> None:

@@ -18,9 +18,9 @@ from typing import Protocol
 from rich.console import Console
 from rich.table import Table
 
-from gateway.config.schema.failover import BreakerRule as Rule
-from gateway.routing.resilience.circuit_breaker import MIN_FAILED_SHARE, Breaker
-from gateway.routing.resilience.recent_activity import SlidingCount
+from strowger_gateway.gateway.config.schema.failover import BreakerRule as Rule
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import MIN_FAILED_SHARE, Breaker
+from strowger_gateway.gateway.routing.resilience.recent_activity import SlidingCount
 
 SUCCESS = 0.8
 RATES = (1.0, 10.0, 100.0)

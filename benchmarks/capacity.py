@@ -23,11 +23,11 @@ from rich.table import Table
 
 from benchmarks.gateway.processes import resident_mb
 from benchmarks.soak.subject import free_port
-from gateway.records_export.export import Export
-from gateway.records_export.target import Folder
-from gateway.store.open import open_store
-from gateway.store.rows import AttemptRow, RequestRow, Row
-from schemas.secret import Secret
+from strowger_gateway.gateway.records_export.export import Export
+from strowger_gateway.gateway.records_export.target import Folder
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.rows import AttemptRow, RequestRow, Row
+from strowger_gateway.schemas.secret import Secret
 
 _BATCH = 1000
 _CONFIG = """
@@ -203,7 +203,7 @@ async def _gateway(mock: int, folder: Path) -> AsyncGenerator[tuple[int, int], N
     file = folder / "config.yaml"
     file.write_text(_CONFIG.format(port=port, mock=mock, folder=folder))
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway.cli", "serve", "--config", str(file)),
+        *(sys.executable, "-m", "strowger_gateway.gateway.cli", "serve", "--config", str(file)),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )

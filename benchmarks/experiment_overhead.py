@@ -24,35 +24,39 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from adapters.base import Supports
-from gateway.clock import now
-from gateway.config.load import read_config
-from gateway.config.schema.failover import BreakerRule
-from gateway.recording.recorder import FileRecorder
-from gateway.recording.spool import Spool
-from gateway.routing.execution import pipeline
-from gateway.routing.planning.enrolment import (
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.recording.recorder import FileRecorder
+from strowger_gateway.gateway.recording.spool import Spool
+from strowger_gateway.gateway.routing.execution import pipeline
+from strowger_gateway.gateway.routing.planning.enrolment import (
     ExperimentRouter,
     ExperimentState,
     ExperimentStatus,
     fingerprint,
 )
-from gateway.routing.planning.planner import Planner
-from gateway.routing.planning.policies import POLICIES
-from gateway.routing.planning.request_facts import RequestFacts
-from gateway.routing.planning.route import Backend, Route, RouteTable
-from gateway.routing.request_record import AttemptRecord, RequestRecord, new_request_id
-from gateway.routing.resilience.circuit_breaker import Breaker
-from gateway.routing.resilience.retry import RetryBudget
-from gateway.runtime import Runtime
-from gateway.state import Gateway
-from gateway.telemetry.access_log import AccessLog
-from gateway.upstream.base import Call
-from schemas.answers import Embeddings, Fold
-from schemas.events import Event, Finished, Started, TextDelta, Usage
-from schemas.messages import Message
-from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.routing.planning.planner import Planner
+from strowger_gateway.gateway.routing.planning.policies import POLICIES
+from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
+from strowger_gateway.gateway.routing.planning.route import Backend, Route, RouteTable
+from strowger_gateway.gateway.routing.request_record import (
+    AttemptRecord,
+    RequestRecord,
+    new_request_id,
+)
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.routing.resilience.retry import RetryBudget
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.telemetry.access_log import AccessLog
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.schemas.answers import Embeddings, Fold
+from strowger_gateway.schemas.events import Event, Finished, Started, TextDelta, Usage
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
+from strowger_gateway.schemas.sampling import Sampling
 
 ROUNDS: Final = 9
 TURNS: Final = 8

@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from gateway.config.schema.guardrails import GuardrailConfig
-from gateway.guardrails.patterns import pattern_hook
-from gateway.hooks.answer_texts import mask_text
-from gateway.hooks.counts import GuardCounts
-from gateway.hooks.guards import Rail, RequestGuards
-from gateway.hooks.stream_guard import StreamGuard
-from gateway.hooks.stream_sink import now
-from schemas.events import Event, Finished, TextDelta
+from strowger_gateway.gateway.config.schema.guardrails import GuardrailConfig
+from strowger_gateway.gateway.guardrails.patterns import pattern_hook
+from strowger_gateway.gateway.hooks.answer_texts import mask_text
+from strowger_gateway.gateway.hooks.counts import GuardCounts
+from strowger_gateway.gateway.hooks.guards import Rail, RequestGuards
+from strowger_gateway.gateway.hooks.stream_guard import StreamGuard
+from strowger_gateway.gateway.hooks.stream_sink import now
+from strowger_gateway.schemas.events import Event, Finished, TextDelta
 
 PATTERNS: Final = 50
 CHARACTERS: Final = 4_500

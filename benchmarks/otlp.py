@@ -19,24 +19,28 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from benchmarks.tracing_overhead import Collector
-from gateway.asgi.exchange import HotExchange
-from gateway.background import ignore_crash
-from gateway.config.load import read_config
-from gateway.config.schema.config import Config
-from gateway.otlp.collector import CollectorClient
-from gateway.otlp.counts import ExportCounts
-from gateway.otlp.exporter import MAX_SENT, SPANS, Exporter
-from gateway.otlp.metric_pusher import MetricPusher
-from gateway.otlp.protobuf import export_request
-from gateway.otlp.resource import own_resource
-from gateway.routing.request_record import AttemptRecord, RequestRecord, new_request_id
-from gateway.surfaces.routes import HOT_ROUTES
-from gateway.telemetry.access_log import AccessLine
-from gateway.tracing.conventions import SCHEMA_URL
-from gateway.tracing.genai_metrics import GenAiMetrics
-from gateway.tracing.spans import request_spans
-from gateway.tracing.tracing import Tracing
-from schemas.events import Usage
+from strowger_gateway.gateway.asgi.exchange import HotExchange
+from strowger_gateway.gateway.background import ignore_crash
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.otlp.collector import CollectorClient
+from strowger_gateway.gateway.otlp.counts import ExportCounts
+from strowger_gateway.gateway.otlp.exporter import MAX_SENT, SPANS, Exporter
+from strowger_gateway.gateway.otlp.metric_pusher import MetricPusher
+from strowger_gateway.gateway.otlp.protobuf import export_request
+from strowger_gateway.gateway.otlp.resource import own_resource
+from strowger_gateway.gateway.routing.request_record import (
+    AttemptRecord,
+    RequestRecord,
+    new_request_id,
+)
+from strowger_gateway.gateway.surfaces.routes import HOT_ROUTES
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.tracing.conventions import SCHEMA_URL
+from strowger_gateway.gateway.tracing.genai_metrics import GenAiMetrics
+from strowger_gateway.gateway.tracing.spans import request_spans
+from strowger_gateway.gateway.tracing.tracing import Tracing
+from strowger_gateway.schemas.events import Usage
 
 BATCH: Final = 64
 """Ended requests that are written at a time, as in gateway/request_log.py."""

@@ -103,7 +103,17 @@ def _subjects(
         ):
             file = folder / f"{port}.yaml"
             file.write_text(_CONFIG.format(port=port, mock=mock, folder=folder, redis=shared))
-            _started(stack, [sys.executable, "-m", "gateway.cli", "serve", "--config", str(file)])
+            _started(
+                stack,
+                [
+                    sys.executable,
+                    "-m",
+                    "strowger_gateway.gateway.cli",
+                    "serve",
+                    "--config",
+                    str(file),
+                ],
+            )
         _delays(ports, 100, patience_s=60.0)
         yield server, ports
 

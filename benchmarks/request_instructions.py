@@ -276,7 +276,14 @@ def each(checkout: Path, row: str) -> float:
             process = subprocess.Popen(
                 [
                     *("valgrind", "--tool=callgrind", f"--callgrind-out-file={folder / _DUMPS}"),
-                    *(sys.executable, "-m", "gateway.cli", "serve", "--config", str(config)),
+                    *(
+                        sys.executable,
+                        "-m",
+                        "strowger_gateway.gateway.cli",
+                        "serve",
+                        "--config",
+                        str(config),
+                    ),
                 ],
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,

@@ -38,7 +38,14 @@ def gateway(config_of: Callable[[int, Path], str], folder: Path) -> Generator[tu
     log = folder / "stderr"
     with log.open("wb") as stderr:
         process = subprocess.Popen(
-            [sys.executable, "-m", "gateway.cli", "serve", "--config", str(config)],
+            [
+                sys.executable,
+                "-m",
+                "strowger_gateway.gateway.cli",
+                "serve",
+                "--config",
+                str(config),
+            ],
             stdout=subprocess.DEVNULL,
             stderr=stderr,
             cwd=ROOT,

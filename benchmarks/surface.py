@@ -10,11 +10,11 @@ from typing import Final
 
 import msgspec
 
-from gateway.surfaces.base import Inbound
-from gateway.surfaces.openai.surface import CHAT, COMPLETIONS
-from schemas.answers import Fold
-from schemas.events import Event, Finished, Started, TextDelta, TokenLogprob, Usage
-from schemas.requests import ChatRequest, CompletionRequest
+from strowger_gateway.gateway.surfaces.base import Inbound
+from strowger_gateway.gateway.surfaces.openai.surface import CHAT, COMPLETIONS
+from strowger_gateway.schemas.answers import Fold
+from strowger_gateway.schemas.events import Event, Finished, Started, TextDelta, TokenLogprob, Usage
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest
 
 REQUEST_ID: Final = "01936f2e-1234-7abc-8def-0123456789ab"
 ROUNDS: Final = 15

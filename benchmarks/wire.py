@@ -22,10 +22,10 @@ from typing import cast
 
 import uvloop
 
-from adapters.base import Outbound
-from gateway.upstream.httpx_transport import HttpxTransport
-from gateway.upstream.transport import Transport
-from gateway.upstream.wire import WireTransport
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.gateway.upstream.httpx_transport import HttpxTransport
+from strowger_gateway.gateway.upstream.transport import Transport
+from strowger_gateway.gateway.upstream.wire import WireTransport
 
 KINDS = ("floor", "wire", "httpx")
 HEADERS = (

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from gateway.request_log import RequestLog
-from gateway.runtime import Runtime
-from schemas.errors import Unavailable
+from strowger_gateway.gateway.request_log import RequestLog
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.schemas.errors import Unavailable
 
 
 class Admission:

@@ -20,28 +20,33 @@ from litestar.plugins import PluginProtocol
 from litestar.plugins.core import MsgspecDIPlugin
 from litestar.types import ASGIApp, ControllerRouterHandler, Scope
 
-from gateway.access.auth import WrongKey, too_many_wrong_keys
-from gateway.admin.access import DENIED, SCHEME
-from gateway.admin.routes import admin_routes
-from gateway.asgi.head_requests import HeadRequests
-from gateway.http.dispatcher import Dispatcher
-from gateway.http.endpoint import Endpoint
-from gateway.http.error_envelopes import envelope
-from gateway.http.litestar_log import FAILED, REQUEST_ID, FailedRequest, LitestarLog
-from gateway.http.no_events import NoEvents
-from gateway.http.resources.api_description import description
-from gateway.http.resources.databricks_endpoints import databricks_endpoints
-from gateway.http.resources.feedback import feedback
-from gateway.http.resources.kserve_models import kserve_models
-from gateway.http.resources.openai_models import openai_models
-from gateway.http.resources.operations import operations
-from gateway.http.resources.stored_responses import stored_responses
-from gateway.http.unserved_apis import MESSAGES, instead_of, shortened, with_v1
-from gateway.openapi.hot_routes import documented
-from gateway.state import Gateway
-from gateway.surfaces.hot_route import TemplatedPaths
-from gateway.surfaces.routes import HOT_ROUTES
-from schemas.errors import (
+from strowger_gateway.gateway.access.auth import WrongKey, too_many_wrong_keys
+from strowger_gateway.gateway.admin.access import DENIED, SCHEME
+from strowger_gateway.gateway.admin.routes import admin_routes
+from strowger_gateway.gateway.asgi.head_requests import HeadRequests
+from strowger_gateway.gateway.http.dispatcher import Dispatcher
+from strowger_gateway.gateway.http.endpoint import Endpoint
+from strowger_gateway.gateway.http.error_envelopes import envelope
+from strowger_gateway.gateway.http.litestar_log import (
+    FAILED,
+    REQUEST_ID,
+    FailedRequest,
+    LitestarLog,
+)
+from strowger_gateway.gateway.http.no_events import NoEvents
+from strowger_gateway.gateway.http.resources.api_description import description
+from strowger_gateway.gateway.http.resources.databricks_endpoints import databricks_endpoints
+from strowger_gateway.gateway.http.resources.feedback import feedback
+from strowger_gateway.gateway.http.resources.kserve_models import kserve_models
+from strowger_gateway.gateway.http.resources.openai_models import openai_models
+from strowger_gateway.gateway.http.resources.operations import operations
+from strowger_gateway.gateway.http.resources.stored_responses import stored_responses
+from strowger_gateway.gateway.http.unserved_apis import MESSAGES, instead_of, shortened, with_v1
+from strowger_gateway.gateway.openapi.hot_routes import documented
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.surfaces.hot_route import TemplatedPaths
+from strowger_gateway.gateway.surfaces.routes import HOT_ROUTES
+from strowger_gateway.schemas.errors import (
     BodyTooLarge,
     GatewayError,
     InvalidRequest,
@@ -175,7 +180,7 @@ def _bug(gateway: Gateway, request: _Request, exc: Exception) -> Response[bytes]
 
 
 async def _slow(gateway: Gateway, exc: Exception, scope: Scope) -> None:
-    """Delay the answer to a wrong key; see `gateway.access.wrong_keys`."""
+    """Delay the answer to a wrong key; see `gateway/access/wrong_keys.py`."""
     if isinstance(exc, WrongKey) and scope["type"] == "http":
         scope["state"][_SLOWED] = await gateway.wrong_keys.delay_answer(
             scope, gateway.runtime.clients.of(scope)

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from gateway.clock import now
+from strowger_gateway.gateway.clock import now
 
 _log = logging.getLogger("strowger")
 

@@ -3,12 +3,14 @@
 import os
 from pathlib import Path
 
-ROOT = str(Path(__file__).resolve().parent.parent)
-"""The folder that contains the packages."""
+import strowger_gateway
+
+ROOT = str(Path(strowger_gateway.__file__).resolve().parent.parent)
+"""The folder that contains the package."""
 
 
 def child_environment() -> dict[str, str]:
-    """Return our environment, with the packages' folder first on PYTHONPATH."""
+    """Return our environment, with the package's folder first on PYTHONPATH."""
     inherited = os.environ.get("PYTHONPATH")
     return {
         **os.environ,

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.access.client_address import ClientAddresses
-from gateway.access.key_shares import KeyShares
-from gateway.config.schema.config import ServerConfig
-from gateway.http.server.open_connections import ConnectionLimits, OpenConnections
-from gateway.open_files import client_room, open_files, open_files_limit, reserved
+from strowger_gateway.gateway.access.client_address import ClientAddresses
+from strowger_gateway.gateway.access.key_shares import KeyShares
+from strowger_gateway.gateway.config.schema.config import ServerConfig
+from strowger_gateway.gateway.http.server.open_connections import ConnectionLimits, OpenConnections
+from strowger_gateway.gateway.open_files import client_room, open_files, open_files_limit, reserved
 
 
 def connection_limits(server: ServerConfig, limit: int) -> ConnectionLimits:

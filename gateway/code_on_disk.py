@@ -6,9 +6,12 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from gateway.child_environment import ROOT
+from strowger_gateway.gateway.child_environment import ROOT
 
-PACKAGES = ("gateway", "adapters", "schemas", "local_engine")
+PACKAGES = tuple(
+    f"strowger_gateway/{name}" for name in ("gateway", "adapters", "schemas", "local_engine")
+)
+"""Each by itself: in a checkout they are links, which `rglob` does not follow."""
 
 
 class CodeChanged(Exception):
@@ -22,9 +25,9 @@ class _File(Struct, frozen=True):
 
 
 class CodeOnDisk:
-    """The Python files of the gateway's packages, as they are when this is created.
+    """The Python files of the package, as they are when this is created.
 
-    root: the folder that contains the packages.
+    root: the folder that contains the package.
     """
 
     def __init__(self, root: Path = Path(ROOT)) -> None:

@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from gateway.eventloop.inline_task import in_task
-from schemas.fair_share import FairShare
-from schemas.holdings import LEVEL, Holder
+from strowger_gateway.gateway.eventloop.inline_task import in_task
+from strowger_gateway.schemas.fair_share import FairShare
+from strowger_gateway.schemas.holdings import LEVEL, Holder
 
 
 class FairSlots:
     """A number of slots; a request that finds too few free ones waits for its turn.
 
-    Turns, bounds and priorities are those of schemas.fair_share. A holder without a key is not
+    Turns, bounds and priorities are those of schemas/fair_share.py. A holder without a key is not
     bounded, and the only key of a gateway has such a holder (`Caller.holder`), so `several` is
     always true here.
     """

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from gateway.clock import now
-from gateway.eventloop.inline_task import in_task
-from gateway.fair_slots import FairSlots
-from schemas.errors import Throttled
-from schemas.holdings import Holder
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.eventloop.inline_task import in_task
+from strowger_gateway.gateway.fair_slots import FairSlots
+from strowger_gateway.schemas.errors import Throttled
+from strowger_gateway.schemas.holdings import Holder
 
 LONGEST_QUEUE_S = 30.0
 """A call that found no thread for so long is refused, although the store answers others."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.config import Config
 
 MOST_RAISED: Final = 1 << 20
 """Linux' own default for the highest limit (fs.nr_open)."""

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from gateway.backend_events.event import ListedEvent
-from gateway.experiments.service.history import ExperimentHistory
-from gateway.limits.standing import LimitPlace, LimitStanding
-from gateway.telemetry.metric_snapshot import MetricFamilies
-from gateway.telemetry.recent_requests import RecentRequest
-from gateway.telemetry.time_series import BackendSeries, Window
+from strowger_gateway.gateway.backend_events.event import ListedEvent
+from strowger_gateway.gateway.experiments.service.history import ExperimentHistory
+from strowger_gateway.gateway.limits.standing import LimitPlace, LimitStanding
+from strowger_gateway.gateway.telemetry.metric_snapshot import MetricFamilies
+from strowger_gateway.gateway.telemetry.recent_requests import RecentRequest
+from strowger_gateway.gateway.telemetry.time_series import BackendSeries, Window
 
 
 class Peers(Protocol):

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, cast
 
-from gateway.config.schema.payloads import RedactRule
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.schema.payloads import RedactRule
+from strowger_gateway.schemas.errors import InvalidConfig
 
 NEEDS_RE2: Final = (
     "pattern needs the package google-re2: pip install 'strowger-gateway[guardrails]'"

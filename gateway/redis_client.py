@@ -14,9 +14,9 @@ from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 
-from gateway.config.redis_address import RedisAddress, redis_address
-from schemas.errors import InvalidConfig
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.redis_address import RedisAddress, redis_address
+from strowger_gateway.schemas.errors import InvalidConfig
+from strowger_gateway.schemas.secret import Secret
 
 ROUND_S: Final = 1.0
 """Timeout of one round trip on a possibly busy machine, seconds."""

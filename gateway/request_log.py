@@ -5,27 +5,31 @@ import time
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from gateway.budgets.budgets import Budgets
-from gateway.clock import now
-from gateway.recording.rows_from_request import access_line, attempts_of, request_batch
-from gateway.routing.planning.prices import Prices
-from gateway.routing.request_record import RequestRecord
-from gateway.store.rows import AttemptRow, Recorder
-from gateway.telemetry.access_log import AccessLog, as_json
-from gateway.telemetry.line_groups import grouped
-from gateway.telemetry.metrics import Metrics
-from gateway.telemetry.mirror_log_entry import MirrorLogEntry
-from gateway.telemetry.recent_requests import (
+from strowger_gateway.gateway.budgets.budgets import Budgets
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.recording.rows_from_request import (
+    access_line,
+    attempts_of,
+    request_batch,
+)
+from strowger_gateway.gateway.routing.planning.prices import Prices
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.store.rows import AttemptRow, Recorder
+from strowger_gateway.gateway.telemetry.access_log import AccessLog, as_json
+from strowger_gateway.gateway.telemetry.line_groups import grouped
+from strowger_gateway.gateway.telemetry.metrics import Metrics
+from strowger_gateway.gateway.telemetry.mirror_log_entry import MirrorLogEntry
+from strowger_gateway.gateway.telemetry.recent_requests import (
     MAX_MESSAGE_CHARS,
     Reasons,
     RecentRequest,
     RecentRequests,
 )
-from gateway.telemetry.time_series import BackendSeries, TimeSeries, Window
+from strowger_gateway.gateway.telemetry.time_series import BackendSeries, TimeSeries, Window
 
 if TYPE_CHECKING:
-    from gateway.payloads.payloads import PayloadLog
-    from gateway.tracing.tracing import Tracing
+    from strowger_gateway.gateway.payloads.payloads import PayloadLog
+    from strowger_gateway.gateway.tracing.tracing import Tracing
 
 _BATCH, _FLUSH_S = 64, 0.2
 """Finished requests are written after this many, or after this many seconds."""

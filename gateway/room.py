@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from schemas.holdings import Holder
+from strowger_gateway.schemas.holdings import Holder
 
 T = TypeVar("T")
 

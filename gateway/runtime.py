@@ -6,29 +6,34 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from gateway.access.auth import AdminKey, Keyring, MetricsAccess
-from gateway.access.client_address import ClientAddresses
-from gateway.access.issued_keys import IssuedKeys
-from gateway.asgi.cross_site import CrossSiteGuard
-from gateway.budgets.costs import RouteCosts
-from gateway.clock import now
-from gateway.config.adapter_names import LOCAL
-from gateway.config.schema.config import Config
-from gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
-from gateway.engine_process.process import READY, EngineProcess, EngineView, engine_settings
-from gateway.identities.setup import known_issuers, token_callers
-from gateway.replica_gauges.readings import ReplicaReadings
-from gateway.routing.planning.enrolment import ExperimentState
-from gateway.routing.planning.planner import Planner
-from gateway.sessions.tokens import SessionTokens
-from gateway.sign_in.setup import sign_in_provider
-from gateway.telemetry.logs import message_style
-from gateway.wiring.cache import cache_of
-from gateway.wiring.guards import guards_of
-from gateway.wiring.models import models_of
-from gateway.wiring.prices import prices_of
-from gateway.wiring.routes import build_routes
-from gateway.wiring.upstreams import build_upstreams
+from strowger_gateway.gateway.access.auth import AdminKey, Keyring, MetricsAccess
+from strowger_gateway.gateway.access.client_address import ClientAddresses
+from strowger_gateway.gateway.access.issued_keys import IssuedKeys
+from strowger_gateway.gateway.asgi.cross_site import CrossSiteGuard
+from strowger_gateway.gateway.budgets.costs import RouteCosts
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.adapter_names import LOCAL
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
+from strowger_gateway.gateway.engine_process.process import (
+    READY,
+    EngineProcess,
+    EngineView,
+    engine_settings,
+)
+from strowger_gateway.gateway.identities.setup import known_issuers, token_callers
+from strowger_gateway.gateway.replica_gauges.readings import ReplicaReadings
+from strowger_gateway.gateway.routing.planning.enrolment import ExperimentState
+from strowger_gateway.gateway.routing.planning.planner import Planner
+from strowger_gateway.gateway.sessions.tokens import SessionTokens
+from strowger_gateway.gateway.sign_in.setup import sign_in_provider
+from strowger_gateway.gateway.telemetry.logs import message_style
+from strowger_gateway.gateway.wiring.cache import cache_of
+from strowger_gateway.gateway.wiring.guards import guards_of
+from strowger_gateway.gateway.wiring.models import models_of
+from strowger_gateway.gateway.wiring.prices import prices_of
+from strowger_gateway.gateway.wiring.routes import build_routes
+from strowger_gateway.gateway.wiring.upstreams import build_upstreams
 
 
 class Closing(Protocol):

@@ -8,62 +8,67 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.access.auth import Caller
-from gateway.access.ended_sessions import EndedSessions
-from gateway.access.key_shares import KeyShares
-from gateway.access.wrong_keys import WrongKeyThrottle
-from gateway.admission import Admission
-from gateway.asgi.cors import CorsHeaders
-from gateway.asgi.large_bodies import LargeBodyQueue
-from gateway.asgi.sse_keepalive import SseKeepAlive
-from gateway.audit.log import AuditLog, NoAudit
-from gateway.backend_events.book import EventBook
-from gateway.backend_events.event import BackendEvent, ListedEvent
-from gateway.backend_events.watch import BackendWatch
-from gateway.budgets.by_place import RulesByPlace
-from gateway.budgets.lease_leader import BudgetLeaseLeader
-from gateway.budgets.lease_worker import BudgetLeaseWorker
-from gateway.budgets.metrics import BudgetCollector
-from gateway.clock import now
-from gateway.config.schema_store import SPOOL
-from gateway.end_users.end_users import EndUserFinder
-from gateway.end_users.metrics import EndUserCollector
-from gateway.experiments.service.background_jobs import ExperimentJobs
-from gateway.experiments.service.experiment_service import ExperimentService
-from gateway.experiments.service.history import ExperimentHistory
-from gateway.hooks.counts import GuardCollector, GuardCounts
-from gateway.identities.metrics import IssuerCollector
-from gateway.issued_keys.desk import KeyDesk
-from gateway.issued_keys.rules_in_force import RulesInForce
-from gateway.limits.limits import RequestLimits
-from gateway.limits.metrics import LimitCollector
-from gateway.mirror.mirroring import Mirrors
-from gateway.peers import NoPeers, Peers
-from gateway.request_log import RequestLog
-from gateway.responses.archive import ResponseArchive
-from gateway.responses.seals import Seals
-from gateway.routing.planning.enrolment import fingerprint
-from gateway.routing.planning.plan import Plan
-from gateway.routing.request_record import RequestRecord
-from gateway.runtime import Runtime
-from gateway.sessions.desk import AdminSessions
-from gateway.store.audit_rows import AuditRows
-from gateway.store.payload_rows import PayloadRows
-from gateway.store.rows import Recorder
-from gateway.store.session_rows import SessionRows
-from gateway.store_access import StoreAccess
-from gateway.telemetry.access_log import AccessLog
-from gateway.telemetry.engine_reports import EngineReport, EngineReports
-from gateway.telemetry.metric_snapshot import MetricFamilies, merge, render, snapshot
-from gateway.telemetry.recent_requests import RecentRequest
-from gateway.telemetry.time_series import BackendSeries, Window, merge_series
-from schemas.answers import Answer, Embeddings
-from schemas.requests import Request
+from strowger_gateway.gateway.access.auth import Caller
+from strowger_gateway.gateway.access.ended_sessions import EndedSessions
+from strowger_gateway.gateway.access.key_shares import KeyShares
+from strowger_gateway.gateway.access.wrong_keys import WrongKeyThrottle
+from strowger_gateway.gateway.admission import Admission
+from strowger_gateway.gateway.asgi.cors import CorsHeaders
+from strowger_gateway.gateway.asgi.large_bodies import LargeBodyQueue
+from strowger_gateway.gateway.asgi.sse_keepalive import SseKeepAlive
+from strowger_gateway.gateway.audit.log import AuditLog, NoAudit
+from strowger_gateway.gateway.backend_events.book import EventBook
+from strowger_gateway.gateway.backend_events.event import BackendEvent, ListedEvent
+from strowger_gateway.gateway.backend_events.watch import BackendWatch
+from strowger_gateway.gateway.budgets.by_place import RulesByPlace
+from strowger_gateway.gateway.budgets.lease_leader import BudgetLeaseLeader
+from strowger_gateway.gateway.budgets.lease_worker import BudgetLeaseWorker
+from strowger_gateway.gateway.budgets.metrics import BudgetCollector
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema_store import SPOOL
+from strowger_gateway.gateway.end_users.end_users import EndUserFinder
+from strowger_gateway.gateway.end_users.metrics import EndUserCollector
+from strowger_gateway.gateway.experiments.service.background_jobs import ExperimentJobs
+from strowger_gateway.gateway.experiments.service.experiment_service import ExperimentService
+from strowger_gateway.gateway.experiments.service.history import ExperimentHistory
+from strowger_gateway.gateway.hooks.counts import GuardCollector, GuardCounts
+from strowger_gateway.gateway.identities.metrics import IssuerCollector
+from strowger_gateway.gateway.issued_keys.desk import KeyDesk
+from strowger_gateway.gateway.issued_keys.rules_in_force import RulesInForce
+from strowger_gateway.gateway.limits.limits import RequestLimits
+from strowger_gateway.gateway.limits.metrics import LimitCollector
+from strowger_gateway.gateway.mirror.mirroring import Mirrors
+from strowger_gateway.gateway.peers import NoPeers, Peers
+from strowger_gateway.gateway.request_log import RequestLog
+from strowger_gateway.gateway.responses.archive import ResponseArchive
+from strowger_gateway.gateway.responses.seals import Seals
+from strowger_gateway.gateway.routing.planning.enrolment import fingerprint
+from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.sessions.desk import AdminSessions
+from strowger_gateway.gateway.store.audit_rows import AuditRows
+from strowger_gateway.gateway.store.payload_rows import PayloadRows
+from strowger_gateway.gateway.store.rows import Recorder
+from strowger_gateway.gateway.store.session_rows import SessionRows
+from strowger_gateway.gateway.store_access import StoreAccess
+from strowger_gateway.gateway.telemetry.access_log import AccessLog
+from strowger_gateway.gateway.telemetry.engine_reports import EngineReport, EngineReports
+from strowger_gateway.gateway.telemetry.metric_snapshot import (
+    MetricFamilies,
+    merge,
+    render,
+    snapshot,
+)
+from strowger_gateway.gateway.telemetry.recent_requests import RecentRequest
+from strowger_gateway.gateway.telemetry.time_series import BackendSeries, Window, merge_series
+from strowger_gateway.schemas.answers import Answer, Embeddings
+from strowger_gateway.schemas.requests import Request
 
 if TYPE_CHECKING:
-    from gateway.cache.cache import AnswerCache
-    from gateway.payloads.payloads import PayloadLog
-    from gateway.tracing.tracing import Tracing
+    from strowger_gateway.gateway.cache.cache import AnswerCache
+    from strowger_gateway.gateway.payloads.payloads import PayloadLog
+    from strowger_gateway.gateway.tracing.tracing import Tracing
 
 MAX_LOAD_FOR_MIRRORING = 0.5
 """Share of `max_in_flight` beyond which no request is mirrored."""
@@ -227,7 +232,7 @@ class Gateway:
         """Begin or end tracing, as the generation says. The room is imported only if it is used."""
         traced = runtime.config.telemetry.otlp is not None
         if traced and self._tracing is None:
-            from gateway.tracing.tracing import Tracing
+            from strowger_gateway.gateway.tracing.tracing import Tracing
 
             metrics = self.log.metrics
             self._tracing = Tracing(metrics.registry, metrics.internal_errors.count)
@@ -241,7 +246,7 @@ class Gateway:
         """Begin or end payload logging. The room is imported only if it is used."""
         logged = runtime.config.logging.payloads.mode != "off"
         if logged and self.log.payloads is None:
-            from gateway.payloads.payloads import PayloadLog
+            from strowger_gateway.gateway.payloads.payloads import PayloadLog
 
             metrics = self.log.metrics
             count = metrics.internal_errors.count
@@ -257,8 +262,8 @@ class Gateway:
         if runtime.cache is None:
             return
         if self.cache is None:
-            from gateway.cache.cache import AnswerCache
-            from gateway.cache.counts import CacheCollector
+            from strowger_gateway.gateway.cache.cache import AnswerCache
+            from strowger_gateway.gateway.cache.counts import CacheCollector
 
             self.cache = AnswerCache()
             collector = CacheCollector(self.cache.counts, self.cache.size)

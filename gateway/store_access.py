@@ -4,10 +4,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from gateway.fair_threads import FairThreads
-from gateway.store.base import Store
-from gateway.store.errors import StoreUnavailable
-from schemas.holdings import ANONYMOUS, Holder
+from strowger_gateway.gateway.fair_threads import FairThreads
+from strowger_gateway.gateway.store.base import Store
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.schemas.holdings import ANONYMOUS, Holder
 
 _THREADS = 4
 """Concurrent calls of one process; further calls queue."""

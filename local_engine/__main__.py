@@ -7,9 +7,9 @@ the import free nothing and took 8 % of the loading time.
 import gc
 import sys
 
-from local_engine.loading.lean_imports import import_lean
-from local_engine.start import UNSERVABLE, read_start, report
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.loading.lean_imports import import_lean
+from strowger_gateway.local_engine.start import UNSERVABLE, read_start, report
+from strowger_gateway.schemas.errors import InvalidConfig
 
 
 def run(arguments: list[str]) -> int:
@@ -21,7 +21,7 @@ def run(arguments: list[str]) -> int:
         return UNSERVABLE
     try:
         import_lean()
-        from local_engine.process import main
+        from strowger_gateway.local_engine.process import main
     except ModuleNotFoundError as exc:
         package = (exc.name or "").partition(".")[0]
         if package not in ("torch", "transformers"):

@@ -20,8 +20,8 @@ os.environ.setdefault("PYTORCH_NPU_ALLOC_CONF", "expandable_segments:True")
 
 import torch
 
-from local_engine.config import DeviceName, DTypeName
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.config import DeviceName, DTypeName
+from strowger_gateway.schemas.errors import InvalidConfig
 
 BFLOAT16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 """CPU features (/proc/cpuinfo) with which bfloat16 is faster than float32."""

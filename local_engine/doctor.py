@@ -1,4 +1,4 @@
-"""`python -m local_engine.doctor`: report the devices and call each kernel once.
+"""`python -m strowger_gateway.local_engine.doctor`: report the devices and call each kernel once.
 
 Prints a JSON list of [what, found] pairs. It is a separate process because the gateway does not
 import torch and a broken torch-npu installation can crash the process that imports it.
@@ -17,11 +17,17 @@ os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 
 import torch
 
-from local_engine.device import Available, choose_device, choose_dtype, free_bytes, probe
-from local_engine.ops.kernel_selection import select_kernels
-from local_engine.ops.native_build import cpu_kernels
-from local_engine.ops.sampler_trial import sampler_problem
-from local_engine.ops.self_test import Shape
+from strowger_gateway.local_engine.device import (
+    Available,
+    choose_device,
+    choose_dtype,
+    free_bytes,
+    probe,
+)
+from strowger_gateway.local_engine.ops.kernel_selection import select_kernels
+from strowger_gateway.local_engine.ops.native_build import cpu_kernels
+from strowger_gateway.local_engine.ops.sampler_trial import sampler_problem
+from strowger_gateway.local_engine.ops.self_test import Shape
 
 Line = tuple[str, str]
 

@@ -1,4 +1,5 @@
-"""`python -m local_engine.model_doctor`: start an engine's models on trial, in their own process.
+"""`python -m strowger_gateway.local_engine.model_doctor`: start an engine's models on trial, in
+their own process.
 
 Reads an `EngineConfig` from stdin, prints a `Diagnosis` to stdout.
 """
@@ -7,14 +8,14 @@ import sys
 
 import msgspec
 
-from local_engine.config import EngineConfig
-from local_engine.loading.lean_imports import import_lean
+from strowger_gateway.local_engine.config import EngineConfig
+from strowger_gateway.local_engine.loading.lean_imports import import_lean
 
 
 def main() -> int:
     config = msgspec.json.decode(sys.stdin.buffer.read(), type=EngineConfig)
     import_lean()
-    from local_engine.model_trial import diagnose
+    from strowger_gateway.local_engine.model_trial import diagnose
 
     sys.stdout.buffer.write(msgspec.json.encode(diagnose(config)) + b"\n")
     return 0

@@ -10,18 +10,18 @@ from typing import Final
 import torch
 from transformers.utils import logging as transformers_logging
 
-from local_engine.config import EngineConfig
-from local_engine.execution.jobs import Job
-from local_engine.loading.load_faults import cause
-from local_engine.ops.trial_log import recorded, trying
-from local_engine.protocol.diagnosis import Diagnosis
-from local_engine.sampling.sampling_params import resolve_params
-from local_engine.scheduling.sequence import new_sequence
-from local_engine.server.embedding_host import host_embedders
-from local_engine.server.model_host import ServedModel, host
-from local_engine.start import check_models
-from schemas.errors import InvalidConfig
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.config import EngineConfig
+from strowger_gateway.local_engine.execution.jobs import Job
+from strowger_gateway.local_engine.loading.load_faults import cause
+from strowger_gateway.local_engine.ops.trial_log import recorded, trying
+from strowger_gateway.local_engine.protocol.diagnosis import Diagnosis
+from strowger_gateway.local_engine.sampling.sampling_params import resolve_params
+from strowger_gateway.local_engine.scheduling.sequence import new_sequence
+from strowger_gateway.local_engine.server.embedding_host import host_embedders
+from strowger_gateway.local_engine.server.model_host import ServedModel, host
+from strowger_gateway.local_engine.start import check_models
+from strowger_gateway.schemas.errors import InvalidConfig
+from strowger_gateway.schemas.sampling import Sampling
 
 PROMPT: Final = 256
 DECODED: Final = 16

@@ -1,4 +1,5 @@
-"""The engine process: `python -m local_engine --socket PATH`, or `--listen HOST:PORT`.
+"""The engine process: `python -m strowger_gateway.local_engine --socket PATH`, or `--listen
+HOST:PORT`.
 
 The configuration is one line of JSON on stdin (or a file, `--config`). The parent keeps stdin
 open; when stdin closes, the engine stops. The engine writes one line per startup stage to stdout,
@@ -17,15 +18,20 @@ from pathlib import Path
 
 from transformers.utils import logging as transformers_logging
 
-from local_engine.execution.watchdog import LONGEST_TICK_S, Watchdog
-from local_engine.listening.draining import drained
-from local_engine.listening.tcp_listener import Listening, TcpListener, intake_of, warnings_of
-from local_engine.loading.load_faults import cause
-from local_engine.server.connection import Connection
-from local_engine.server.model_host import Hosting, host
-from local_engine.server.service import Service
-from local_engine.start import UNSERVABLE, Start, report
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.execution.watchdog import LONGEST_TICK_S, Watchdog
+from strowger_gateway.local_engine.listening.draining import drained
+from strowger_gateway.local_engine.listening.tcp_listener import (
+    Listening,
+    TcpListener,
+    intake_of,
+    warnings_of,
+)
+from strowger_gateway.local_engine.loading.load_faults import cause
+from strowger_gateway.local_engine.server.connection import Connection
+from strowger_gateway.local_engine.server.model_host import Hosting, host
+from strowger_gateway.local_engine.server.service import Service
+from strowger_gateway.local_engine.start import UNSERVABLE, Start, report
+from strowger_gateway.schemas.errors import InvalidConfig
 
 READY = "ready"
 LISTENING = "listening on "

@@ -16,12 +16,12 @@ from types import FrameType
 import msgspec
 from msgspec import Struct
 
-from local_engine.config import EngineConfig
-from local_engine.listening.options import add_listening, listening_of
-from local_engine.listening.tcp_listener import Listening
-from local_engine.loading.checkpoint_files import check_files
-from local_engine.loading.model_paths import check_folder, model_folder
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.config import EngineConfig
+from strowger_gateway.local_engine.listening.options import add_listening, listening_of
+from strowger_gateway.local_engine.listening.tcp_listener import Listening
+from strowger_gateway.local_engine.loading.checkpoint_files import check_files
+from strowger_gateway.local_engine.loading.model_paths import check_folder, model_folder
+from strowger_gateway.schemas.errors import InvalidConfig
 
 UNSERVABLE = 2
 """Exit status: the configuration cannot be served."""

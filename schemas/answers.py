@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 from msgspec import Raw, Struct
 
-from schemas.events import (
+from strowger_gateway.schemas.events import (
     LONGEST_TOKEN,
     Event,
     Finished,
@@ -21,8 +21,8 @@ from schemas.events import (
     ToolDelta,
     Usage,
 )
-from schemas.messages import Thought, ToolCall
-from schemas.tensors import Tensor
+from strowger_gateway.schemas.messages import Thought, ToolCall
+from strowger_gateway.schemas.tensors import Tensor
 
 
 class Choice(Struct, kw_only=True, gc=False):
@@ -74,7 +74,8 @@ _NOT_STARTED = Started()
 class Fold(Struct, eq=False):
     """Collects events into an Answer. `add` never looks back: each event costs O(its own size).
 
-    deltas: number of content events so far (`schemas.events.CONTENT`); token events count by their
+    deltas: number of content events so far (`strowger_gateway.schemas.events.CONTENT`); token
+    events count by their
     ids. usage: the latest received, usage_at: after so many deltas.
     """
 

@@ -1,8 +1,8 @@
 """Facts about a conversation's content: what request repairs depend on.
 
 A fact is one bit. A repair rule names the facts without which it has nothing to do, so a request
-without them costs no rule a look (adapters.repairs.rule). `message_facts` is on the path of every
-chat; the others are read only when a plan is not cached.
+without them costs no rule a look (adapters/repairs/rule.py). `message_facts` is on the path of
+every chat; the others are read only when a plan is not cached.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import UNSET
 
-from schemas.messages import (
+from strowger_gateway.schemas.messages import (
     FunctionTool,
     ImagePart,
     Message,
@@ -21,8 +21,8 @@ from schemas.messages import (
     TextPart,
     ToolChoice,
 )
-from schemas.requests import ChatRequest, EmbeddingsRequest, Original, Request
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest, Original, Request
+from strowger_gateway.schemas.sampling import Sampling
 
 DEVELOPER: Final = 1 << 0
 LATER_SYSTEM: Final = 1 << 1

@@ -6,8 +6,8 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from schemas.fields import STREAM_OPTIONS, stream_members
-from schemas.requests import GenerateRequest
+from strowger_gateway.schemas.fields import STREAM_OPTIONS, stream_members
+from strowger_gateway.schemas.requests import GenerateRequest
 
 BEAMS: Final = "use_beam_search"
 DEFAULTS: Final[dict[str, bytes]] = {

@@ -40,7 +40,7 @@ GatewayError                      500  a bug of ours
 
 from typing import ClassVar, Literal
 
-from schemas.usage import Usage
+from strowger_gateway.schemas.usage import Usage
 
 RetryKind = Literal["connect", "timeout", "rate_limit", "server_error", "broken_stream"]
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
 from typing import cast
 
-from schemas.events import Event, TextDelta
+from strowger_gateway.schemas.events import Event, TextDelta
 
 EventSink = Callable[[Sequence[Event]], bool]
 """Takes events without waiting. False: it has them, but cannot take more for now.

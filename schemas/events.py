@@ -8,8 +8,8 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from schemas.tensors import Tensor
-from schemas.usage import Usage as Usage
+from strowger_gateway.schemas.tensors import Tensor
+from strowger_gateway.schemas.usage import Usage as Usage
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
 
@@ -62,7 +62,7 @@ class ReasoningDelta(Struct, frozen=True, kw_only=True, tag="reasoning", gc=Fals
     block:     0, 1, … within the choice.
     signature: the vendor's proof, which the client must send back with the next turn.
     data:      a complete reasoning block that only the vendor can read.
-    format:    whose signature or data it is; see `schemas.messages.Thought`.
+    format:    whose signature or data it is; see `strowger_gateway.schemas.messages.Thought`.
     """
 
     text: str
@@ -113,7 +113,8 @@ OF_CHOICE = "(choice)."
 class NativeDelta(Struct, frozen=True, kw_only=True, tag="native", gc=False):
     """A piece of a content block that our schema has no event for, at its place in the answer.
 
-    Only sent for requests in the backend's own dialect (schemas.requests.Original).
+    Only sent for requests in the backend's own dialect
+    (strowger_gateway.schemas.requests.Original).
     block: a block as it begins. delta: a further piece of the current block, whatever its kind. The
     current block ends if there is neither.
     """

@@ -17,7 +17,7 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from schemas.holdings import Holder
+from strowger_gateway.schemas.holdings import Holder
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ Without I/O, clock or locks: use it in one thread, or under a lock of your own.
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
-from schemas.fair_queue import FairQueue, Waiting
-from schemas.holdings import Holder, Holdings
+from strowger_gateway.schemas.fair_queue import FairQueue, Waiting
+from strowger_gateway.schemas.holdings import Holder, Holdings
 
 T = TypeVar("T")
 

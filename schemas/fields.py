@@ -13,8 +13,8 @@ from typing import Literal, TypeVar
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, UnsetType
 
-from schemas.errors import InvalidRequest
-from schemas.messages import (
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import (
     AudioPart,
     FunctionTool,
     ImagePart,
@@ -24,7 +24,7 @@ from schemas.messages import (
     ResponseFormat,
     ToolChoice,
 )
-from schemas.requests import (
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,
@@ -32,8 +32,8 @@ from schemas.requests import (
     Request,
     TokenRequest,
 )
-from schemas.sampling import Sampling
-from schemas.unknown_fields import is_nested, without_nested
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.unknown_fields import is_nested, without_nested
 
 Task = Literal["chat", "completion", "embeddings", "tokens"]
 

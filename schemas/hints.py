@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from schemas.requests import Request, TokenRequest
+from strowger_gateway.schemas.requests import Request, TokenRequest
 
 KNOWN: Final = frozenset({"user", "metadata", "reasoning_effort", "priority"})
 """Fields of our schema. `reasoning_effort` is a hint for backends whose models do not reason, and
@@ -68,7 +68,7 @@ EXTRA: Final[Mapping[str, Callable[[Raw], bool]]] = MappingProxyType(
 
 
 def is_hint(request: Request, field: str) -> bool:
-    """field: a name of schemas.fields, or of `request.extra`.
+    """field: a name of schemas/fields.py, or of `request.extra`.
 
     Always false for a token request: its dialects have no such fields.
     """

@@ -4,7 +4,7 @@ from typing import Literal, final
 
 from msgspec import Struct
 
-from schemas.events import LONGEST_TOKEN, Usage
+from strowger_gateway.schemas.events import LONGEST_TOKEN, Usage
 
 
 @final
@@ -16,10 +16,10 @@ class PlainAnswer(Struct, frozen=True, gc=False):
     text:   not empty. finish: also the vendor's own reason.
     model:  as the backend sends it, "" if it does not.
     usage:  `None` if the backend sent none. Without `raw`, it is the three totals and nothing else.
-    stop_match: see `schemas.events.Finished`.
+    stop_match: see `strowger_gateway.schemas.events.Finished`.
     annotated: the message has an empty list of annotations.
     system_fingerprint, service_tier: of the answer; `None`: not sent, or null.
-    seed:   see `schemas.events.Finished`.
+    seed:   see `strowger_gateway.schemas.events.Finished`.
     """
 
     text: str
@@ -34,7 +34,8 @@ class PlainAnswer(Struct, frozen=True, gc=False):
 
     @property
     def deltas(self) -> int:
-        """The number of content events that the answer would be: see `schemas.answers.Fold`.
+        """The number of content events that the answer would be: see
+        `strowger_gateway.schemas.answers.Fold`.
 
         Without usage, the estimate of its tokens.
         """

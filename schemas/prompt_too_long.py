@@ -8,7 +8,7 @@ https://github.com/langchain-ai/langchain/blob/master/libs/partners/openai/langc
 
 from typing import Final
 
-from schemas.fields import Task
+from strowger_gateway.schemas.fields import Task
 
 CONTEXT_LENGTH: Final = "context_length_exceeded"
 """OpenAI's error code. https://platform.openai.com/docs/guides/error-codes"""

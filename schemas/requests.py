@@ -10,9 +10,9 @@ from typing import ClassVar, Literal, final
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from schemas.messages import Message, ResponseFormat, Tool, ToolChoice
-from schemas.sampling import Sampling
-from schemas.tensors import Tensor
+from strowger_gateway.schemas.messages import Message, ResponseFormat, Tool, ToolChoice
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.tensors import Tensor
 
 Prompt = str | tuple[int, ...]
 
@@ -76,7 +76,7 @@ class ChatRequest(Struct, frozen=True, tag_field="task", tag="chat", gc=False):
     priority:      1 (first) … 5. timeout_s: the request's own deadline, seconds.
     max_tokens_field: the name under which the client sent `sampling.max_tokens`.
     nested:        messages, tools, `tool_choice` or `response_format` have fields that our schema
-                   does not have (schemas.unknown_fields).
+                   does not have (schemas/unknown_fields.py).
     original:      what the client sent, if it used a dialect other than OpenAI's.
     begun:         the last message is the beginning of the answer, and the model continues it.
     private:       fields under the vendor's own names whose values are hashed with the name of the

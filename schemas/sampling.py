@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from schemas.tensors import Tensor
+from strowger_gateway.schemas.tensors import Tensor
 
 
 class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

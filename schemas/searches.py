@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 
-from schemas.messages import OpaqueTool, Tool
-from schemas.requests import ChatRequest
+from strowger_gateway.schemas.messages import OpaqueTool, Tool
+from strowger_gateway.schemas.requests import ChatRequest
 
 SEARCHES: Final = "(searches)"
 """The name of the field; no server sends such a name, and no client gets it."""

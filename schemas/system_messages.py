@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from schemas.messages import Message, Part, TextPart, text_of
+from strowger_gateway.schemas.messages import Message, Part, TextPart, text_of
 
 SYSTEM: Final = frozenset({"system", "developer"})
 """The roles of instructions."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from schemas.errors import InvalidRequest
+from strowger_gateway.schemas.errors import InvalidRequest
 
 DType = Literal["bool", "int32", "int64", "uint64", "float16", "bfloat16", "float32"]
 

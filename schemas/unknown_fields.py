@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from schemas.errors import InvalidRequest
-from schemas.messages import (
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import (
     FunctionTool,
     ImagePart,
     Message,
@@ -26,7 +26,7 @@ from schemas.messages import (
     Tool,
     ToolChoice,
 )
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 KNOWN: Final[Mapping[str, frozenset[str]]] = {
     place: frozenset(names.split())

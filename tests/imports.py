@@ -18,6 +18,7 @@ from tools.statements import statements
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("schemas", "adapters", "local_engine", "gateway")
+PREFIX = "strowger_gateway."
 ALLOWED = ROOT / "tests" / "rooms.toml"
 HOUSE = ROOT / "docs" / "architecture.md"
 TABLE_BEGINS = "<!-- folders: written by `python -m tests.imports` -->\n"
@@ -36,7 +37,7 @@ class Import(Struct, frozen=True, kw_only=True):
 
 @cache
 def modules() -> Mapping[str, Path]:
-    """Every module by dotted name; a package by the name of its `__init__`."""
+    """Every module by its name in strowger_gateway; a package by that of its `__init__`."""
     return {
         ".".join(path.relative_to(ROOT).with_suffix("").parts): path
         for package in PACKAGES
@@ -59,7 +60,8 @@ def _imports(name: str) -> Iterator[Import]:
                 found = [f"{node.module}.{alias.name}" for alias in node.names]
             case _:
                 continue
-        for imported in filter(None, map(_module, found)):
+        ours = (one.removeprefix(PREFIX) for one in found if one.startswith(PREFIX))
+        for imported in filter(None, map(_module, ours)):
             if imported != name and not imported.endswith("__init__"):
                 yield Import(module=name, imported=imported, line=node.lineno)
 

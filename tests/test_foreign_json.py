@@ -82,7 +82,7 @@ def test_nothing_from_outside_is_decoded_to_any_objects_before_it_is_measured() 
     new = {file: lines for file, lines in found.items() if file not in OTHERS}
     del new[MEASURED]
 
-    assert new == {}, "use schemas.measured_json, or list the file with the reason"
+    assert new == {}, "use strowger_gateway.schemas.measured_json, or list the file with the reason"
     assert OTHERS.keys() - found.keys() == set(), "delete these from OTHERS"
 
 

@@ -19,6 +19,7 @@ from tests.gateway.serving import serving
 from tests.stand_ins.provider import provider
 
 ROOT = Path(__file__).parent.parent
+HOME = ROOT / "strowger_gateway"
 PACKAGES = ("schemas", "adapters", "gateway")
 UNDERNEATH = ("gateway/eventloop/", "gateway/http/server/")
 """The server and the event loop's batch: they know nothing of chats, as the libraries below them,
@@ -54,8 +55,8 @@ def recorded(entries: list[Entry]) -> Generator[None, None, None]:
         name = frame.f_code.co_filename
         if name not in files:
             path = Path(name)
-            inside = path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in PACKAGES
-            file = str(path.relative_to(ROOT)) if inside else OUTSIDE
+            inside = path.is_relative_to(HOME) and path.relative_to(HOME).parts[0] in PACKAGES
+            file = str(path.relative_to(HOME)) if inside else OUTSIDE
             files[name] = OUTSIDE if file.startswith(UNDERNEATH) else file
         return files[name]
 

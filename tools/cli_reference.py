@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.main import strowger
+from strowger_gateway.gateway.cli.main import strowger
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
 _HEAD = """# Command line

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from gateway.config.json_schema import document
+from strowger_gateway.gateway.config.json_schema import document
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTATION = ROOT / "docs" / "configuration.md"

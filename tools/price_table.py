@@ -30,7 +30,13 @@ from genai_prices.types import (
     TimeOfDateConstraint,
 )
 
-from gateway.price_catalogue.table import FILE, DatedPrice, ListedModel, Match, read_price_table
+from strowger_gateway.gateway.price_catalogue.table import (
+    FILE,
+    DatedPrice,
+    ListedModel,
+    Match,
+    read_price_table,
+)
 
 SOURCE: Final = "genai-prices"
 _RATES: Final = {

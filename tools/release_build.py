@@ -27,19 +27,20 @@ class DifferentBuilds(Exception):
 
 
 def tracked(root: Path) -> tuple[str, ...]:
-    """Return the files that git tracks and that exist, relative to `root`."""
+    """Return the files and links that git tracks and that exist, relative to `root`."""
     listed = subprocess.run(
         ("git", "ls-files", "-z"), cwd=root, capture_output=True, text=True, check=True
     )
-    return tuple(name for name in listed.stdout.split("\0") if (root / name).is_file())
+    paths = ((name, root / name) for name in listed.stdout.split("\0"))
+    return tuple(name for name, path in paths if path.is_file() or path.is_symlink())
 
 
 def copy(root: Path, names: tuple[str, ...], target: Path) -> None:
-    """Copy files with their contents and executable bits; times are those of the copy."""
+    """Copy links, and files with content and executable bits; times are those of the copy."""
     for name in names:
         copied = target / name
         copied.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(root / name, copied)
+        shutil.copy(root / name, copied, follow_symlinks=False)
 
 
 def build(

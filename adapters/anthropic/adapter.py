@@ -14,15 +14,21 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from adapters.anthropic.claude_models import takes_prefill
-from adapters.anthropic.decode import AnthropicDecoder
-from adapters.anthropic.encode import BETA, SAMPLING, betas, count_body, messages_body
-from adapters.anthropic.errors import error_from
-from adapters.anthropic.json_object import json_tool
-from adapters.anthropic.original_fields import DIALECT, is_native
-from adapters.anthropic.repairs import ANTHROPIC_REPAIRS
-from adapters.anthropic.wire import read_count
-from adapters.base import (
+from strowger_gateway.adapters.anthropic.claude_models import takes_prefill
+from strowger_gateway.adapters.anthropic.decode import AnthropicDecoder
+from strowger_gateway.adapters.anthropic.encode import (
+    BETA,
+    SAMPLING,
+    betas,
+    count_body,
+    messages_body,
+)
+from strowger_gateway.adapters.anthropic.errors import error_from
+from strowger_gateway.adapters.anthropic.json_object import json_tool
+from strowger_gateway.adapters.anthropic.original_fields import DIALECT, is_native
+from strowger_gateway.adapters.anthropic.repairs import ANTHROPIC_REPAIRS
+from strowger_gateway.adapters.anthropic.wire import read_count
+from strowger_gateway.adapters.base import (
     EVERY_MODEL,
     PROVEN,
     Ceilings,
@@ -33,14 +39,19 @@ from adapters.base import (
     Range,
     Supports,
 )
-from adapters.client_fields.denied import withheld
-from adapters.headers import Headers, accept, merged_headers
-from adapters.json_objects import UNREADABLE
-from schemas.answers import Embeddings
-from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
-from schemas.fields import task_of
-from schemas.messages import CLAUDE
-from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
+from strowger_gateway.adapters.client_fields.denied import withheld
+from strowger_gateway.adapters.headers import Headers, accept, merged_headers
+from strowger_gateway.adapters.json_objects import UNREADABLE
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
+from strowger_gateway.schemas.fields import task_of
+from strowger_gateway.schemas.messages import CLAUDE
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+)
 
 VERSION_HEADER = "anthropic-version"
 VERSION = "2023-06-01"

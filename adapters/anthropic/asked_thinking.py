@@ -11,10 +11,10 @@ from typing import Final, cast
 from msgspec import UNSET, DecodeError, Raw, Struct
 from msgspec.structs import replace
 
-from adapters.anthropic.claude_models import thinks_by_budget
-from adapters.anthropic.original_fields import says_effort
-from adapters.repairs.rewriting import json_of, read_json
-from schemas.requests import ChatRequest
+from strowger_gateway.adapters.anthropic.claude_models import thinks_by_budget
+from strowger_gateway.adapters.anthropic.original_fields import says_effort
+from strowger_gateway.adapters.repairs.rewriting import json_of, read_json
+from strowger_gateway.schemas.requests import ChatRequest
 
 Object = Mapping[str, object]
 

@@ -3,10 +3,10 @@
 import msgspec
 from msgspec import Raw
 
-from adapters.anthropic.wire import BlockDelta, ContentBlock, read_delta
-from adapters.json_objects import NULL, UNREADABLE, read_object
-from schemas.events import Event, NativeDelta, ReasoningDelta, TextDelta, ToolDelta
-from schemas.messages import CLAUDE
+from strowger_gateway.adapters.anthropic.wire import BlockDelta, ContentBlock, read_delta
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_object
+from strowger_gateway.schemas.events import Event, NativeDelta, ReasoningDelta, TextDelta, ToolDelta
+from strowger_gateway.schemas.messages import CLAUDE
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 _CALL = frozenset({"id", "input", "name", "type"})

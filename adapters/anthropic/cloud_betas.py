@@ -5,8 +5,8 @@ Both answer 400 to any other name. What the lists lack, an operator adds with `c
 
 from typing import Final
 
-from adapters.anthropic.claude_models import refuses_budgets
-from adapters.repairs.betas import Betas
+from strowger_gateway.adapters.anthropic.claude_models import refuses_budgets
+from strowger_gateway.adapters.repairs.betas import Betas
 
 INTERLEAVED: Final = "interleaved-thinking-2025-05-14"
 LONG_CONTEXT: Final = "context-1m-2025-08-07"

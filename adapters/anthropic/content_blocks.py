@@ -12,10 +12,17 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from adapters.data_uri import inline_image, is_text, registered
-from adapters.json_objects import NULL, UNREADABLE
-from schemas.errors import InvalidRequest
-from schemas.messages import ImagePart, Message, OpaquePart, Part, TextPart, Thought
+from strowger_gateway.adapters.data_uri import inline_image, is_text, registered
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import (
+    ImagePart,
+    Message,
+    OpaquePart,
+    Part,
+    TextPart,
+    Thought,
+)
 
 Block = dict[str, object]
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Raw
 
-from adapters.anthropic.block_stream import RANKS, OpenBlock
-from adapters.anthropic.errors import error_inside
-from adapters.anthropic.messages import CONTENT_BLOCKS
-from adapters.anthropic.wire import (
+from strowger_gateway.adapters.anthropic.block_stream import RANKS, OpenBlock
+from strowger_gateway.adapters.anthropic.errors import error_inside
+from strowger_gateway.adapters.anthropic.messages import CONTENT_BLOCKS
+from strowger_gateway.adapters.anthropic.wire import (
     DELTAS,
     BlockDelta,
     ContentBlock,
@@ -31,15 +31,15 @@ from adapters.anthropic.wire import (
     usage_of,
     with_usage,
 )
-from adapters.base import Endpoint
-from adapters.decoder_limits import BLOCKS, NOTES, check_room
-from adapters.errors import unreadable
-from adapters.json_objects import NULL, UNREADABLE
-from adapters.web_search.answers import citations_of_blocks, searches_of_blocks
-from schemas import events as ours
-from schemas.errors import GatewayError, UpstreamBroken
-from schemas.events import FinishReason
-from schemas.searches import citations_field, searches_field
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.decoder_limits import BLOCKS, NOTES, check_room
+from strowger_gateway.adapters.errors import unreadable
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.adapters.web_search.answers import citations_of_blocks, searches_of_blocks
+from strowger_gateway.schemas import events as ours
+from strowger_gateway.schemas.errors import GatewayError, UpstreamBroken
+from strowger_gateway.schemas.events import FinishReason
+from strowger_gateway.schemas.searches import citations_field, searches_field
 
 FINISH: Mapping[str, FinishReason] = {
     "end_turn": "stop",
@@ -73,8 +73,8 @@ _encode = msgspec.json.Encoder().encode
 class AnthropicDecoder:
     """Decodes one answer. stream: whether a stream was requested.
 
-    json_tool: the tool whose arguments are the answer's text (adapters.anthropic.json_object), or
-    "". native: the client speaks this API, so blocks that our events do not have are passed on.
+    json_tool: the tool whose arguments are the answer's text (adapters/anthropic/json_object.py),
+    or "". native: the client speaks this API, so blocks that our events do not have are passed on.
     """
 
     def __init__(

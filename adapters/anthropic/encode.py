@@ -12,22 +12,26 @@ from typing import cast
 import msgspec
 from msgspec import Raw, UnsetType
 
-from adapters.anthropic.asked_thinking import LEAST_BUDGET, SHARES, budget_of
-from adapters.anthropic.claude_models import has_later_system, is_others, thinks_by_budget
-from adapters.anthropic.content_blocks import Block
-from adapters.anthropic.json_object import add_json_tool
-from adapters.anthropic.kept_turns import kept_turns
-from adapters.anthropic.messages import conversation
-from adapters.anthropic.original_fields import (
+from strowger_gateway.adapters.anthropic.asked_thinking import LEAST_BUDGET, SHARES, budget_of
+from strowger_gateway.adapters.anthropic.claude_models import (
+    has_later_system,
+    is_others,
+    thinks_by_budget,
+)
+from strowger_gateway.adapters.anthropic.content_blocks import Block
+from strowger_gateway.adapters.anthropic.json_object import add_json_tool
+from strowger_gateway.adapters.anthropic.kept_turns import kept_turns
+from strowger_gateway.adapters.anthropic.messages import conversation
+from strowger_gateway.adapters.anthropic.original_fields import (
     kept_tools,
     same_conversation,
     says_effort,
     unchanged_fields,
 )
-from adapters.json_objects import NULL, UNREADABLE, read_object
-from schemas.errors import InvalidRequest
-from schemas.messages import FunctionTool, ResponseFormat, Tool, ToolChoice
-from schemas.requests import ChatRequest
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_object
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import FunctionTool, ResponseFormat, Tool, ToolChoice
+from strowger_gateway.schemas.requests import ChatRequest
 
 SAMPLING: Mapping[str, str] = {
     "max_tokens": "max_tokens",

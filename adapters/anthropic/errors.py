@@ -12,12 +12,12 @@ from email.utils import parsedate_to_datetime
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.base import Endpoint
-from adapters.errors import error_from as openai_error
-from adapters.errors import refused
-from adapters.json_objects import NULL, UNREADABLE
-from adapters.retry_after import LONGEST_S
-from schemas.errors import GatewayError, UpstreamBusy
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.errors import error_from as openai_error
+from strowger_gateway.adapters.errors import refused
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.adapters.retry_after import LONGEST_S
+from strowger_gateway.schemas.errors import GatewayError, UpstreamBusy
 
 STATUS_OF_TYPE: Mapping[str, int] = {
     "invalid_request_error": 400,

@@ -12,10 +12,10 @@ from typing import Final, cast
 
 from msgspec import Raw, UnsetType
 
-from adapters.anthropic.content_blocks import Block
-from schemas.errors import InvalidRequest
-from schemas.messages import FunctionTool
-from schemas.requests import ChatRequest, GenerateRequest
+from strowger_gateway.adapters.anthropic.content_blocks import Block
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import FunctionTool
+from strowger_gateway.schemas.requests import ChatRequest, GenerateRequest
 
 NAME: Final = "answer_in_json"
 TOOL: Final[Mapping[str, object]] = {

@@ -10,10 +10,10 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.anthropic.original_fields import DIALECT
-from adapters.json_objects import NULL, UNREADABLE
-from schemas.messages import Message, Part, TextPart, Thought, ToolCall
-from schemas.requests import ChatRequest
+from strowger_gateway.adapters.anthropic.original_fields import DIALECT
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.schemas.messages import Message, Part, TextPart, Thought, ToolCall
+from strowger_gateway.schemas.requests import ChatRequest
 
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 _NO_PARTS: Final = _THOUGHTS | {"tool_use"}

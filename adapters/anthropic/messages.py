@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
-from adapters.anthropic.content_blocks import Block, blocks, marks, thought_block
-from adapters.anthropic.kept_turns import NOTHING, KeptTurn, Piece, in_order
-from adapters.json_objects import NULL, UNREADABLE, read_object
-from adapters.unnamed_messages import check_unnamed
-from schemas.errors import InvalidRequest
-from schemas.messages import (
+from strowger_gateway.adapters.anthropic.content_blocks import Block, blocks, marks, thought_block
+from strowger_gateway.adapters.anthropic.kept_turns import NOTHING, KeptTurn, Piece, in_order
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_object
+from strowger_gateway.adapters.unnamed_messages import check_unnamed
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import (
     CLAUDE,
     Message,
     OpaquePart,

@@ -10,9 +10,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from adapters.json_objects import UNREADABLE, read_object
-from schemas.messages import Message, ResponseFormat
-from schemas.requests import ChatRequest, GenerateRequest
+from strowger_gateway.adapters.json_objects import UNREADABLE, read_object
+from strowger_gateway.schemas.messages import Message, ResponseFormat
+from strowger_gateway.schemas.requests import ChatRequest, GenerateRequest
 
 DIALECT: Final = "anthropic"
 

@@ -2,31 +2,31 @@
 
 from typing import Final
 
-from adapters.anthropic.claude_models import has_later_system, may_be_claude
-from adapters.anthropic.cloud_betas import VERTEX_BETAS, VERTEX_SOURCE
-from adapters.anthropic.sampling_repairs import SAMPLING_REPAIRS
-from adapters.anthropic.thinking_repairs import THINKING_REPAIRS
-from adapters.anthropic.turn_repairs import MARKED_THINKING, TURN_REPAIRS
-from adapters.form_repairs.cache_limits import CACHE_LIMITS, CACHE_MEMBERS
-from adapters.form_repairs.image_types import image_types
-from adapters.form_repairs.service_tiers import service_tiers
-from adapters.form_repairs.user_data import private_user, user_limit
-from adapters.repairs.betas import betas
-from adapters.repairs.call_ids import call_ids
-from adapters.repairs.closed_schemas import closed_schemas
-from adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
-from adapters.repairs.roles import later_system
-from adapters.repairs.stops import blank_stops
-from adapters.repairs.thoughts import own_thoughts
-from adapters.repairs.tool_names import tool_names
-from adapters.repairs.tools_from_history import tools_from_history
-from adapters.tool_repairs.named_tools import named_tools
-from adapters.tool_repairs.one_form import one_form
-from adapters.tool_repairs.tool_members import unknown_members
-from adapters.web_search.citations import FOREIGN_CITATIONS
-from adapters.web_search.rules import web_search, web_search_options
-from adapters.web_search.targets import ANTHROPIC
-from schemas.messages import CLAUDE
+from strowger_gateway.adapters.anthropic.claude_models import has_later_system, may_be_claude
+from strowger_gateway.adapters.anthropic.cloud_betas import VERTEX_BETAS, VERTEX_SOURCE
+from strowger_gateway.adapters.anthropic.sampling_repairs import SAMPLING_REPAIRS
+from strowger_gateway.adapters.anthropic.thinking_repairs import THINKING_REPAIRS
+from strowger_gateway.adapters.anthropic.turn_repairs import MARKED_THINKING, TURN_REPAIRS
+from strowger_gateway.adapters.form_repairs.cache_limits import CACHE_LIMITS, CACHE_MEMBERS
+from strowger_gateway.adapters.form_repairs.image_types import image_types
+from strowger_gateway.adapters.form_repairs.service_tiers import service_tiers
+from strowger_gateway.adapters.form_repairs.user_data import private_user, user_limit
+from strowger_gateway.adapters.repairs.betas import betas
+from strowger_gateway.adapters.repairs.call_ids import call_ids
+from strowger_gateway.adapters.repairs.closed_schemas import closed_schemas
+from strowger_gateway.adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
+from strowger_gateway.adapters.repairs.roles import later_system
+from strowger_gateway.adapters.repairs.stops import blank_stops
+from strowger_gateway.adapters.repairs.thoughts import own_thoughts
+from strowger_gateway.adapters.repairs.tool_names import tool_names
+from strowger_gateway.adapters.repairs.tools_from_history import tools_from_history
+from strowger_gateway.adapters.tool_repairs.named_tools import named_tools
+from strowger_gateway.adapters.tool_repairs.one_form import one_form
+from strowger_gateway.adapters.tool_repairs.tool_members import unknown_members
+from strowger_gateway.adapters.web_search.citations import FOREIGN_CITATIONS
+from strowger_gateway.adapters.web_search.rules import web_search, web_search_options
+from strowger_gateway.adapters.web_search.targets import ANTHROPIC
+from strowger_gateway.schemas.messages import CLAUDE
 
 STRUCTURED: Final = (
     "https://platform.claude.com/docs/en/build-with-claude/structured-outputs"

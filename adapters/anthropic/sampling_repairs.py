@@ -6,13 +6,17 @@ from typing import Final
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from adapters.anthropic.asked_thinking import asked
-from adapters.anthropic.claude_models import claude, refuses_sampling, refuses_two_samplings
-from adapters.repairs.rule import Aim, Loss, Repair, Repaired
-from schemas.content_facts import SAMPLED
-from schemas.messages import Message
-from schemas.requests import ChatRequest, Request
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.anthropic.asked_thinking import asked
+from strowger_gateway.adapters.anthropic.claude_models import (
+    claude,
+    refuses_sampling,
+    refuses_two_samplings,
+)
+from strowger_gateway.adapters.repairs.rule import Aim, Loss, Repair, Repaired
+from strowger_gateway.schemas.content_facts import SAMPLED
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.sampling import Sampling
 
 _DEFAULTS: Final[Mapping[str, float]] = {"temperature": 1.0, "top_p": 1.0}
 _LEAST_TOP_P: Final = 0.95

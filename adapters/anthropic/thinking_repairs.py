@@ -10,8 +10,14 @@ from typing import Final
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from adapters.anthropic.asked_thinking import LEAST_BUDGET, SHARES, Asked, asked, budget_of
-from adapters.anthropic.claude_models import (
+from strowger_gateway.adapters.anthropic.asked_thinking import (
+    LEAST_BUDGET,
+    SHARES,
+    Asked,
+    asked,
+    budget_of,
+)
+from strowger_gateway.adapters.anthropic.claude_models import (
     always_thinks,
     claude,
     efforts,
@@ -22,12 +28,19 @@ from adapters.anthropic.claude_models import (
     thinks_at_high_effort,
     thinks_by_budget,
 )
-from adapters.repairs.betas import BETA
-from adapters.repairs.rule import Aim, Loss, Repair, Repaired, every_model
-from schemas.content_facts import EFFORT, EXTRA, FORCED, FORMAT, THINKING
-from schemas.messages import CLAUDE, Message, ResponseFormat, ToolCall, ToolChoice, thoughts_of
-from schemas.requests import ChatRequest, Request
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.repairs.betas import BETA
+from strowger_gateway.adapters.repairs.rule import Aim, Loss, Repair, Repaired, every_model
+from strowger_gateway.schemas.content_facts import EFFORT, EXTRA, FORCED, FORMAT, THINKING
+from strowger_gateway.schemas.messages import (
+    CLAUDE,
+    Message,
+    ResponseFormat,
+    ToolCall,
+    ToolChoice,
+    thoughts_of,
+)
+from strowger_gateway.schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.sampling import Sampling
 
 TROUBLES: Final = "https://platform.claude.com/docs/en/build-with-claude/thinking-troubleshooting"
 _EFFORTS: Final = "https://platform.claude.com/docs/en/build-with-claude/effort"

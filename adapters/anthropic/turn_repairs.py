@@ -10,19 +10,29 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from adapters.anthropic.asked_thinking import asked
-from adapters.anthropic.claude_models import always_thinks, claude, may_be_claude, takes_prefill
-from adapters.anthropic.kept_turns import kept_turns
-from adapters.form_repairs.arguments import call_arguments
-from adapters.form_repairs.presence import blank_text, no_prefill, trailing_space, user_first
-from adapters.repairs.rewriting import each_message, with_members
-from adapters.repairs.rule import Aim, Repair, Repaired
-from adapters.repairs.thoughts import without_thoughts
-from adapters.tool_repairs.failed_results import failed_results
-from schemas.content_facts import LAST_ANSWER, THOUGHTS
-from schemas.fields import REASONING
-from schemas.messages import CLAUDE, Message, TextPart, Thought
-from schemas.requests import ChatRequest, Original, Request
+from strowger_gateway.adapters.anthropic.asked_thinking import asked
+from strowger_gateway.adapters.anthropic.claude_models import (
+    always_thinks,
+    claude,
+    may_be_claude,
+    takes_prefill,
+)
+from strowger_gateway.adapters.anthropic.kept_turns import kept_turns
+from strowger_gateway.adapters.form_repairs.arguments import call_arguments
+from strowger_gateway.adapters.form_repairs.presence import (
+    blank_text,
+    no_prefill,
+    trailing_space,
+    user_first,
+)
+from strowger_gateway.adapters.repairs.rewriting import each_message, with_members
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.adapters.repairs.thoughts import without_thoughts
+from strowger_gateway.adapters.tool_repairs.failed_results import failed_results
+from strowger_gateway.schemas.content_facts import LAST_ANSWER, THOUGHTS
+from strowger_gateway.schemas.fields import REASONING
+from strowger_gateway.schemas.messages import CLAUDE, Message, TextPart, Thought
+from strowger_gateway.schemas.requests import ChatRequest, Original, Request
 
 _MARK: Final = "cache_control"
 _OPUS: Final = "claude-opus-4-5"

@@ -18,21 +18,21 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.anthropic import errors as anthropic_errors
-from adapters.anthropic.adapter import CHAT, SUPPORTS, TRANSLATED, MessagesAdapter
-from adapters.anthropic.decode import AnthropicDecoder
-from adapters.anthropic.encode import count_body, messages_body
-from adapters.anthropic.json_object import json_tool
-from adapters.anthropic.original_fields import is_native
-from adapters.anthropic.repairs import VERTEX_REPAIRS
-from adapters.base import Endpoint, Outbound, Supports
-from adapters.client_fields.denied import withheld
-from adapters.gemini import errors as google_errors
-from adapters.headers import accept, merged_headers
-from adapters.json_objects import UNREADABLE
-from schemas.errors import GatewayError, InvalidRequest
-from schemas.messages import Message, OpaquePart, OpaqueTool, Tool
-from schemas.requests import ChatRequest, GenerateRequest, Request
+from strowger_gateway.adapters.anthropic import errors as anthropic_errors
+from strowger_gateway.adapters.anthropic.adapter import CHAT, SUPPORTS, TRANSLATED, MessagesAdapter
+from strowger_gateway.adapters.anthropic.decode import AnthropicDecoder
+from strowger_gateway.adapters.anthropic.encode import count_body, messages_body
+from strowger_gateway.adapters.anthropic.json_object import json_tool
+from strowger_gateway.adapters.anthropic.original_fields import is_native
+from strowger_gateway.adapters.anthropic.repairs import VERTEX_REPAIRS
+from strowger_gateway.adapters.base import Endpoint, Outbound, Supports
+from strowger_gateway.adapters.client_fields.denied import withheld
+from strowger_gateway.adapters.gemini import errors as google_errors
+from strowger_gateway.adapters.headers import accept, merged_headers
+from strowger_gateway.adapters.json_objects import UNREADABLE
+from strowger_gateway.schemas.errors import GatewayError, InvalidRequest
+from strowger_gateway.schemas.messages import Message, OpaquePart, OpaqueTool, Tool
+from strowger_gateway.schemas.requests import ChatRequest, GenerateRequest, Request
 
 VERSION: Final = {"anthropic_version": "vertex-2023-10-16"}
 PUBLISHER: Final = "/publishers/anthropic"

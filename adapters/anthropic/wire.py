@@ -6,8 +6,8 @@ https://docs.anthropic.com/en/docs/build-with-claude/streaming
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.json_objects import NULL, UNREADABLE, read_object
-from schemas.events import Usage
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_object
+from strowger_gateway.schemas.events import Usage
 
 
 class MessageHead(Struct, frozen=True, kw_only=True):

@@ -9,17 +9,25 @@ from collections.abc import Mapping
 from typing import ClassVar, assert_never
 from urllib.parse import quote
 
-from adapters.anthropic.claude_models import takes_prefill
-from adapters.anthropic.encode import BETA
-from adapters.base import PROVEN, Continues, Endpoint, Framing, Outbound, Range, Supports
-from adapters.bedrock.decode import ConverseDecoder
-from adapters.bedrock.embeddings import (
+from strowger_gateway.adapters.anthropic.claude_models import takes_prefill
+from strowger_gateway.adapters.anthropic.encode import BETA
+from strowger_gateway.adapters.base import (
+    PROVEN,
+    Continues,
+    Endpoint,
+    Framing,
+    Outbound,
+    Range,
+    Supports,
+)
+from strowger_gateway.adapters.bedrock.decode import ConverseDecoder
+from strowger_gateway.adapters.bedrock.embeddings import (
     EMBEDDING_FIELDS,
     embeddings_body,
     embeddings_from,
     inputs_of,
 )
-from adapters.bedrock.encode import (
+from strowger_gateway.adapters.bedrock.encode import (
     INFERENCE,
     MERGED,
     MODEL_FIELDS,
@@ -27,17 +35,17 @@ from adapters.bedrock.encode import (
     converse_body,
     count_body,
 )
-from adapters.bedrock.errors import error_from
-from adapters.bedrock.reasoning_effort import lacks
-from adapters.bedrock.repairs import BEDROCK_REPAIRS, is_claude
-from adapters.client_fields.denied import withheld
-from adapters.cohere.encode import name_and_purpose
-from adapters.http_json import HttpJsonAdapter, base_path
-from adapters.token_count import counted
-from schemas.answers import Embeddings
-from schemas.errors import GatewayError, InvalidRequest
-from schemas.messages import CLAUDE
-from schemas.requests import (
+from strowger_gateway.adapters.bedrock.errors import error_from
+from strowger_gateway.adapters.bedrock.reasoning_effort import lacks
+from strowger_gateway.adapters.bedrock.repairs import BEDROCK_REPAIRS, is_claude
+from strowger_gateway.adapters.client_fields.denied import withheld
+from strowger_gateway.adapters.cohere.encode import name_and_purpose
+from strowger_gateway.adapters.http_json import HttpJsonAdapter, base_path
+from strowger_gateway.adapters.token_count import counted
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import GatewayError, InvalidRequest
+from strowger_gateway.schemas.messages import CLAUDE
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,

@@ -13,10 +13,10 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from adapters.data_uri import inline_image, is_text
-from adapters.json_objects import UNREADABLE, read_object
-from schemas.errors import InvalidRequest
-from schemas.messages import (
+from strowger_gateway.adapters.data_uri import inline_image, is_text
+from strowger_gateway.adapters.json_objects import UNREADABLE, read_object
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import (
     AudioPart,
     FunctionTool,
     ImagePart,
@@ -180,7 +180,7 @@ def call_id(id: str) -> str:
 
 
 def tool_name(name: str) -> str:
-    """Return a name that AWS accepts; `adapters.bedrock.decode` restores the client's own."""
+    """Return a name that AWS accepts; `adapters/bedrock/decode.py` restores the client's own."""
     if _NAME.fullmatch(name):
         return name
     return f"{_NOT_IN_NAMES.sub('_', name)[:40]}_{_digest(name)[:16]}"

@@ -11,19 +11,19 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.base import Endpoint
-from adapters.bedrock import wire
-from adapters.bedrock.content_blocks import tool_name
-from adapters.bedrock.errors import error_in_stream
-from adapters.bedrock.other_blocks import READ as READ_KINDS
-from adapters.bedrock.other_blocks import OtherBlocks, joined_base64
-from adapters.bedrock.usage import usage_from
-from adapters.decoder_limits import BLOCKS, NOTES, TOOLS, check_room
-from adapters.errors import unreadable
-from adapters.eventstream import ERROR, EXCEPTION
-from adapters.json_objects import NULL, UNREADABLE
-from schemas.errors import UpstreamBroken, UpstreamFailed
-from schemas.events import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.bedrock import wire
+from strowger_gateway.adapters.bedrock.content_blocks import tool_name
+from strowger_gateway.adapters.bedrock.errors import error_in_stream
+from strowger_gateway.adapters.bedrock.other_blocks import READ as READ_KINDS
+from strowger_gateway.adapters.bedrock.other_blocks import OtherBlocks, joined_base64
+from strowger_gateway.adapters.bedrock.usage import usage_from
+from strowger_gateway.adapters.decoder_limits import BLOCKS, NOTES, TOOLS, check_room
+from strowger_gateway.adapters.errors import unreadable
+from strowger_gateway.adapters.eventstream import ERROR, EXCEPTION
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.schemas.errors import UpstreamBroken, UpstreamFailed
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     FinishReason,
@@ -34,8 +34,8 @@ from schemas.events import (
     ToolDelta,
     Usage,
 )
-from schemas.messages import CLAUDE, FunctionTool
-from schemas.requests import ChatRequest, GenerateRequest
+from strowger_gateway.schemas.messages import CLAUDE, FunctionTool
+from strowger_gateway.schemas.requests import ChatRequest, GenerateRequest
 
 FINISH: Mapping[str, FinishReason] = {
     "end_turn": "stop",

@@ -13,14 +13,14 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
-from adapters.base import Endpoint
-from adapters.cohere.encode import name_and_purpose
-from adapters.errors import unreadable
-from adapters.json_objects import NULL, UNREADABLE
-from schemas.answers import Embeddings
-from schemas.errors import InvalidRequest, UpstreamBroken
-from schemas.events import Usage
-from schemas.requests import EmbeddingsRequest
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.cohere.encode import name_and_purpose
+from strowger_gateway.adapters.errors import unreadable
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import InvalidRequest, UpstreamBroken
+from strowger_gateway.schemas.events import Usage
+from strowger_gateway.schemas.requests import EmbeddingsRequest
 
 EMBEDDING_FIELDS: Final = frozenset({"embeddingPurpose", "input_type", "normalize", "truncate"})
 """Fields of some models, sent unchanged; for Nova, Cohere's are translated."""

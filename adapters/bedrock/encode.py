@@ -12,17 +12,23 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from adapters.anthropic.asked_thinking import asked
-from adapters.anthropic.encode import betas
-from adapters.anthropic.kept_turns import ordered_blocks
-from adapters.bedrock.content_blocks import Block, cache_point, marks_of, tool_name
-from adapters.bedrock.messages import NO_ORDER, conversation
-from adapters.bedrock.reasoning_effort import CLAUDE, Reasoning, reasoning
-from adapters.json_objects import UNREADABLE, read_object
-from schemas.errors import InvalidRequest
-from schemas.messages import FunctionTool, OpaqueTool, ResponseFormat, Tool, ToolChoice
-from schemas.requests import ChatRequest
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.anthropic.asked_thinking import asked
+from strowger_gateway.adapters.anthropic.encode import betas
+from strowger_gateway.adapters.anthropic.kept_turns import ordered_blocks
+from strowger_gateway.adapters.bedrock.content_blocks import Block, cache_point, marks_of, tool_name
+from strowger_gateway.adapters.bedrock.messages import NO_ORDER, conversation
+from strowger_gateway.adapters.bedrock.reasoning_effort import CLAUDE, Reasoning, reasoning
+from strowger_gateway.adapters.json_objects import UNREADABLE, read_object
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import (
+    FunctionTool,
+    OpaqueTool,
+    ResponseFormat,
+    Tool,
+    ToolChoice,
+)
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.sampling import Sampling
 
 INFERENCE: Final[Mapping[str, str]] = {
     "max_tokens": "maxTokens",

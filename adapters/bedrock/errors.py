@@ -8,14 +8,14 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from adapters.base import Endpoint
-from adapters.error_message import problem, redacted
-from adapters.errors import refused
-from adapters.json_objects import UNREADABLE
-from adapters.prompt_too_long import is_prompt_too_long, rejected_as_too_long
-from adapters.refusals.cause import refusal_cause
-from adapters.retry_after import retry_after
-from schemas.errors import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.error_message import problem, redacted
+from strowger_gateway.adapters.errors import refused
+from strowger_gateway.adapters.json_objects import UNREADABLE
+from strowger_gateway.adapters.prompt_too_long import is_prompt_too_long, rejected_as_too_long
+from strowger_gateway.adapters.refusals.cause import refusal_cause
+from strowger_gateway.adapters.retry_after import retry_after
+from strowger_gateway.schemas.errors import (
     GatewayError,
     RefusalCause,
     UpstreamBusy,
@@ -49,7 +49,7 @@ REFUSED: Mapping[str, RefusalCause] = {
     "InvalidSignatureException": "model",
     "IncompleteSignatureException": "model",
 }
-"""What these types refuse if the message has no sign of it (`adapters.refusals`). A role may lack
+"""What these types refuse if the message has no sign of it (`adapters/refusals`). A role may lack
 the right to use the model, a guardrail or an image that the request names. A signature covers the
 model's name, which a client chooses if the backend is a wildcard.
 """

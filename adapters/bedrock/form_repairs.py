@@ -10,12 +10,12 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw
 from msgspec.structs import replace
 
-from adapters.form_repairs.user_data import hashed
-from adapters.repairs.rewriting import each_message, with_content
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import METADATA, ODD_USER, OPAQUE
-from schemas.messages import Message, OpaquePart, TextPart
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.form_repairs.user_data import hashed
+from strowger_gateway.adapters.repairs.rewriting import each_message, with_content
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import METADATA, ODD_USER, OPAQUE
+from strowger_gateway.schemas.messages import Message, OpaquePart, TextPart
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 MOST: Final = 16
 ATTACHED: Final = "Attached."

@@ -8,7 +8,7 @@ https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html
 import re
 from typing import Final
 
-from adapters.model_limits.formats import described_json, json_by_tool
+from strowger_gateway.adapters.model_limits.formats import described_json, json_by_tool
 
 _FORCED: Final = re.compile(r"anthropic\.claude-|amazon\.nova-")
 _SOURCE: Final = "https://github.com/veryfront/veryfront-code/issues/3918"

@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 from msgspec import Raw, Struct
 
-from adapters.anthropic.kept_turns import in_order
-from adapters.bedrock.content_blocks import (
+from strowger_gateway.adapters.anthropic.kept_turns import in_order
+from strowger_gateway.adapters.bedrock.content_blocks import (
     Block,
     Titles,
     cache_point,
@@ -23,8 +23,8 @@ from adapters.bedrock.content_blocks import (
     text_block,
     thought_block,
 )
-from schemas.errors import InvalidRequest
-from schemas.messages import (
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import (
     CLAUDE,
     Message,
     Part,

@@ -10,12 +10,12 @@ from typing import Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from adapters.bedrock.reasoning_effort import GPT_OSS, NOVA_2
-from adapters.model_limits.settings import effort_values
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import FORCED
-from schemas.messages import FunctionTool, Message, ToolChoice
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.bedrock.reasoning_effort import GPT_OSS, NOVA_2
+from strowger_gateway.adapters.model_limits.settings import effort_values
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import FORCED
+from strowger_gateway.schemas.messages import FunctionTool, Message, ToolChoice
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 _UNFORCED: Final = re.compile(r"meta\.llama|cohere\.command|ai21\.")
 _WITHOUT_NAMES: Final = re.compile(r"mistral\.(?:mistral|pixtral)-large")

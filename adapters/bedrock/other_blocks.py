@@ -1,7 +1,7 @@
 """Blocks of a Converse answer that are neither text, nor reasoning, nor calls for the client.
 
 Tools that AWS runs, their results, images, and future kinds. Images are returned as the message's
-`images`, like those of adapters.generated_images; all others are in `bedrock_blocks`, in the
+`images`, like those of adapters/generated_images.py; all others are in `bedrock_blocks`, in the
 format of a complete answer.
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ContentBlock.html
 """
@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.generated_images import IMAGES, Image, image_of
-from adapters.json_objects import NULL, UNREADABLE, read_list, read_object
+from strowger_gateway.adapters.generated_images import IMAGES, Image, image_of
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_list, read_object
 
 BLOCKS: Final = "bedrock_blocks"
 READ: Final = frozenset({"citationsContent", "reasoningContent", "text"})

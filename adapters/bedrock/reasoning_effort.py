@@ -18,10 +18,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from adapters.anthropic.asked_thinking import LEAST_BUDGET, budget_of
-from adapters.anthropic.claude_models import thinks_by_budget
-from adapters.bedrock.content_blocks import Block
-from schemas.errors import InvalidRequest
+from strowger_gateway.adapters.anthropic.asked_thinking import LEAST_BUDGET, budget_of
+from strowger_gateway.adapters.anthropic.claude_models import thinks_by_budget
+from strowger_gateway.adapters.bedrock.content_blocks import Block
+from strowger_gateway.schemas.errors import InvalidRequest
 
 CLAUDE: Final = re.compile(r"anthropic\.claude-")
 WITHOUT_REASONING: Final = re.compile(r"anthropic\.claude-(v\d|instant|2|3-(?!7))")

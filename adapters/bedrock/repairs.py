@@ -2,29 +2,32 @@
 
 from typing import Final
 
-from adapters.anthropic.claude_models import may_be_claude
-from adapters.anthropic.cloud_betas import BEDROCK_BETAS, BEDROCK_SOURCE
-from adapters.anthropic.sampling_repairs import SAMPLING_REPAIRS
-from adapters.anthropic.thinking_repairs import THINKING_REPAIRS
-from adapters.anthropic.turn_repairs import TURN_REPAIRS
-from adapters.bedrock.form_repairs import FORM_REPAIRS
-from adapters.bedrock.json_mode import JSON_MODE
-from adapters.bedrock.model_repairs import MODEL_REPAIRS
-from adapters.bedrock.reasoning_effort import CLAUDE as CLAUDE_MODELS
-from adapters.form_repairs.cache_limits import CACHE_LIMITS
-from adapters.form_repairs.image_types import image_types
-from adapters.form_repairs.presence import blank_result
-from adapters.repairs.betas import betas
-from adapters.repairs.call_ids import call_ids
-from adapters.repairs.closed_schemas import closed_schemas
-from adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
-from adapters.repairs.parallel_calls import parallel_calls
-from adapters.repairs.roles import later_system
-from adapters.repairs.stops import blank_stops
-from adapters.repairs.thoughts import own_thoughts
-from adapters.repairs.tools_from_history import no_tool_choice_none, tools_from_history
-from adapters.tool_repairs.one_form import one_form
-from schemas.messages import CLAUDE
+from strowger_gateway.adapters.anthropic.claude_models import may_be_claude
+from strowger_gateway.adapters.anthropic.cloud_betas import BEDROCK_BETAS, BEDROCK_SOURCE
+from strowger_gateway.adapters.anthropic.sampling_repairs import SAMPLING_REPAIRS
+from strowger_gateway.adapters.anthropic.thinking_repairs import THINKING_REPAIRS
+from strowger_gateway.adapters.anthropic.turn_repairs import TURN_REPAIRS
+from strowger_gateway.adapters.bedrock.form_repairs import FORM_REPAIRS
+from strowger_gateway.adapters.bedrock.json_mode import JSON_MODE
+from strowger_gateway.adapters.bedrock.model_repairs import MODEL_REPAIRS
+from strowger_gateway.adapters.bedrock.reasoning_effort import CLAUDE as CLAUDE_MODELS
+from strowger_gateway.adapters.form_repairs.cache_limits import CACHE_LIMITS
+from strowger_gateway.adapters.form_repairs.image_types import image_types
+from strowger_gateway.adapters.form_repairs.presence import blank_result
+from strowger_gateway.adapters.repairs.betas import betas
+from strowger_gateway.adapters.repairs.call_ids import call_ids
+from strowger_gateway.adapters.repairs.closed_schemas import closed_schemas
+from strowger_gateway.adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
+from strowger_gateway.adapters.repairs.parallel_calls import parallel_calls
+from strowger_gateway.adapters.repairs.roles import later_system
+from strowger_gateway.adapters.repairs.stops import blank_stops
+from strowger_gateway.adapters.repairs.thoughts import own_thoughts
+from strowger_gateway.adapters.repairs.tools_from_history import (
+    no_tool_choice_none,
+    tools_from_history,
+)
+from strowger_gateway.adapters.tool_repairs.one_form import one_form
+from strowger_gateway.schemas.messages import CLAUDE
 
 
 def is_claude(model: str) -> bool:

@@ -5,9 +5,9 @@ https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_TokenUsage.h
 
 from msgspec import Raw
 
-from adapters.bedrock import wire
-from adapters.json_objects import NULL, UNREADABLE
-from schemas.events import Usage
+from strowger_gateway.adapters.bedrock import wire
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.schemas.events import Usage
 
 
 def usage_from(raw: Raw) -> Usage:

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.json_objects import NULL
+from strowger_gateway.adapters.json_objects import NULL
 
 RUN_BY_THE_SERVER: Final = "server_tool_use"
 

@@ -5,8 +5,8 @@ from typing import Final, Protocol
 
 from msgspec import Raw
 
-from schemas.requests import ChatRequest, Request
-from schemas.unknown_fields import Unknown
+from strowger_gateway.schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.unknown_fields import Unknown
 
 
 class Carries(Protocol):
@@ -15,7 +15,7 @@ class Carries(Protocol):
     def lost(self, request: Request, model: str, found: Sequence[Unknown]) -> tuple[str, ...]:
         """Return the paths of the fields that do not reach the backend, each once.
 
-        found: all unknown fields of the request (schemas.unknown_fields).
+        found: all unknown fields of the request (schemas/unknown_fields.py).
         """
         ...
 

@@ -8,9 +8,18 @@ code or change settings for all clients. docs/adr/0021 explains the choices.
 from collections.abc import Mapping
 from functools import cache
 
-from adapters.client_fields.denied_model_servers import ENGINES
-from adapters.client_fields.patterns import ClientFields, Withheld
-from adapters.client_fields.reasons import BILLING, CACHE, CODE, HOST, KEY, MODEL, STORED, rows
+from strowger_gateway.adapters.client_fields.denied_model_servers import ENGINES
+from strowger_gateway.adapters.client_fields.patterns import ClientFields, Withheld
+from strowger_gateway.adapters.client_fields.reasons import (
+    BILLING,
+    CACHE,
+    CODE,
+    HOST,
+    KEY,
+    MODEL,
+    STORED,
+    rows,
+)
 
 OPENAI_DOCS = "https://github.com/openai/openai-openapi"
 LITELLM = "https://docs.litellm.ai/docs/completion/input"

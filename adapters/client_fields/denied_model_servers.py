@@ -3,8 +3,8 @@ close to systems that outsiders must not reach, and one process serves all clien
 
 from collections.abc import Mapping
 
-from adapters.client_fields.patterns import Withheld
-from adapters.client_fields.reasons import CACHE, CODE, HOST, MODEL, STORED, rows
+from strowger_gateway.adapters.client_fields.patterns import Withheld
+from strowger_gateway.adapters.client_fields.reasons import CACHE, CODE, HOST, MODEL, STORED, rows
 
 VLLM = "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html"
 VLLM_TEMPLATE = "https://nvd.nist.gov/vuln/detail/CVE-2025-62426"

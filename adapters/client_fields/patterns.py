@@ -1,9 +1,9 @@
 """Decides which fields outside our schema a client may send through to a backend.
 
 An adapter's table lists the withheld fields, each with its reason; the operator's `allow` and
-`deny` (`providers[].client_fields`) take precedence. Patterns are paths of schemas.unknown_fields
-in which `*` matches any characters of one name; a pattern also covers everything inside its
-matches, and of several that cover a field the longest applies.
+`deny` (`providers[].client_fields`) take precedence. Patterns are paths of
+schemas/unknown_fields.py in which `*` matches any characters of one name; a pattern also covers
+everything inside its matches, and of several that cover a field the longest applies.
 """
 
 import re
@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from msgspec import Raw, Struct
 
-from schemas.errors import InvalidRequest
-from schemas.requests import Request
-from schemas.unknown_fields import Unknown, at_top, below_top, inside, parsed
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import Request
+from strowger_gateway.schemas.unknown_fields import Unknown, at_top, below_top, inside, parsed
 
 PATTERN = re.compile(r"[^\s.\[\]]+(?:\[\])*(?:\.[^\s.\[\]]+(?:\[\])*)*")
 """A pattern: names joined by dots, with `[]` after a name for each entry of a list."""

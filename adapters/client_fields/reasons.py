@@ -1,6 +1,6 @@
 """Reasons for withholding a client's field, and table rows that share one."""
 
-from adapters.client_fields.patterns import Withheld
+from strowger_gateway.adapters.client_fields.patterns import Withheld
 
 MODEL = "it selects other models or providers, bypassing the models that a key may use"
 HOST = "it names a host that the backend then calls from its own network"
@@ -22,7 +22,7 @@ def rows(
     address: bool = False,
     optional: bool = False,
 ) -> tuple[Withheld, ...]:
-    """See adapters.client_fields.patterns.Withheld."""
+    """See strowger_gateway.adapters.client_fields.patterns.Withheld."""
     return tuple(
         Withheld(
             path=path,

@@ -11,18 +11,28 @@ from typing import ClassVar
 import msgspec
 from msgspec import Raw, Struct, field
 
-from adapters.base import READABLE, Endpoint, Outbound, Range, Supports
-from adapters.client_fields.denied import withheld
-from adapters.cohere.decode import CohereDecoder
-from adapters.cohere.encode import LARGEST_BATCH, SAMPLING, chat_body, embeddings_body
-from adapters.cohere.repairs import COHERE_REPAIRS
-from adapters.errors import error_from, unreadable
-from adapters.http_json import HttpJsonAdapter, base_path
-from adapters.json_objects import NULL, UNREADABLE
-from schemas.answers import Embeddings
-from schemas.errors import GatewayError
-from schemas.events import Usage
-from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
+from strowger_gateway.adapters.base import READABLE, Endpoint, Outbound, Range, Supports
+from strowger_gateway.adapters.client_fields.denied import withheld
+from strowger_gateway.adapters.cohere.decode import CohereDecoder
+from strowger_gateway.adapters.cohere.encode import (
+    LARGEST_BATCH,
+    SAMPLING,
+    chat_body,
+    embeddings_body,
+)
+from strowger_gateway.adapters.cohere.repairs import COHERE_REPAIRS
+from strowger_gateway.adapters.errors import error_from, unreadable
+from strowger_gateway.adapters.http_json import HttpJsonAdapter, base_path
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import Usage
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+)
 
 INVALID_TOKEN = 498
 """Cohere's own status for an invalid or expired key."""

@@ -11,19 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.base import STRAY, Endpoint
-from adapters.decoder_limits import NOTES, TOOLS, check_room
-from adapters.errors import error_inside, unreadable
-from adapters.json_objects import NULL, UNREADABLE, read_object
-from adapters.openai.decode import DONE
-from schemas.errors import (
+from strowger_gateway.adapters.base import STRAY, Endpoint
+from strowger_gateway.adapters.decoder_limits import NOTES, TOOLS, check_room
+from strowger_gateway.adapters.errors import error_inside, unreadable
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_object
+from strowger_gateway.adapters.openai.decode import DONE
+from strowger_gateway.schemas.errors import (
     GatewayError,
     UpstreamBroken,
     UpstreamError,
     UpstreamFailed,
     UpstreamTimeout,
 )
-from schemas.events import (
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     FinishReason,

@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from adapters.openai.encode import part
-from schemas.errors import InvalidRequest
-from schemas.messages import (
+from strowger_gateway.adapters.openai.encode import part
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import (
     FunctionTool,
     ImagePart,
     Message,
@@ -24,8 +24,8 @@ from schemas.messages import (
     ToolChoice,
     thinking_of,
 )
-from schemas.requests import ChatRequest, EmbeddingsRequest
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest
+from strowger_gateway.schemas.sampling import Sampling
 
 Body = dict[str, object]
 

@@ -2,14 +2,14 @@
 
 from typing import Final
 
-from adapters.form_repairs.part_forms import IMAGE_ADDRESS, TEXT_FILES
-from adapters.form_repairs.presence import blank_result, blank_text
-from adapters.model_limits.format_or_tools import format_or_tools
-from adapters.model_limits.settings import efforts_to_high
-from adapters.repairs.hints import MESSAGE_NAMES
-from adapters.repairs.parallel_calls import parallel_calls
-from adapters.repairs.roles import DEVELOPER_ROLE
-from adapters.tool_repairs.tool_media import text_results
+from strowger_gateway.adapters.form_repairs.part_forms import IMAGE_ADDRESS, TEXT_FILES
+from strowger_gateway.adapters.form_repairs.presence import blank_result, blank_text
+from strowger_gateway.adapters.model_limits.format_or_tools import format_or_tools
+from strowger_gateway.adapters.model_limits.settings import efforts_to_high
+from strowger_gateway.adapters.repairs.hints import MESSAGE_NAMES
+from strowger_gateway.adapters.repairs.parallel_calls import parallel_calls
+from strowger_gateway.adapters.repairs.roles import DEVELOPER_ROLE
+from strowger_gateway.adapters.tool_repairs.tool_media import text_results
 
 _THINKING: Final = "https://docs.cohere.com/docs/reasoning"
 

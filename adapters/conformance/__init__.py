@@ -1,1 +1,1 @@
-"""Checks that every adapter must pass; `adapters.testing` is the public entry point."""
+"""Checks that every adapter must pass; `adapters/testing.py` is the public entry point."""

@@ -8,11 +8,22 @@ from collections.abc import Mapping
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.base import Adapter, HasBaseUrl, HasTokenEndpoint, Outbound, TokenEndpoint
-from adapters.capabilities import TOOL_PROPERTIES, offered, omitted_content, unsupported
-from adapters.client_fields.patterns import opened
-from adapters.conformance.replay import translate
-from adapters.conformance.sample_requests import (
+from strowger_gateway.adapters.base import (
+    Adapter,
+    HasBaseUrl,
+    HasTokenEndpoint,
+    Outbound,
+    TokenEndpoint,
+)
+from strowger_gateway.adapters.capabilities import (
+    TOOL_PROPERTIES,
+    offered,
+    omitted_content,
+    unsupported,
+)
+from strowger_gateway.adapters.client_fields.patterns import opened
+from strowger_gateway.adapters.conformance.replay import translate
+from strowger_gateway.adapters.conformance.sample_requests import (
     THOUGHTS,
     bare_request,
     chat_with_thought,
@@ -20,9 +31,9 @@ from adapters.conformance.sample_requests import (
     request_with_extra,
     request_with_nulls,
 )
-from adapters.conformance.translation_checks import completed
-from adapters.framing import FRAMING
-from schemas.errors import (
+from strowger_gateway.adapters.conformance.translation_checks import completed
+from strowger_gateway.adapters.framing import FRAMING
+from strowger_gateway.schemas.errors import (
     GatewayError,
     InvalidRequest,
     UpstreamBusy,
@@ -31,8 +42,8 @@ from schemas.errors import (
     UpstreamRejected,
     UpstreamTimeout,
 )
-from schemas.fields import FIELDS, REASONING, Task
-from schemas.requests import EmbeddingsRequest, Request
+from strowger_gateway.schemas.fields import FIELDS, REASONING, Task
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
 
 KEY = "sk-contract-0123456789abcdef"
 TASKS: tuple[Task, ...] = ("chat", "completion", "embeddings", "tokens")
@@ -112,7 +123,7 @@ def check_statuses(adapter: Adapter) -> None:
 
 
 def check_supports(adapter: Adapter) -> None:
-    """Check that only fields of schemas.fields are declared, and at least one task."""
+    """Check that only fields of schemas/fields.py are declared, and at least one task."""
     supports = adapter.supports
     for task in TASKS:
         unknown = (offered(supports, task) or frozenset[str]()) - FIELDS[task]

@@ -12,14 +12,14 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
-from adapters.base import Adapter, Supports
-from adapters.capabilities import offered, unsupported
-from adapters.client_fields.patterns import PATTERN, opened
-from adapters.conformance.sample_requests import bare_request
-from adapters.conformance.translation_checks import completed
-from schemas.errors import InvalidRequest
-from schemas.fields import Task, without
-from schemas.messages import (
+from strowger_gateway.adapters.base import Adapter, Supports
+from strowger_gateway.adapters.capabilities import offered, unsupported
+from strowger_gateway.adapters.client_fields.patterns import PATTERN, opened
+from strowger_gateway.adapters.conformance.sample_requests import bare_request
+from strowger_gateway.adapters.conformance.translation_checks import completed
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.fields import Task, without
+from strowger_gateway.schemas.messages import (
     FunctionTool,
     ImagePart,
     Message,
@@ -30,8 +30,8 @@ from schemas.messages import (
     ToolCall,
     ToolChoice,
 )
-from schemas.requests import ChatRequest, Request
-from schemas.unknown_fields import KNOWN
+from strowger_gateway.schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.unknown_fields import KNOWN
 
 PLANTED = "x_planted"
 MARK = "planted-0451"
@@ -41,7 +41,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Planted(Struct, frozen=True, kw_only=True):
-    """path: of the planted field, as schemas.unknown_fields has it."""
+    """path: of the planted field, as schemas/unknown_fields.py has it."""
 
     path: str
     request: Request

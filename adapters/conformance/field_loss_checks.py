@@ -10,17 +10,30 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.base import Adapter
-from adapters.capabilities import offered, unsupported
-from adapters.conformance.denied_field_checks import MARK, PLANTED, Planted, everywhere
-from adapters.conformance.sample_requests import bare_request
-from adapters.conformance.translation_checks import completed
-from adapters.lost_fields import LostFields
-from schemas.errors import InvalidRequest
-from schemas.fields import Task, without
-from schemas.messages import ImagePart, Message, OpaquePart, Part, Role, TextPart, ToolCall
-from schemas.requests import ChatRequest
-from schemas.unknown_fields import at_top, below_top
+from strowger_gateway.adapters.base import Adapter
+from strowger_gateway.adapters.capabilities import offered, unsupported
+from strowger_gateway.adapters.conformance.denied_field_checks import (
+    MARK,
+    PLANTED,
+    Planted,
+    everywhere,
+)
+from strowger_gateway.adapters.conformance.sample_requests import bare_request
+from strowger_gateway.adapters.conformance.translation_checks import completed
+from strowger_gateway.adapters.lost_fields import LostFields
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.fields import Task, without
+from strowger_gateway.schemas.messages import (
+    ImagePart,
+    Message,
+    OpaquePart,
+    Part,
+    Role,
+    TextPart,
+    ToolCall,
+)
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.unknown_fields import at_top, below_top
 
 _encode = msgspec.json.Encoder().encode
 

@@ -10,7 +10,7 @@ from typing import cast
 
 import msgspec
 
-from adapters.triton.open_inference_protocol import json_end
+from strowger_gateway.adapters.triton.open_inference_protocol import json_end
 
 Places = Mapping[str, tuple[object, ...]]
 """Path -> the values at that path, in the body's order."""

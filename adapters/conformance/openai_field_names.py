@@ -1,6 +1,6 @@
-"""The places and values of request fields in OpenAI's dialect, or as in schemas.fields.
+"""The places and values of request fields in OpenAI's dialect, or as in schemas/fields.py.
 
-For each field of adapters.conformance.sample_requests, the place in a body and the JSON there; a
+For each field of adapters/conformance/sample_requests.py, the place in a body and the JSON there; a
 field that OpenAI's dialect lacks is at the top level under its own name.
 https://github.com/openai/openai-openapi
 """
@@ -11,8 +11,8 @@ from types import MappingProxyType
 import msgspec
 from msgspec import Raw
 
-from adapters.conformance.sample_requests import VALUES
-from schemas.fields import Task
+from strowger_gateway.adapters.conformance.sample_requests import VALUES
+from strowger_gateway.schemas.fields import Task
 
 IMAGE = "messages[].content[].image_url"
 

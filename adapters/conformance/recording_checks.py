@@ -9,22 +9,22 @@ from functools import cache
 
 import msgspec
 
-from adapters.base import Adapter, Framing
-from adapters.capabilities import offered
-from adapters.conformance.checks import TASKS
-from adapters.conformance.recordings import Recording, request_for
-from adapters.conformance.replay import framed, outcome, translate
-from schemas.answers import Choice, Fold
-from schemas.errors import (
+from strowger_gateway.adapters.base import Adapter, Framing
+from strowger_gateway.adapters.capabilities import offered
+from strowger_gateway.adapters.conformance.checks import TASKS
+from strowger_gateway.adapters.conformance.recordings import Recording, request_for
+from strowger_gateway.adapters.conformance.replay import framed, outcome, translate
+from strowger_gateway.schemas.answers import Choice, Fold
+from strowger_gateway.schemas.errors import (
     CallerError,
     GatewayError,
     UpstreamError,
     UpstreamRefused,
     UpstreamRejected,
 )
-from schemas.events import CONTENT, Event
-from schemas.fields import task_of
-from schemas.requests import EmbeddingsRequest, GenerateRequest
+from strowger_gateway.schemas.events import CONTENT, Event
+from strowger_gateway.schemas.fields import task_of
+from strowger_gateway.schemas.requests import EmbeddingsRequest, GenerateRequest
 
 SMALL = 1024
 """Size in bytes up to which a stream is cut at every byte."""

@@ -20,16 +20,16 @@ from typing import get_args
 import msgspec
 from msgspec import Raw, Struct
 
-from schemas.fields import Task
-from schemas.messages import Message
-from schemas.requests import (
+from strowger_gateway.schemas.fields import Task
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,
     Request,
     TokenRequest,
 )
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.sampling import Sampling
 
 STREAMED = (".sse", ".ndjson", ".bin")
 INPUTS = ("input", "texts", "text", "inputs")

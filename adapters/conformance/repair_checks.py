@@ -9,12 +9,19 @@ import msgspec
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from adapters.base import Adapter
-from adapters.repairs.rule import Aim, Repair, repaired
-from adapters.unencodable import encoded
-from schemas.content_facts import facts_of
-from schemas.messages import AudioPart, ImagePart, Message, OpaquePart, Part, TextPart
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.base import Adapter
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, repaired
+from strowger_gateway.adapters.unencodable import encoded
+from strowger_gateway.schemas.content_facts import facts_of
+from strowger_gateway.schemas.messages import (
+    AudioPart,
+    ImagePart,
+    Message,
+    OpaquePart,
+    Part,
+    TextPart,
+)
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 _encode = msgspec.json.Encoder().encode
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from adapters.base import Adapter, Framing
-from adapters.framing import FRAMING, MAX_FRAME, Frame
-from schemas.errors import GatewayError
-from schemas.events import Event
-from schemas.requests import GenerateRequest
+from strowger_gateway.adapters.base import Adapter, Framing
+from strowger_gateway.adapters.framing import FRAMING, MAX_FRAME, Frame
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.requests import GenerateRequest
 
 
 def frames(adapter: Adapter, pieces: Iterable[bytes]) -> list[Frame]:

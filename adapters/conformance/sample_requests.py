@@ -7,8 +7,8 @@ from msgspec import UNSET, Raw
 from msgspec.json import encode
 from msgspec.structs import asdict, replace
 
-from schemas.fields import MESSAGES, SAMPLING, Task
-from schemas.messages import (
+from strowger_gateway.schemas.fields import MESSAGES, SAMPLING, Task
+from strowger_gateway.schemas.messages import (
     AudioPart,
     FunctionTool,
     ImagePart,
@@ -22,7 +22,7 @@ from schemas.messages import (
     ThoughtKind,
     ToolChoice,
 )
-from schemas.requests import (
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     Draft,
@@ -32,8 +32,8 @@ from schemas.requests import (
     Request,
     TokenRequest,
 )
-from schemas.sampling import Sampling
-from schemas.tensors import Tensor
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.tensors import Tensor
 
 _FLOATS = Tensor(dtype="float32", shape=(2,), data=b"\0" * 8)
 _TABLE = Tensor(dtype="float16", shape=(1, 2), data=b"\0" * 4)

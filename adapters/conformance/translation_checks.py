@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 from msgspec import Raw
 
-from adapters.base import Adapter, Supports
-from adapters.capabilities import offered, unsupported
-from adapters.conformance.json_paths import (
+from strowger_gateway.adapters.base import Adapter, Supports
+from strowger_gateway.adapters.capabilities import offered, unsupported
+from strowger_gateway.adapters.conformance.json_paths import (
     Places,
     changed,
     leads,
@@ -21,17 +21,17 @@ from adapters.conformance.json_paths import (
     places_of,
     within,
 )
-from adapters.conformance.openai_field_names import openai_field
-from adapters.conformance.sample_requests import (
+from strowger_gateway.adapters.conformance.openai_field_names import openai_field
+from strowger_gateway.adapters.conformance.sample_requests import (
     bare_request,
     request_with,
     request_with_all,
     with_field,
     with_needs,
 )
-from schemas.errors import InvalidRequest
-from schemas.fields import MESSAGES, NOT_OMITTABLE, Task, sent_fields, without
-from schemas.requests import Request
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.fields import MESSAGES, NOT_OMITTABLE, Task, sent_fields, without
+from strowger_gateway.schemas.requests import Request
 
 REPLACES = MESSAGES | {"tools", "tools.opaque", "prompt.tokens", "prompt.batch", "input.tokens"}
 """Fields that replace other content, or add neighbouring fields."""

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.base import Adapter, Supports
-from adapters.capabilities import offered, unsupported
-from adapters.conformance.sample_requests import bare_request
-from adapters.conformance.translation_checks import completed
-from adapters.unencodable import ENCODE_ERRORS, encoded
-from schemas.errors import InvalidRequest
-from schemas.fields import Task
-from schemas.messages import (
+from strowger_gateway.adapters.base import Adapter, Supports
+from strowger_gateway.adapters.capabilities import offered, unsupported
+from strowger_gateway.adapters.conformance.sample_requests import bare_request
+from strowger_gateway.adapters.conformance.translation_checks import completed
+from strowger_gateway.adapters.unencodable import ENCODE_ERRORS, encoded
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.fields import Task
+from strowger_gateway.schemas.messages import (
     FunctionTool,
     Message,
     OpaquePart,
@@ -25,7 +25,12 @@ from schemas.messages import (
     TextPart,
     ToolCall,
 )
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, Request
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    Request,
+)
 
 LONE = "\ud800"
 """A lone surrogate, which UTF-8 cannot encode."""

@@ -8,12 +8,12 @@ from typing import cast
 
 import msgspec
 
-from adapters.base import Adapter
-from adapters.conformance.recordings import Recording, request_for
-from adapters.conformance.replay import frames, translate
-from schemas.errors import GatewayError
-from schemas.events import Usage
-from schemas.requests import EmbeddingsRequest
+from strowger_gateway.adapters.base import Adapter
+from strowger_gateway.adapters.conformance.recordings import Recording, request_for
+from strowger_gateway.adapters.conformance.replay import frames, translate
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import Usage
+from strowger_gateway.schemas.requests import EmbeddingsRequest
 
 _Fields = dict[str, object]
 

@@ -4,7 +4,7 @@ The serving endpoint is named in the path (`/serving-endpoints/{name}/invocation
 body, a model `endpoint/served-model` bypasses the traffic split, completions are wrapped in a
 prompt template unless `use_raw_prompt` is true, `suffix` is appended to each answer, and embedding
 models accept an `instruction`. Reasoning is a part in a list of contents, in both directions (see
-adapters.databricks.messages). `RANGES` has the documented bounds.
+adapters/databricks/messages.py). `RANGES` has the documented bounds.
 https://docs.databricks.com/en/machine-learning/foundation-model-apis/api-reference.html
 
 A base URL that ends in one of `OPENAI_PATHS` selects the OpenAI client's paths instead
@@ -20,23 +20,30 @@ import msgspec
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from adapters.base import ALL_THOUGHTS, Endpoint, Outbound, Range, Supports, TokenEndpoint
-from adapters.capabilities import TOOL_PROPERTIES
-from adapters.client_fields.denied import withheld
-from adapters.databricks.messages import databricks_message
-from adapters.databricks.oauth import TOKENS
-from adapters.databricks.repairs import DATABRICKS_REPAIRS
-from adapters.openai.adapter import OpenAIAdapter
-from adapters.openai.cache_marks import with_cache_marks
-from adapters.openai.decode import OpenAIDecoder
-from adapters.openai.encode import Body, encode_body
-from adapters.openai.model_families import is_claude
-from adapters.openai.vendor_profiles import VendorProfile
-from adapters.openai.wire import OpenChunk
-from adapters.repairs.rule import every_model
-from schemas.events import Event
-from schemas.messages import CLAUDE
-from schemas.requests import (
+from strowger_gateway.adapters.base import (
+    ALL_THOUGHTS,
+    Endpoint,
+    Outbound,
+    Range,
+    Supports,
+    TokenEndpoint,
+)
+from strowger_gateway.adapters.capabilities import TOOL_PROPERTIES
+from strowger_gateway.adapters.client_fields.denied import withheld
+from strowger_gateway.adapters.databricks.messages import databricks_message
+from strowger_gateway.adapters.databricks.oauth import TOKENS
+from strowger_gateway.adapters.databricks.repairs import DATABRICKS_REPAIRS
+from strowger_gateway.adapters.openai.adapter import OpenAIAdapter
+from strowger_gateway.adapters.openai.cache_marks import with_cache_marks
+from strowger_gateway.adapters.openai.decode import OpenAIDecoder
+from strowger_gateway.adapters.openai.encode import Body, encode_body
+from strowger_gateway.adapters.openai.model_families import is_claude
+from strowger_gateway.adapters.openai.vendor_profiles import VendorProfile
+from strowger_gateway.adapters.openai.wire import OpenChunk
+from strowger_gateway.adapters.repairs.rule import every_model
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.messages import CLAUDE
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,

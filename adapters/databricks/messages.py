@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.json_objects import NULL, UNREADABLE, read_object
-from adapters.openai.content_parts import CONTENT_PARTS, sent_back
-from adapters.openai.encode import Body, encode_body, message, part
-from schemas.messages import Message, OpaquePart, Thought, thoughts_of
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_object
+from strowger_gateway.adapters.openai.content_parts import CONTENT_PARTS, sent_back
+from strowger_gateway.adapters.openai.encode import Body, encode_body, message, part
+from strowger_gateway.schemas.messages import Message, OpaquePart, Thought, thoughts_of
 
 _BECOME_PARTS = frozenset(
     {

@@ -6,8 +6,8 @@ https://docs.databricks.com/en/dev-tools/auth/oauth-m2m.html
 import msgspec
 from msgspec import Struct
 
-from adapters.base import TokenEndpoint
-from adapters.json_objects import UNREADABLE
+from strowger_gateway.adapters.base import TokenEndpoint
+from strowger_gateway.adapters.json_objects import UNREADABLE
 
 
 class _Refusal(Struct, frozen=True, kw_only=True):

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from adapters.model_limits.proofs import foreign_proofs
-from adapters.openai.model_families import is_claude
-from adapters.openai.repairs import server_repairs
-from adapters.repairs.parallel_calls import parallel_calls
-from schemas.messages import CLAUDE
+from strowger_gateway.adapters.model_limits.proofs import foreign_proofs
+from strowger_gateway.adapters.openai.model_families import is_claude
+from strowger_gateway.adapters.openai.repairs import server_repairs
+from strowger_gateway.adapters.repairs.parallel_calls import parallel_calls
+from strowger_gateway.schemas.messages import CLAUDE
 
 _DOCS: Final = (
     "https://docs.databricks.com/aws/en/machine-learning/foundation-model-apis/api-reference"

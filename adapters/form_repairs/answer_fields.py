@@ -11,10 +11,10 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import CALLS, NESTED
-from schemas.messages import Message, ToolCall
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import CALLS, NESTED
+from strowger_gateway.schemas.messages import Message, ToolCall
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 _BLOCKS: Final = frozenset(
     {"bedrock_blocks", "content_blocks", "content_parts", "gemini_parts", "output_items"}

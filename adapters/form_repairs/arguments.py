@@ -12,12 +12,12 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import each_message, with_calls
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import CALLS
-from schemas.measured_json import kind_of_json
-from schemas.messages import Message, ToolCall
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rewriting import each_message, with_calls
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import CALLS
+from strowger_gateway.schemas.measured_json import kind_of_json
+from strowger_gateway.schemas.messages import Message, ToolCall
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 WRAPPED: Final = "arguments"
 """The member of the object that holds what is not an object."""

@@ -13,10 +13,10 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw, UnsetType
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import with_members
-from adapters.repairs.rule import Repair, Repaired
-from schemas.content_facts import NESTED, OPAQUE
-from schemas.messages import (
+from strowger_gateway.adapters.repairs.rewriting import with_members
+from strowger_gateway.adapters.repairs.rule import Repair, Repaired
+from strowger_gateway.schemas.content_facts import NESTED, OPAQUE
+from strowger_gateway.schemas.messages import (
     AudioPart,
     Message,
     OpaquePart,
@@ -25,7 +25,7 @@ from schemas.messages import (
     TextPart,
     Tool,
 )
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 MARK: Final = "cache_control"
 MOST: Final = 4

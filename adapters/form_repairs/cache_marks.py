@@ -12,11 +12,11 @@ import msgspec
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import with_members
-from adapters.repairs.rule import Aim, Repair, Repaired, every_model
-from schemas.content_facts import NESTED, OPAQUE
-from schemas.messages import FunctionTool, Message, OpaquePart, Part, Tool
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rewriting import with_members
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired, every_model
+from strowger_gateway.schemas.content_facts import NESTED, OPAQUE
+from strowger_gateway.schemas.messages import FunctionTool, Message, OpaquePart, Part, Tool
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 MARK: Final = "cache_control"
 

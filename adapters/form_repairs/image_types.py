@@ -8,11 +8,11 @@ from typing import Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import each_message, with_content, with_members
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import IMAGES
-from schemas.messages import ImagePart, Message, Part
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rewriting import each_message, with_content, with_members
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import IMAGES
+from strowger_gateway.schemas.messages import ImagePart, Message, Part
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 _SIGNATURES: Final = (
     ("iVBORw0KGgo", "image/png"),

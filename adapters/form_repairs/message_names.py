@@ -10,11 +10,11 @@ from typing import Final
 
 from msgspec import UNSET
 
-from adapters.repairs.rewriting import each_message, rewritten
-from adapters.repairs.rule import Aim, Repair, Repaired, every_model
-from schemas.content_facts import NAMES
-from schemas.messages import Message
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rewriting import each_message, rewritten
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired, every_model
+from strowger_gateway.schemas.content_facts import NAMES
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 LONGEST: Final = 64
 

@@ -14,11 +14,16 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import each_message, json_of, with_content, with_members
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import IMAGES, OPAQUE
-from schemas.messages import ImagePart, Message, OpaquePart, Part, TextPart
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rewriting import (
+    each_message,
+    json_of,
+    with_content,
+    with_members,
+)
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import IMAGES, OPAQUE
+from strowger_gateway.schemas.messages import ImagePart, Message, OpaquePart, Part, TextPart
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 NAMES: Final = {"application/pdf": "document.pdf"}
 """Media type -> the name of a file that has none."""

@@ -10,12 +10,12 @@ from typing import Final
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.form_repairs.answer_fields import has_content_beside
-from adapters.repairs.rewriting import each_message, rewritten, with_content
-from adapters.repairs.rule import Aim, Repair, Repaired, every_model
-from schemas.content_facts import BLANK, CALLS, LAST_ANSWER, LATE_USER, PARTS
-from schemas.messages import Message, Part, TextPart, ToolCall
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.form_repairs.answer_fields import has_content_beside
+from strowger_gateway.adapters.repairs.rewriting import each_message, rewritten, with_content
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired, every_model
+from strowger_gateway.schemas.content_facts import BLANK, CALLS, LAST_ANSWER, LATE_USER, PARTS
+from strowger_gateway.schemas.messages import Message, Part, TextPart, ToolCall
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 NO_CONTENT: Final = "(no content)"
 """Stands for the text of a user who says nothing, as in Claude's own coding tool."""

@@ -14,12 +14,20 @@ from typing import Final, Literal
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.form_repairs.cache_limits import MARK, has_marks
-from adapters.repairs.rewriting import json_of, with_content, with_members
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import CALLS
-from schemas.messages import FunctionTool, ImagePart, Message, Part, TextPart, Tool, ToolCall
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.form_repairs.cache_limits import MARK, has_marks
+from strowger_gateway.adapters.repairs.rewriting import json_of, with_content, with_members
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import CALLS
+from strowger_gateway.schemas.messages import (
+    FunctionTool,
+    ImagePart,
+    Message,
+    Part,
+    TextPart,
+    Tool,
+    ToolCall,
+)
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 PromptCache = Literal["auto", "always", "off"]
 """auto: in loops of tools. always: in all requests that are long enough. off: in none."""

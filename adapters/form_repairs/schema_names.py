@@ -8,11 +8,11 @@ import msgspec
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import with_members
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import FORMAT
-from schemas.messages import Message, ResponseFormat
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rewriting import with_members
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import FORMAT
+from strowger_gateway.schemas.messages import Message, ResponseFormat
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 NAME: Final = "answer"
 LONGEST: Final = 64

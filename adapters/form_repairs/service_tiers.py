@@ -9,11 +9,11 @@ import msgspec
 from msgspec import DecodeError, Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import json_of, without_extra
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import EXTRA
-from schemas.messages import Message
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rewriting import json_of, without_extra
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import EXTRA
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 TIER = "service_tier"
 

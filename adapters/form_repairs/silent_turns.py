@@ -9,11 +9,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from adapters.form_repairs.answer_fields import has_content_beside
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import BLANK, PARTS
-from schemas.messages import Message, TextPart, Thought
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.form_repairs.answer_fields import has_content_beside
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import BLANK, PARTS
+from strowger_gateway.schemas.messages import Message, TextPart, Thought
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 _Silent = Callable[[Message], bool]
 

@@ -5,11 +5,11 @@ from typing import Final
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import EXTRA
-from schemas.fields import STREAM_OPTIONS
-from schemas.messages import Message
-from schemas.requests import ChatRequest, CompletionRequest, Request
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import EXTRA
+from strowger_gateway.schemas.fields import STREAM_OPTIONS
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, Request
 
 
 def _without_options(request: Request, _: Aim) -> Repaired | None:

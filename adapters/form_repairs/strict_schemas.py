@@ -13,12 +13,12 @@ import msgspec
 from msgspec import DecodeError, Raw
 from msgspec.structs import replace
 
-from adapters.repairs.json_schemas import formed
-from adapters.repairs.rewriting import with_members, with_parameters, with_schema
-from adapters.repairs.rule import Aim, Loss, Repair, Repaired
-from schemas.content_facts import FORMAT, STRICT_TOOLS
-from schemas.messages import FunctionTool, Message, ResponseFormat, Tool
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.json_schemas import formed
+from strowger_gateway.adapters.repairs.rewriting import with_members, with_parameters, with_schema
+from strowger_gateway.adapters.repairs.rule import Aim, Loss, Repair, Repaired
+from strowger_gateway.schemas.content_facts import FORMAT, STRICT_TOOLS
+from strowger_gateway.schemas.messages import FunctionTool, Message, ResponseFormat, Tool
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 LACKING: Final = frozenset(
     """

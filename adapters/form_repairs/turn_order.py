@@ -11,11 +11,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import with_content
-from adapters.repairs.rule import Aim, Repair, Repaired, every_model
-from schemas.content_facts import CALLS, LATER_SYSTEM, NEIGHBOURS, TOOL_MEDIA
-from schemas.messages import Message, Part, TextPart, ToolCall
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rewriting import with_content
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired, every_model
+from strowger_gateway.schemas.content_facts import CALLS, LATER_SYSTEM, NEIGHBOURS, TOOL_MEDIA
+from strowger_gateway.schemas.messages import Message, Part, TextPart, ToolCall
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 BRIDGE: Final = "OK."
 """The answer between a result and the user."""

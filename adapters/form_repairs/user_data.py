@@ -12,10 +12,10 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import METADATA, ODD_USER
-from schemas.messages import Message
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import METADATA, ODD_USER
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 MOST, LONGEST_KEY, LONGEST_VALUE = 16, 64, 512
 """Of OpenAI's metadata: entries, and characters."""

@@ -14,22 +14,22 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from adapters.base import READABLE, Endpoint, Outbound, Range, Supports
-from adapters.client_fields.denied import withheld
-from adapters.errors import unreadable
-from adapters.gemini import embeddings
-from adapters.gemini.decode import GeminiDecoder
-from adapters.gemini.encode import CONFIG, OWN, SAMPLING, chat_body, count_body
-from adapters.gemini.errors import error_from, error_inside
-from adapters.gemini.parts import FETCHED
-from adapters.gemini.repairs import GEMINI_REPAIRS, VERTEX_REPAIRS
-from adapters.http_json import HttpJsonAdapter, base_path
-from adapters.json_objects import UNREADABLE, read_object
-from adapters.token_count import counted
-from schemas.answers import Embeddings
-from schemas.errors import GatewayError, InvalidRequest
-from schemas.messages import GEMINI
-from schemas.requests import (
+from strowger_gateway.adapters.base import READABLE, Endpoint, Outbound, Range, Supports
+from strowger_gateway.adapters.client_fields.denied import withheld
+from strowger_gateway.adapters.errors import unreadable
+from strowger_gateway.adapters.gemini import embeddings
+from strowger_gateway.adapters.gemini.decode import GeminiDecoder
+from strowger_gateway.adapters.gemini.encode import CONFIG, OWN, SAMPLING, chat_body, count_body
+from strowger_gateway.adapters.gemini.errors import error_from, error_inside
+from strowger_gateway.adapters.gemini.parts import FETCHED
+from strowger_gateway.adapters.gemini.repairs import GEMINI_REPAIRS, VERTEX_REPAIRS
+from strowger_gateway.adapters.http_json import HttpJsonAdapter, base_path
+from strowger_gateway.adapters.json_objects import UNREADABLE, read_object
+from strowger_gateway.adapters.token_count import counted
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import GatewayError, InvalidRequest
+from strowger_gateway.schemas.messages import GEMINI
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,

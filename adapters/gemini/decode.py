@@ -13,17 +13,17 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.base import Endpoint
-from adapters.decoder_limits import CHOICES, NOTES, check_room
-from adapters.errors import unreadable
-from adapters.gemini.errors import error_inside
-from adapters.gemini.finish_reasons import FAILED, FINISH
-from adapters.gemini.generated_images import image_from
-from adapters.gemini.logprobs import token_logprobs
-from adapters.gemini.other_parts import PARTS, as_reasoning
-from adapters.gemini.partial_arguments import PartialCall
-from adapters.gemini.usage import usage_from
-from adapters.gemini.wire import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.decoder_limits import CHOICES, NOTES, check_room
+from strowger_gateway.adapters.errors import unreadable
+from strowger_gateway.adapters.gemini.errors import error_inside
+from strowger_gateway.adapters.gemini.finish_reasons import FAILED, FINISH
+from strowger_gateway.adapters.gemini.generated_images import image_from
+from strowger_gateway.adapters.gemini.logprobs import token_logprobs
+from strowger_gateway.adapters.gemini.other_parts import PARTS, as_reasoning
+from strowger_gateway.adapters.gemini.partial_arguments import PartialCall
+from strowger_gateway.adapters.gemini.usage import usage_from
+from strowger_gateway.adapters.gemini.wire import (
     Candidate,
     FunctionCall,
     PromptFeedback,
@@ -32,12 +32,12 @@ from adapters.gemini.wire import (
     read_part,
     read_response,
 )
-from adapters.generated_images import IMAGES, Image
-from adapters.json_objects import NULL, UNREADABLE, read_list, read_object
-from adapters.openai.later_counts import continued
-from adapters.web_search.answers import grounding_of
-from schemas.errors import UpstreamBroken, UpstreamFailed
-from schemas.events import (
+from strowger_gateway.adapters.generated_images import IMAGES, Image
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_list, read_object
+from strowger_gateway.adapters.openai.later_counts import continued
+from strowger_gateway.adapters.web_search.answers import grounding_of
+from strowger_gateway.schemas.errors import UpstreamBroken, UpstreamFailed
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     OpaqueDelta,
@@ -49,9 +49,9 @@ from schemas.events import (
     ToolDelta,
     Usage,
 )
-from schemas.messages import GEMINI
-from schemas.requests import ChatRequest, GenerateRequest, expected_choices
-from schemas.searches import citations_field, offers_search, searches_field
+from strowger_gateway.schemas.messages import GEMINI
+from strowger_gateway.schemas.requests import ChatRequest, GenerateRequest, expected_choices
+from strowger_gateway.schemas.searches import citations_field, offers_search, searches_field
 
 RESPONSE = frozenset(
     ("candidates", "createTime", "error", "modelVersion", "responseId", "usageMetadata")

@@ -11,13 +11,13 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, UnsetType
 
-from adapters.gemini.parts import Body
-from adapters.gemini.usage import usage_from
-from adapters.gemini.wire import Prediction, read_vectors
-from schemas.answers import Embeddings
-from schemas.errors import InvalidRequest
-from schemas.events import Usage
-from schemas.requests import EmbeddingsRequest
+from strowger_gateway.adapters.gemini.parts import Body
+from strowger_gateway.adapters.gemini.usage import usage_from
+from strowger_gateway.adapters.gemini.wire import Prediction, read_vectors
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.events import Usage
+from strowger_gateway.schemas.requests import EmbeddingsRequest
 
 Route = Literal["batchEmbedContents", "embedContent", "predict"]
 

@@ -10,12 +10,12 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from adapters.gemini.messages import conversation
-from adapters.gemini.parts import Body
-from adapters.json_objects import UNREADABLE, read_object
-from schemas.errors import InvalidRequest
-from schemas.messages import FunctionTool, OpaqueTool, ResponseFormat, ToolChoice
-from schemas.requests import ChatRequest
+from strowger_gateway.adapters.gemini.messages import conversation
+from strowger_gateway.adapters.gemini.parts import Body
+from strowger_gateway.adapters.json_objects import UNREADABLE, read_object
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import FunctionTool, OpaqueTool, ResponseFormat, ToolChoice
+from strowger_gateway.schemas.requests import ChatRequest
 
 SAMPLING: Mapping[str, str] = {
     "max_tokens": "maxOutputTokens",

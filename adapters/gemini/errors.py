@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from adapters import errors
-from adapters.base import Endpoint
-from adapters.gemini.wire import Error, read_error, read_errors
-from adapters.json_objects import UNREADABLE
-from schemas.errors import GatewayError
+from strowger_gateway.adapters import errors
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.gemini.wire import Error, read_error, read_errors
+from strowger_gateway.adapters.json_objects import UNREADABLE
+from strowger_gateway.schemas.errors import GatewayError
 
 REFUSED_STATUSES = frozenset({"FAILED_PRECONDITION", "PERMISSION_DENIED", "UNAUTHENTICATED"})
 """The first is a 400: no billing, no service in the account's region, a file that is not ready."""

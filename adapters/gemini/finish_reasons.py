@@ -5,7 +5,7 @@ https://ai.google.dev/api/generate-content#FinishReason
 
 from collections.abc import Mapping
 
-from schemas.events import FinishReason
+from strowger_gateway.schemas.events import FinishReason
 
 FINISH: Mapping[str, FinishReason] = {
     "STOP": "stop",

@@ -7,10 +7,10 @@ them.
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
-from adapters.gemini.parts import Body, part_of
-from adapters.generated_images import IMAGES, Image, image_of
-from adapters.json_objects import UNREADABLE
-from schemas.messages import ImagePart, Message
+from strowger_gateway.adapters.gemini.parts import Body, part_of
+from strowger_gateway.adapters.generated_images import IMAGES, Image, image_of
+from strowger_gateway.adapters.json_objects import UNREADABLE
+from strowger_gateway.schemas.messages import ImagePart, Message
 
 
 class _Inline(Struct, frozen=True, kw_only=True, rename="camel"):

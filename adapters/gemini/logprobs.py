@@ -3,8 +3,8 @@
 https://ai.google.dev/api/generate-content#LogprobsResult
 """
 
-from adapters.gemini.wire import Logprob, LogprobsResult
-from schemas.events import TokenLogprob
+from strowger_gateway.adapters.gemini.wire import Logprob, LogprobsResult
+from strowger_gateway.schemas.events import TokenLogprob
 
 
 def token_logprobs(found: LogprobsResult | None) -> tuple[TokenLogprob, ...]:

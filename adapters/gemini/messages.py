@@ -9,12 +9,19 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, UnsetType
 
-from adapters.gemini.generated_images import sent_back
-from adapters.gemini.other_parts import from_reasoning, own_parts
-from adapters.gemini.parts import Body, part_of
-from adapters.json_objects import UNREADABLE, read_object
-from schemas.errors import InvalidRequest
-from schemas.messages import GEMINI, Message, TextPart, ToolCall, provable_thoughts, text_of
+from strowger_gateway.adapters.gemini.generated_images import sent_back
+from strowger_gateway.adapters.gemini.other_parts import from_reasoning, own_parts
+from strowger_gateway.adapters.gemini.parts import Body, part_of
+from strowger_gateway.adapters.json_objects import UNREADABLE, read_object
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import (
+    GEMINI,
+    Message,
+    TextPart,
+    ToolCall,
+    provable_thoughts,
+    text_of,
+)
 
 SKIPPED = "skip_thought_signature_validator"
 """Google's placeholder signature for calls that another model made.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from schemas.requests import ChatRequest
+from strowger_gateway.schemas.requests import ChatRequest
 
 _VERSION: Final = re.compile(r"(?:.*/)?gemini-(\d+)(?:\.(\d+))?-(pro|flash)?", re.IGNORECASE)
 _ALL: Final = ("minimal", "low", "medium", "high")

@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
-from adapters.json_objects import NULL, UNREADABLE, read_list, read_object
-from schemas.messages import Message
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_list, read_object
+from strowger_gateway.schemas.messages import Message
 
 PARTS: Final = "gemini_parts"
 

@@ -9,11 +9,11 @@ from typing import Final
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.gemini.encode import is_older
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import OPAQUE
-from schemas.messages import FunctionTool, Message, OpaqueTool
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.gemini.encode import is_older
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import OPAQUE
+from strowger_gateway.schemas.messages import FunctionTool, Message, OpaqueTool
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 
 def _functions_alone(request: Request, _: Aim) -> Repaired | None:

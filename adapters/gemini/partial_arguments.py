@@ -9,7 +9,7 @@ from typing import Final, cast
 
 import msgspec
 
-from adapters.gemini.wire import PartialArgument
+from strowger_gateway.adapters.gemini.wire import PartialArgument
 
 _STEP: Final = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\[(?:'([^']*)'|"([^"]*)")\]""")
 

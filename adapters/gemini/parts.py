@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET, Struct
 
-from adapters.data_uri import inline_image, registered
-from adapters.json_objects import UNREADABLE
-from schemas.errors import InvalidRequest
-from schemas.messages import AudioPart, ImagePart, OpaquePart, Part, TextPart
+from strowger_gateway.adapters.data_uri import inline_image, registered
+from strowger_gateway.adapters.json_objects import UNREADABLE
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import AudioPart, ImagePart, OpaquePart, Part, TextPart
 
 Body = dict[str, object]
 

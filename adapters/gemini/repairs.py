@@ -2,24 +2,28 @@
 
 from typing import Final
 
-from adapters.form_repairs.arguments import call_arguments
-from adapters.form_repairs.presence import blank_text, no_prefill, user_first
-from adapters.form_repairs.turn_order import alternating
-from adapters.gemini.encode import is_older
-from adapters.gemini.model_limits import efforts_of, has_no_penalties, refused_sampling
-from adapters.gemini.own_tools import FUNCTIONS_ALONE
-from adapters.model_limits.format_or_tools import format_or_tools
-from adapters.model_limits.settings import effort_values, fixed_sampling
-from adapters.openai.model_families import takes_no_prefill
-from adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
-from adapters.repairs.parallel_calls import parallel_calls
-from adapters.repairs.roles import later_system
-from adapters.repairs.rule import Repair
-from adapters.repairs.tool_names import tool_names
-from adapters.tool_repairs.named_tools import named_tools
-from adapters.tool_repairs.tool_media import text_results
-from adapters.web_search.rules import web_search, web_search_options
-from adapters.web_search.targets import GEMINI, VERTEX, Target
+from strowger_gateway.adapters.form_repairs.arguments import call_arguments
+from strowger_gateway.adapters.form_repairs.presence import blank_text, no_prefill, user_first
+from strowger_gateway.adapters.form_repairs.turn_order import alternating
+from strowger_gateway.adapters.gemini.encode import is_older
+from strowger_gateway.adapters.gemini.model_limits import (
+    efforts_of,
+    has_no_penalties,
+    refused_sampling,
+)
+from strowger_gateway.adapters.gemini.own_tools import FUNCTIONS_ALONE
+from strowger_gateway.adapters.model_limits.format_or_tools import format_or_tools
+from strowger_gateway.adapters.model_limits.settings import effort_values, fixed_sampling
+from strowger_gateway.adapters.openai.model_families import takes_no_prefill
+from strowger_gateway.adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
+from strowger_gateway.adapters.repairs.parallel_calls import parallel_calls
+from strowger_gateway.adapters.repairs.roles import later_system
+from strowger_gateway.adapters.repairs.rule import Repair
+from strowger_gateway.adapters.repairs.tool_names import tool_names
+from strowger_gateway.adapters.tool_repairs.named_tools import named_tools
+from strowger_gateway.adapters.tool_repairs.tool_media import text_results
+from strowger_gateway.adapters.web_search.rules import web_search, web_search_options
+from strowger_gateway.adapters.web_search.targets import GEMINI, VERTEX, Target
 
 _REPAIRS: Final = (
     later_system("https://ai.google.dev/api/generate-content#request-body"),

@@ -5,9 +5,9 @@ https://ai.google.dev/api/generate-content#UsageMetadata
 
 from msgspec import Raw
 
-from adapters.gemini.wire import read_counts
-from adapters.json_objects import NULL, UNREADABLE
-from schemas.events import Usage
+from strowger_gateway.adapters.gemini.wire import read_counts
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.schemas.events import Usage
 
 
 def usage_from(raw: Raw) -> Usage | None:

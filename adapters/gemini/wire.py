@@ -8,7 +8,7 @@ https://ai.google.dev/api/generate-content#generatecontentresponse
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.json_objects import NULL
+from strowger_gateway.adapters.json_objects import NULL
 
 
 class _Wire(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -9,15 +9,15 @@ https://gitcode.com/Ascend/MindIE-Motor/tree/master/docs/zh/user_guide/service_o
 from collections.abc import Mapping
 from typing import ClassVar, assert_never
 
-from adapters.base import Decoder, Endpoint, Outbound, Range, Supports
-from adapters.client_fields.denied import withheld
-from adapters.http_json import HttpJsonAdapter, at_v1, base_path
-from adapters.mindie.chat import CHAT, EXTRA, MindIEChat
-from adapters.mindie.decode import MindIEDecoder
-from adapters.mindie.encode import LONGEST, text_body, token_body
-from adapters.mindie.repairs import MINDIE_REPAIRS
-from schemas.answers import Embeddings
-from schemas.requests import (
+from strowger_gateway.adapters.base import Decoder, Endpoint, Outbound, Range, Supports
+from strowger_gateway.adapters.client_fields.denied import withheld
+from strowger_gateway.adapters.http_json import HttpJsonAdapter, at_v1, base_path
+from strowger_gateway.adapters.mindie.chat import CHAT, EXTRA, MindIEChat
+from strowger_gateway.adapters.mindie.decode import MindIEDecoder
+from strowger_gateway.adapters.mindie.encode import LONGEST, text_body, token_body
+from strowger_gateway.adapters.mindie.repairs import MINDIE_REPAIRS
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,

@@ -10,20 +10,25 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from adapters.base import Endpoint, Outbound, Supports
-from adapters.client_fields.denied import withheld
-from adapters.json_objects import NULL, UNREADABLE, read_object
-from adapters.mindie.decode import CUMULATIVE, FAILED, STOPPED
-from adapters.openai.adapter import OpenAIAdapter
-from adapters.openai.answer_head import usage_from
-from adapters.openai.decode import OpenAIDecoder
-from adapters.openai.encode import Body, encode_body, message, part
-from adapters.openai.vendor_profiles import VendorProfile
-from adapters.openai.wire import OpenChunk
-from schemas.errors import InvalidRequest, UpstreamBroken
-from schemas.events import Event, Usage
-from schemas.messages import FunctionTool, ImagePart, Message, TextPart
-from schemas.requests import ChatRequest, GenerateRequest, Request, expected_choices
+from strowger_gateway.adapters.base import Endpoint, Outbound, Supports
+from strowger_gateway.adapters.client_fields.denied import withheld
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_object
+from strowger_gateway.adapters.mindie.decode import CUMULATIVE, FAILED, STOPPED
+from strowger_gateway.adapters.openai.adapter import OpenAIAdapter
+from strowger_gateway.adapters.openai.answer_head import usage_from
+from strowger_gateway.adapters.openai.decode import OpenAIDecoder
+from strowger_gateway.adapters.openai.encode import Body, encode_body, message, part
+from strowger_gateway.adapters.openai.vendor_profiles import VendorProfile
+from strowger_gateway.adapters.openai.wire import OpenChunk
+from strowger_gateway.schemas.errors import InvalidRequest, UpstreamBroken
+from strowger_gateway.schemas.events import Event, Usage
+from strowger_gateway.schemas.messages import FunctionTool, ImagePart, Message, TextPart
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    GenerateRequest,
+    Request,
+    expected_choices,
+)
 
 MINDIE = VendorProfile(name="mindie", stream_usage=False, completion=False, embeddings=False)
 """Usage comes without being requested, and `stream_options` is not read."""

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.base import STRAY, Endpoint
-from adapters.errors import error_inside
-from adapters.json_objects import NULL, UNREADABLE
-from adapters.openai.decode import DONE
-from schemas.errors import UpstreamBroken, UpstreamFailed
-from schemas.events import (
+from strowger_gateway.adapters.base import STRAY, Endpoint
+from strowger_gateway.adapters.errors import error_inside
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.adapters.openai.decode import DONE
+from strowger_gateway.schemas.errors import UpstreamBroken, UpstreamFailed
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     FinishReason,
@@ -25,7 +25,7 @@ from schemas.events import (
     Tokens,
     Usage,
 )
-from schemas.requests import CompletionRequest, TokenRequest
+from strowger_gateway.schemas.requests import CompletionRequest, TokenRequest
 
 FINISH: Mapping[str, FinishReason] = {
     "eos_token": "stop",

@@ -10,9 +10,9 @@ import math
 import msgspec
 from msgspec import UNSET
 
-from schemas.errors import InvalidRequest
-from schemas.requests import CompletionRequest, TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import CompletionRequest, TokenRequest
+from strowger_gateway.schemas.sampling import Sampling
 
 Parameters = dict[str, object]
 

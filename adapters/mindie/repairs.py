@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from adapters.openai.repairs import server_repairs
-from adapters.repairs.hints import IMAGE_DETAIL
-from adapters.repairs.parallel_calls import parallel_calls
-from adapters.repairs.roles import ONE_SYSTEM
+from strowger_gateway.adapters.openai.repairs import server_repairs
+from strowger_gateway.adapters.repairs.hints import IMAGE_DETAIL
+from strowger_gateway.adapters.repairs.parallel_calls import parallel_calls
+from strowger_gateway.adapters.repairs.roles import ONE_SYSTEM
 
 _DOCS: Final = (
     "https://gitcode.com/Ascend/MindIE-Motor/tree/master/docs/zh/user_guide/"

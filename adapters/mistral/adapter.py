@@ -13,20 +13,28 @@ from urllib.parse import urlsplit
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from adapters.base import EVERY_MODEL, READABLE, Continues, Endpoint, Outbound, Range, Supports
-from adapters.client_fields.denied import withheld
-from adapters.mistral.messages import mistral_message, mistral_tool
-from adapters.mistral.repairs import MISTRAL_REPAIRS
-from adapters.openai.adapter import OpenAIAdapter
-from adapters.openai.decode import OpenAIDecoder
-from adapters.openai.encode import Body, encode_body, mark_prefix
-from adapters.openai.vendor_profiles import VendorProfile
-from adapters.openai.wire import Choice, ToolPiece, WireMessage
-from schemas.errors import InvalidRequest
-from schemas.events import Event
-from schemas.fields import Task
-from schemas.messages import MISTRAL as MISTRALS
-from schemas.requests import (
+from strowger_gateway.adapters.base import (
+    EVERY_MODEL,
+    READABLE,
+    Continues,
+    Endpoint,
+    Outbound,
+    Range,
+    Supports,
+)
+from strowger_gateway.adapters.client_fields.denied import withheld
+from strowger_gateway.adapters.mistral.messages import mistral_message, mistral_tool
+from strowger_gateway.adapters.mistral.repairs import MISTRAL_REPAIRS
+from strowger_gateway.adapters.openai.adapter import OpenAIAdapter
+from strowger_gateway.adapters.openai.decode import OpenAIDecoder
+from strowger_gateway.adapters.openai.encode import Body, encode_body, mark_prefix
+from strowger_gateway.adapters.openai.vendor_profiles import VendorProfile
+from strowger_gateway.adapters.openai.wire import Choice, ToolPiece, WireMessage
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.fields import Task
+from strowger_gateway.schemas.messages import MISTRAL as MISTRALS
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     GenerateRequest,

@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.json_objects import NULL, read_object
-from adapters.openai.content_parts import CONTENT_PARTS, sent_back
-from adapters.openai.encode import Body, encode_body, message, part
-from adapters.openai.encode import tool as openai_tool
-from schemas.messages import (
+from strowger_gateway.adapters.json_objects import NULL, read_object
+from strowger_gateway.adapters.openai.content_parts import CONTENT_PARTS, sent_back
+from strowger_gateway.adapters.openai.encode import Body, encode_body, message, part
+from strowger_gateway.adapters.openai.encode import tool as openai_tool
+from strowger_gateway.schemas.messages import (
     MISTRAL,
     AudioPart,
     FunctionTool,

@@ -2,20 +2,20 @@
 
 from typing import Final
 
-from adapters.form_repairs.answer_fields import AnswerFields, answer_fields
-from adapters.form_repairs.presence import no_prefill
-from adapters.form_repairs.service_tiers import service_tiers
-from adapters.form_repairs.silent_turns import blank_turns
-from adapters.form_repairs.turn_order import answer_after_result
-from adapters.model_limits.proofs import foreign_proofs
-from adapters.model_limits.vendors import MISTRAL_EFFORT
-from adapters.openai.repairs import server_repairs
-from adapters.repairs.call_ids import call_ids
-from adapters.repairs.hints import MESSAGE_NAMES
-from adapters.repairs.private_fields import private_fields
-from adapters.repairs.roles import later_system
-from adapters.repairs.rule import every_model
-from schemas.messages import MISTRAL
+from strowger_gateway.adapters.form_repairs.answer_fields import AnswerFields, answer_fields
+from strowger_gateway.adapters.form_repairs.presence import no_prefill
+from strowger_gateway.adapters.form_repairs.service_tiers import service_tiers
+from strowger_gateway.adapters.form_repairs.silent_turns import blank_turns
+from strowger_gateway.adapters.form_repairs.turn_order import answer_after_result
+from strowger_gateway.adapters.model_limits.proofs import foreign_proofs
+from strowger_gateway.adapters.model_limits.vendors import MISTRAL_EFFORT
+from strowger_gateway.adapters.openai.repairs import server_repairs
+from strowger_gateway.adapters.repairs.call_ids import call_ids
+from strowger_gateway.adapters.repairs.hints import MESSAGE_NAMES
+from strowger_gateway.adapters.repairs.private_fields import private_fields
+from strowger_gateway.adapters.repairs.roles import later_system
+from strowger_gateway.adapters.repairs.rule import every_model
+from strowger_gateway.schemas.messages import MISTRAL
 
 _VALIDATOR: Final = (
     "https://github.com/mistralai/mistral-common/blob/main/src/mistral_common/protocol/instruct/"

@@ -10,11 +10,11 @@ from typing import Final
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from adapters.model_limits.formats import described, instructed
-from adapters.repairs.rule import Aim, Repair, Repaired, every_model
-from schemas.content_facts import FORMAT
-from schemas.messages import FunctionTool, Message, ResponseFormat
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.model_limits.formats import described, instructed
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired, every_model
+from strowger_gateway.schemas.content_facts import FORMAT
+from strowger_gateway.schemas.messages import FunctionTool, Message, ResponseFormat
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 _JSON: Final = frozenset({"json_object", "json_schema"})
 

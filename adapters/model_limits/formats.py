@@ -10,10 +10,10 @@ from typing import Final
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import rewritten, with_content
-from adapters.repairs.rule import Aim, Repair, Repaired, Undo, every_model
-from schemas.content_facts import FORMAT
-from schemas.messages import (
+from strowger_gateway.adapters.repairs.rewriting import rewritten, with_content
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired, Undo, every_model
+from strowger_gateway.schemas.content_facts import FORMAT
+from strowger_gateway.schemas.messages import (
     FunctionTool,
     Message,
     ResponseFormat,
@@ -21,8 +21,8 @@ from schemas.messages import (
     ToolChoice,
     text_of,
 )
-from schemas.requests import ChatRequest, Request
-from schemas.system_messages import SYSTEM
+from strowger_gateway.schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.system_messages import SYSTEM
 
 Models = Callable[[str], bool]
 

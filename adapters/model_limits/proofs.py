@@ -11,11 +11,11 @@ from typing import Final
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import each_message, with_members
-from adapters.repairs.rule import Aim, Repair, Repaired, every_model
-from schemas.content_facts import THOUGHTS
-from schemas.fields import REASONING
-from schemas.messages import (
+from strowger_gateway.adapters.repairs.rewriting import each_message, with_members
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired, every_model
+from strowger_gateway.schemas.content_facts import THOUGHTS
+from strowger_gateway.schemas.fields import REASONING
+from strowger_gateway.schemas.messages import (
     CLAUDE,
     GEMINI,
     MISTRAL,
@@ -25,7 +25,7 @@ from schemas.messages import (
     thinking_of,
     thoughts_of,
 )
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 READERS: Final[Mapping[str, re.Pattern[str]]] = {
     CLAUDE: re.compile("claude", re.IGNORECASE),

@@ -10,11 +10,11 @@ from typing import Final
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from adapters.repairs.rule import Aim, Loss, Repair, Repaired
-from schemas.content_facts import EFFORT, SAMPLED, SAMPLING
-from schemas.messages import Message
-from schemas.requests import ChatRequest, Request
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.repairs.rule import Aim, Loss, Repair, Repaired
+from strowger_gateway.schemas.content_facts import EFFORT, SAMPLED, SAMPLING
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.sampling import Sampling
 
 LADDER: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """Degrees of effort, from the least."""

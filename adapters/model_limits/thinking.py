@@ -10,11 +10,17 @@ import msgspec
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import json_of, rewritten, without_extra
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import CALLS, FORCED
-from schemas.messages import FunctionTool, Message, ToolCall, ToolChoice, thinking_of
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rewriting import json_of, rewritten, without_extra
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import CALLS, FORCED
+from strowger_gateway.schemas.messages import (
+    FunctionTool,
+    Message,
+    ToolCall,
+    ToolChoice,
+    thinking_of,
+)
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 DISABLED: Final[Mapping[str, Raw]] = {"thinking": Raw(b'{"type":"disabled"}')}
 """The switch of DeepSeek and Moonshot."""

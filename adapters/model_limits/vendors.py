@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from adapters.model_limits.formats import described_schema, json_word
-from adapters.model_limits.settings import effort_values, fixed_sampling
-from adapters.model_limits.thinking import (
+from strowger_gateway.adapters.model_limits.formats import described_schema, json_word
+from strowger_gateway.adapters.model_limits.settings import effort_values, fixed_sampling
+from strowger_gateway.adapters.model_limits.thinking import (
     DISABLED,
     NOT_ENABLED,
     forced_calls,
@@ -14,9 +14,9 @@ from adapters.model_limits.thinking import (
     missing_reasoning,
     one_of_one,
 )
-from adapters.repairs.rule import every_model
-from adapters.repairs.stops import stops
-from schemas.requests import ChatRequest
+from strowger_gateway.adapters.repairs.rule import every_model
+from strowger_gateway.adapters.repairs.stops import stops
+from strowger_gateway.schemas.requests import ChatRequest
 
 _GROK: Final = re.compile(r"(?:.*/)?grok-", re.IGNORECASE)
 _GROK_TALKS: Final = re.compile(r"non-reasoning|grok-[12]|grok-3(?!-mini)", re.IGNORECASE)

@@ -10,16 +10,21 @@ from typing import ClassVar, assert_never
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.base import READABLE, Endpoint, Framing, Outbound, Range, Supports
-from adapters.client_fields.denied import withheld
-from adapters.errors import error_inside, unreadable
-from adapters.http_json import HttpJsonAdapter, base_path
-from adapters.json_objects import NULL, UNREADABLE
-from adapters.ollama.decode import OllamaDecoder, usage_from
-from adapters.ollama.encode import OPTIONS, chat_body, completion_body, embeddings_body
-from adapters.ollama.repairs import OLLAMA_REPAIRS
-from schemas.answers import Embeddings
-from schemas.requests import (
+from strowger_gateway.adapters.base import READABLE, Endpoint, Framing, Outbound, Range, Supports
+from strowger_gateway.adapters.client_fields.denied import withheld
+from strowger_gateway.adapters.errors import error_inside, unreadable
+from strowger_gateway.adapters.http_json import HttpJsonAdapter, base_path
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.adapters.ollama.decode import OllamaDecoder, usage_from
+from strowger_gateway.adapters.ollama.encode import (
+    OPTIONS,
+    chat_body,
+    completion_body,
+    embeddings_body,
+)
+from strowger_gateway.adapters.ollama.repairs import OLLAMA_REPAIRS
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,

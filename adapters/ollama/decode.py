@@ -12,14 +12,14 @@ from datetime import datetime
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.base import Endpoint
-from adapters.decoder_limits import NOTES, check_room
-from adapters.errors import error_inside, unreadable
-from adapters.generated_images import IMAGES, Image, image_of
-from adapters.json_objects import NULL, UNREADABLE
-from adapters.openai.logprobs import chat_logprobs
-from schemas.errors import UpstreamBroken, UpstreamFailed
-from schemas.events import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.decoder_limits import NOTES, check_room
+from strowger_gateway.adapters.errors import error_inside, unreadable
+from strowger_gateway.adapters.generated_images import IMAGES, Image, image_of
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.adapters.openai.logprobs import chat_logprobs
+from strowger_gateway.schemas.errors import UpstreamBroken, UpstreamFailed
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     FinishReason,

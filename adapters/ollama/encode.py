@@ -13,11 +13,11 @@ from typing import cast
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from adapters.data_uri import inline_image
-from adapters.json_objects import UNREADABLE, read_object
-from adapters.openai.encode import tool
-from schemas.errors import InvalidRequest
-from schemas.messages import (
+from strowger_gateway.adapters.data_uri import inline_image
+from strowger_gateway.adapters.json_objects import UNREADABLE, read_object
+from strowger_gateway.adapters.openai.encode import tool
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import (
     ImagePart,
     Message,
     OpaqueTool,
@@ -28,8 +28,8 @@ from schemas.messages import (
     text_of,
     thinking_of,
 )
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
+from strowger_gateway.schemas.sampling import Sampling
 
 Body = dict[str, object]
 

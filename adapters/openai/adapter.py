@@ -3,7 +3,7 @@
 For api.openai.com the fields of OpenAI's reference are supported, and a token limit that the client
 did not name is sent as `max_completion_tokens`. For any other host the fields that our own OpenAI
 surface adds (`top_k`, `min_p`, …) are forwarded as well, because servers such as vLLM accept them;
-a vendor with known differences has a row in `adapters.openai.vendor_profiles`.
+a vendor with known differences has a row in `adapters/openai/vendor_profiles.py`.
 https://github.com/openai/openai-openapi
 """
 
@@ -13,18 +13,26 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from adapters.base import EVERY_MODEL, Continues, Endpoint, Framing, Outbound, Range, Supports
-from adapters.capabilities import offered
-from adapters.client_fields.denied import ANY, withheld
-from adapters.error_message import Problem, problem
-from adapters.errors import error_from, error_inside, unreadable
-from adapters.headers import Headers, accept, merged_headers
-from adapters.json_objects import NULL, UNREADABLE, read_object
-from adapters.openai.answer_head import usage_from
-from adapters.openai.cache_marks import with_cache_marks
-from adapters.openai.cited_pages import CitedPagesDecoder
-from adapters.openai.decode import OpenAIDecoder
-from adapters.openai.encode import (
+from strowger_gateway.adapters.base import (
+    EVERY_MODEL,
+    Continues,
+    Endpoint,
+    Framing,
+    Outbound,
+    Range,
+    Supports,
+)
+from strowger_gateway.adapters.capabilities import offered
+from strowger_gateway.adapters.client_fields.denied import ANY, withheld
+from strowger_gateway.adapters.error_message import Problem, problem
+from strowger_gateway.adapters.errors import error_from, error_inside, unreadable
+from strowger_gateway.adapters.headers import Headers, accept, merged_headers
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_object
+from strowger_gateway.adapters.openai.answer_head import usage_from
+from strowger_gateway.adapters.openai.cache_marks import with_cache_marks
+from strowger_gateway.adapters.openai.cited_pages import CitedPagesDecoder
+from strowger_gateway.adapters.openai.decode import OpenAIDecoder
+from strowger_gateway.adapters.openai.encode import (
     CHAT_FIELDS,
     CHAT_SAMPLING,
     COMPLETION_FIELDS,
@@ -39,26 +47,26 @@ from adapters.openai.encode import (
     encode_body,
     mark_prefix,
 )
-from adapters.openai.plain_answer import read_plain
-from adapters.openai.reasoning import with_thoughts
-from adapters.openai.trailer_fields import TrailerFieldDecoder
-from adapters.openai.vendor_profile import (
+from strowger_gateway.adapters.openai.plain_answer import read_plain
+from strowger_gateway.adapters.openai.reasoning import with_thoughts
+from strowger_gateway.adapters.openai.trailer_fields import TrailerFieldDecoder
+from strowger_gateway.adapters.openai.vendor_profile import (
     COMPATIBLE,
     COMPLETIONS_ONLY,
     REFERENCE_ONLY,
     VendorProfile,
 )
-from adapters.openai.vendor_profiles import OPENAI
-from adapters.openai.wire import read_vector, read_vectors
-from adapters.repairs.parallel_calls import parallel_calls
-from adapters.repairs.rule import Repair
-from adapters.tool_repairs.withheld_tools import withheld_tools
-from schemas.answers import Embeddings
-from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
-from schemas.events import Usage
-from schemas.fields import MESSAGES, Task, task_of
-from schemas.plain_answer import PlainAnswer
-from schemas.requests import (
+from strowger_gateway.adapters.openai.vendor_profiles import OPENAI
+from strowger_gateway.adapters.openai.wire import read_vector, read_vectors
+from strowger_gateway.adapters.repairs.parallel_calls import parallel_calls
+from strowger_gateway.adapters.repairs.rule import Repair
+from strowger_gateway.adapters.tool_repairs.withheld_tools import withheld_tools
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
+from strowger_gateway.schemas.events import Usage
+from strowger_gateway.schemas.fields import MESSAGES, Task, task_of
+from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     Continuing,

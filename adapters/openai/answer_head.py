@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.decoder_limits import NOTES, check_room
-from adapters.json_objects import NULL, UNREADABLE, read_object
-from adapters.openai.message_repair import as_text, seconds
-from adapters.openai.wire import (
+from strowger_gateway.adapters.decoder_limits import NOTES, check_room
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_object
+from strowger_gateway.adapters.openai.message_repair import as_text, seconds
+from strowger_gateway.adapters.openai.wire import (
     Chunk,
     CompletionDetails,
     Head,
@@ -25,7 +25,7 @@ from adapters.openai.wire import (
     read_open_chunk,
     read_usage,
 )
-from schemas.events import Event, Started, Usage
+from strowger_gateway.schemas.events import Event, Started, Usage
 
 KNOWN = frozenset({"id", "model", "created", "choices", "usage", "object", "error", "obfuscation"})
 """Fields that are read, or that contain nothing for a client."""

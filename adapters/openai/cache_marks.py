@@ -11,10 +11,10 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from adapters.json_objects import read_object
-from adapters.openai.encode import Body, encode_body, part, tool
-from schemas.messages import FunctionTool, ImagePart, Message, Part, TextPart, Tool
-from schemas.requests import ChatRequest
+from strowger_gateway.adapters.json_objects import read_object
+from strowger_gateway.adapters.openai.encode import Body, encode_body, part, tool
+from strowger_gateway.schemas.messages import FunctionTool, ImagePart, Message, Part, TextPart, Tool
+from strowger_gateway.schemas.requests import ChatRequest
 
 MARK: Final = "cache_control"
 

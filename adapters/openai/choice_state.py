@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from msgspec import Raw, Struct
 
-from adapters.json_objects import NULL
-from adapters.openai.tool_calls import ToolCalls
-from adapters.openai.wire import Choice, WireMessage
-from schemas.events import ToolDelta
+from strowger_gateway.adapters.json_objects import NULL
+from strowger_gateway.adapters.openai.tool_calls import ToolCalls
+from strowger_gateway.adapters.openai.wire import Choice, WireMessage
+from strowger_gateway.schemas.events import ToolDelta
 
 NOTHING = WireMessage()
 _EMPTY_OBJECT = Raw(b"{}")
@@ -22,7 +22,7 @@ class ChoiceState(Struct, eq=False):
     old_call: the model called by `function_call`, which `tool_calls` replaced.
     block: the number of the reasoning's block; begun: it has a text, and no proof yet; place: the
            server's number of it.
-    unproven: pieces of reasoning that came before its block. See adapters.openai.thought_blocks.
+    unproven: pieces of reasoning that came before its block. See adapters/openai/thought_blocks.py.
     signatures: of calls that have not begun, by their ids. held: calls that wait for theirs.
     """
 

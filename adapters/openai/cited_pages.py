@@ -12,11 +12,11 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from adapters.base import Endpoint
-from adapters.json_objects import UNREADABLE
-from adapters.openai.decode import OpenAIDecoder
-from schemas.events import Event, Finished, OpaqueDelta, Started, TextDelta
-from schemas.searches import Cited, Found, Search, citations_field, searches_field
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.json_objects import UNREADABLE
+from strowger_gateway.adapters.openai.decode import OpenAIDecoder
+from strowger_gateway.schemas.events import Event, Finished, OpaqueDelta, Started, TextDelta
+from strowger_gateway.schemas.searches import Cited, Found, Search, citations_field, searches_field
 
 PAGES: Final = "search_results"
 

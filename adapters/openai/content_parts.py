@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.json_objects import UNREADABLE, read_list
+from strowger_gateway.adapters.json_objects import UNREADABLE, read_list
 
 CONTENT_PARTS: Final = "content_parts"
 TEXTS: Final = frozenset({"output_text", "refusal", "text"})

@@ -13,26 +13,26 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Raw
 
-from adapters.base import STRAY, Endpoint
-from adapters.decoder_limits import CHOICES, TOOLS, check_room
-from adapters.errors import error_inside
-from adapters.json_objects import NULL, UNREADABLE, read_object
-from adapters.openai.answer_head import AnswerHead, usage_from
-from adapters.openai.choice_state import ChoiceState, whole_message
-from adapters.openai.finish_reasons import FAILED, FINISH
-from adapters.openai.later_counts import continued
-from adapters.openai.logprobs import refusal_logprobs, token_logprobs
-from adapters.openai.message_repair import repaired
-from adapters.openai.model_families import is_gemini
-from adapters.openai.thought_blocks import (
+from strowger_gateway.adapters.base import STRAY, Endpoint
+from strowger_gateway.adapters.decoder_limits import CHOICES, TOOLS, check_room
+from strowger_gateway.adapters.errors import error_inside
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_object
+from strowger_gateway.adapters.openai.answer_head import AnswerHead, usage_from
+from strowger_gateway.adapters.openai.choice_state import ChoiceState, whole_message
+from strowger_gateway.adapters.openai.finish_reasons import FAILED, FINISH
+from strowger_gateway.adapters.openai.later_counts import continued
+from strowger_gateway.adapters.openai.logprobs import refusal_logprobs, token_logprobs
+from strowger_gateway.adapters.openai.message_repair import repaired
+from strowger_gateway.adapters.openai.model_families import is_gemini
+from strowger_gateway.adapters.openai.thought_blocks import (
     DETAILS,
     beside_blocks,
     last_deltas,
     reasoning_deltas,
     signed,
 )
-from adapters.openai.tool_calls import ToolCalls
-from adapters.openai.wire import (
+from strowger_gateway.adapters.openai.tool_calls import ToolCalls
+from strowger_gateway.adapters.openai.wire import (
     Choice,
     Chunk,
     OpenChunk,
@@ -43,9 +43,9 @@ from adapters.openai.wire import (
     read_text_chunk,
     reports_failure,
 )
-from adapters.text_place import TextPlace, place_of
-from schemas.errors import UpstreamBroken, UpstreamFailed
-from schemas.events import (
+from strowger_gateway.adapters.text_place import TextPlace, place_of
+from strowger_gateway.schemas.errors import UpstreamBroken, UpstreamFailed
+from strowger_gateway.schemas.events import (
     OF_CHOICE,
     Event,
     Finished,

@@ -13,10 +13,10 @@ from typing import assert_never, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from adapters.json_objects import read_object
-from adapters.openai.vendor_profile import MaxTokensField, VendorProfile
-from schemas.fields import STREAM_OPTIONS, Task, stream_members
-from schemas.messages import (
+from strowger_gateway.adapters.json_objects import read_object
+from strowger_gateway.adapters.openai.vendor_profile import MaxTokensField, VendorProfile
+from strowger_gateway.schemas.fields import STREAM_OPTIONS, Task, stream_members
+from strowger_gateway.schemas.messages import (
     AudioPart,
     FunctionTool,
     ImagePart,
@@ -31,8 +31,8 @@ from schemas.messages import (
     ToolChoice,
     thinking_of,
 )
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
+from strowger_gateway.schemas.sampling import Sampling
 
 Body = dict[str, object]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from schemas.events import FinishReason
+from strowger_gateway.schemas.events import FinishReason
 
 FINISH: Mapping[str, FinishReason] = {
     "stop": "stop",

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from schemas.events import Usage
+from strowger_gateway.schemas.events import Usage
 
 _COUNTS = tuple(field for field in Usage.__struct_fields__ if field != "raw")
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from msgspec import Raw
 
-from adapters.openai.wire import Logprobs, TopLogprob, WireTokenLogprob, read_token
-from schemas.events import TokenLogprob
+from strowger_gateway.adapters.openai.wire import Logprobs, TopLogprob, WireTokenLogprob, read_token
+from strowger_gateway.schemas.events import TokenLogprob
 
 
 def token_logprobs(wire: Logprobs | None) -> tuple[TokenLogprob, ...]:

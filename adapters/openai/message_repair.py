@@ -8,9 +8,9 @@ it is.
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.json_objects import NULL, UNREADABLE, read_list, read_object
-from adapters.openai.content_parts import CONTENT_PARTS
-from adapters.openai.wire import (
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_list, read_object
+from strowger_gateway.adapters.openai.content_parts import CONTENT_PARTS
+from strowger_gateway.adapters.openai.wire import (
     Choice,
     Function,
     LooseChoice,

@@ -11,8 +11,8 @@ from typing import Final
 
 from msgspec import UNSET
 
-from schemas.content_facts import DRAWS
-from schemas.requests import ChatRequest
+from strowger_gateway.schemas.content_facts import DRAWS
+from strowger_gateway.schemas.requests import ChatRequest
 
 _MADE_BY_OPENAI: Final = re.compile(
     r"(?:.*[/:])?(?:gpt-[0-9]|chatgpt-|o[1-9](?:$|[-.])|codex-|computer-use-)", re.IGNORECASE

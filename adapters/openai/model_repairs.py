@@ -7,9 +7,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from adapters.model_limits.formats import described_schema, json_word
-from adapters.model_limits.settings import effort_values, fixed_sampling, without_effort
-from adapters.openai.model_families import (
+from strowger_gateway.adapters.model_limits.formats import described_schema, json_word
+from strowger_gateway.adapters.model_limits.settings import (
+    effort_values,
+    fixed_sampling,
+    without_effort,
+)
+from strowger_gateway.adapters.openai.model_families import (
     calls_with_none,
     calls_without_effort,
     chat_efforts_of,
@@ -19,11 +23,11 @@ from adapters.openai.model_families import (
     reasons,
     refused_sampling,
 )
-from adapters.repairs.rule import Aim, Repair, Repaired
-from adapters.repairs.stops import stops
-from schemas.content_facts import TOOLS
-from schemas.messages import FunctionTool, Message
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.adapters.repairs.stops import stops
+from strowger_gateway.schemas.content_facts import TOOLS
+from strowger_gateway.schemas.messages import FunctionTool, Message
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 _EFFORTS: Final = "https://community.openai.com/t/1371738"
 _SAMPLING: Final = "https://github.com/khoj-ai/khoj/issues/1377"

@@ -1,15 +1,15 @@
 """Clouds, aggregators and embedding services of the OpenAI dialect, one row each.
 
-The second half of `adapters.openai.vendor_profiles`. A row offers only tasks, and lists only
+The second half of `adapters/openai/vendor_profiles.py`. A row offers only tasks, and lists only
 differences, that a stored source shows; a comment names what was looked for and not found.
 """
 
-from adapters.base import Range
-from adapters.form_repairs.user_data import user_limit
-from adapters.openai.model_repairs import CHAT_MODEL_REPAIRS
-from adapters.openai.repairs import server_repairs
-from adapters.openai.vendor_profile import Source, VendorProfile
-from adapters.repairs.roles import ONE_SYSTEM
+from strowger_gateway.adapters.base import Range
+from strowger_gateway.adapters.form_repairs.user_data import user_limit
+from strowger_gateway.adapters.openai.model_repairs import CHAT_MODEL_REPAIRS
+from strowger_gateway.adapters.openai.repairs import server_repairs
+from strowger_gateway.adapters.openai.vendor_profile import Source, VendorProfile
+from strowger_gateway.adapters.repairs.roles import ONE_SYSTEM
 
 MORE: tuple[VendorProfile, ...] = (
     # Workers AI. The account is in the base URL, so it has none of its own:

@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from adapters.json_objects import NULL, UNREADABLE
-from adapters.openai.answer_head import usage_from
-from schemas.events import Usage
-from schemas.plain_answer import PlainAnswer
-from schemas.usage import MOST_TOKENS
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.adapters.openai.answer_head import usage_from
+from strowger_gateway.schemas.events import Usage
+from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.usage import MOST_TOKENS
 
 _Count = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
 

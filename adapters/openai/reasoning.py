@@ -8,12 +8,12 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.json_objects import read_object
-from adapters.openai.encode import Body, encode_body, message
-from adapters.openai.reasoning_details import details_of
-from adapters.openai.thought_blocks import DETAILS
-from schemas.messages import Message, thinking_of
-from schemas.requests import ChatRequest
+from strowger_gateway.adapters.json_objects import read_object
+from strowger_gateway.adapters.openai.encode import Body, encode_body, message
+from strowger_gateway.adapters.openai.reasoning_details import details_of
+from strowger_gateway.adapters.openai.thought_blocks import DETAILS
+from strowger_gateway.schemas.messages import Message, thinking_of
+from strowger_gateway.schemas.requests import ChatRequest
 
 
 class _Calls(Struct, frozen=True, kw_only=True):

@@ -13,10 +13,17 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from adapters.json_objects import UNREADABLE
-from adapters.openai.encode import Body
-from adapters.openai.thought_blocks import DETAILS, GOOGLES_PARTS
-from schemas.messages import GEMINI, ITEM_FORMATS, Message, Thought, ToolCall, thoughts_of
+from strowger_gateway.adapters.json_objects import UNREADABLE
+from strowger_gateway.adapters.openai.encode import Body
+from strowger_gateway.adapters.openai.thought_blocks import DETAILS, GOOGLES_PARTS
+from strowger_gateway.schemas.messages import (
+    GEMINI,
+    ITEM_FORMATS,
+    Message,
+    Thought,
+    ToolCall,
+    thoughts_of,
+)
 
 _entries: Final = msgspec.json.Decoder(list[Body])
 _TEXTS: Final[Mapping[object, str]] = {"reasoning.text": "text", "reasoning.summary": "summary"}

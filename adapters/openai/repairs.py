@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from adapters.form_repairs.answer_fields import (
+from strowger_gateway.adapters.form_repairs.answer_fields import (
     ANSWERS,
     GATEWAYS,
     OF_CALLS,
@@ -13,39 +13,39 @@ from adapters.form_repairs.answer_fields import (
     AnswerFields,
     answer_fields,
 )
-from adapters.form_repairs.arguments import blank_arguments, call_arguments
-from adapters.form_repairs.cache_marks import no_cache_marks
-from adapters.form_repairs.message_names import message_names
-from adapters.form_repairs.part_forms import FILES, IMAGE_ADDRESS
-from adapters.form_repairs.presence import blank_text, no_prefill
-from adapters.form_repairs.schema_names import SCHEMA_NAME
-from adapters.form_repairs.silent_turns import SILENT_TURNS
-from adapters.form_repairs.strict_schemas import strict_schemas
-from adapters.form_repairs.turn_order import MISTRAL_ORDER
-from adapters.form_repairs.user_data import metadata_limits, user_limit
-from adapters.model_limits.proofs import FOREIGN_PROOFS
-from adapters.model_limits.vendors import GPT_OSS_EFFORT
-from adapters.openai.model_families import (
+from strowger_gateway.adapters.form_repairs.arguments import blank_arguments, call_arguments
+from strowger_gateway.adapters.form_repairs.cache_marks import no_cache_marks
+from strowger_gateway.adapters.form_repairs.message_names import message_names
+from strowger_gateway.adapters.form_repairs.part_forms import FILES, IMAGE_ADDRESS
+from strowger_gateway.adapters.form_repairs.presence import blank_text, no_prefill
+from strowger_gateway.adapters.form_repairs.schema_names import SCHEMA_NAME
+from strowger_gateway.adapters.form_repairs.silent_turns import SILENT_TURNS
+from strowger_gateway.adapters.form_repairs.strict_schemas import strict_schemas
+from strowger_gateway.adapters.form_repairs.turn_order import MISTRAL_ORDER
+from strowger_gateway.adapters.form_repairs.user_data import metadata_limits, user_limit
+from strowger_gateway.adapters.model_limits.proofs import FOREIGN_PROOFS
+from strowger_gateway.adapters.model_limits.vendors import GPT_OSS_EFFORT
+from strowger_gateway.adapters.openai.model_families import (
     is_claude,
     is_gemini,
     is_openais,
     refuses_max_tokens,
     takes_no_prefill,
 )
-from adapters.openai.model_repairs import CHAT_MODEL_REPAIRS, JSON_WORD
-from adapters.repairs.call_ids import call_ids
-from adapters.repairs.private_fields import private_fields
-from adapters.repairs.roles import DEVELOPER_ROLE, QWEN_SYSTEM
-from adapters.repairs.rule import Aim, Repair, Repaired, every_model
-from adapters.repairs.thoughts import own_thoughts
-from adapters.tool_repairs.named_tools import NAMED_TOOLS
-from adapters.tool_repairs.one_form import one_form
-from adapters.tool_repairs.tool_media import TEXT_RESULTS
-from adapters.web_search.rules import no_web_search
-from schemas.content_facts import OLD_LIMIT, has_old_limit
-from schemas.messages import Message
-from schemas.requests import ChatRequest, Request
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.openai.model_repairs import CHAT_MODEL_REPAIRS, JSON_WORD
+from strowger_gateway.adapters.repairs.call_ids import call_ids
+from strowger_gateway.adapters.repairs.private_fields import private_fields
+from strowger_gateway.adapters.repairs.roles import DEVELOPER_ROLE, QWEN_SYSTEM
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired, every_model
+from strowger_gateway.adapters.repairs.thoughts import own_thoughts
+from strowger_gateway.adapters.tool_repairs.named_tools import NAMED_TOOLS
+from strowger_gateway.adapters.tool_repairs.one_form import one_form
+from strowger_gateway.adapters.tool_repairs.tool_media import TEXT_RESULTS
+from strowger_gateway.adapters.web_search.rules import no_web_search
+from strowger_gateway.schemas.content_facts import OLD_LIMIT, has_old_limit
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.sampling import Sampling
 
 
 def _renamed_limit(request: Request, _: Aim) -> Repaired | None:

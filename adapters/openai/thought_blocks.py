@@ -14,11 +14,11 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.json_objects import UNREADABLE, read_list
-from adapters.openai.choice_state import ChoiceState
-from adapters.openai.wire import ThoughtPiece, WireMessage
-from schemas.events import ReasoningDelta, ToolDelta
-from schemas.messages import GEMINI, ITEM_FORMATS, item_proof
+from strowger_gateway.adapters.json_objects import UNREADABLE, read_list
+from strowger_gateway.adapters.openai.choice_state import ChoiceState
+from strowger_gateway.adapters.openai.wire import ThoughtPiece, WireMessage
+from strowger_gateway.schemas.events import ReasoningDelta, ToolDelta
+from strowger_gateway.schemas.messages import GEMINI, ITEM_FORMATS, item_proof
 
 DETAILS: Final = "reasoning_details"
 SIGNATURE: Final = "reasoning_signature"

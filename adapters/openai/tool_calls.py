@@ -8,9 +8,9 @@ members of a call, are forwarded as they are.
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.json_objects import UNREADABLE
-from adapters.openai.wire import Function, ToolPiece
-from schemas.events import ToolDelta
+from strowger_gateway.adapters.json_objects import UNREADABLE
+from strowger_gateway.adapters.openai.wire import Function, ToolPiece
+from strowger_gateway.schemas.events import ToolDelta
 
 _NOTHING = Function()
 

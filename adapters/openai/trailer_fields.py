@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from adapters.base import Endpoint
-from adapters.errors import error_inside
-from adapters.json_objects import NULL, UNREADABLE, read_object
-from adapters.openai.answer_head import usage_from
-from adapters.openai.decode import OpenAIDecoder
-from schemas.events import Event, Usage
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.errors import error_inside
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_object
+from strowger_gateway.adapters.openai.answer_head import usage_from
+from strowger_gateway.adapters.openai.decode import OpenAIDecoder
+from strowger_gateway.schemas.events import Event, Usage
 
 
 class TrailerFieldDecoder(OpenAIDecoder):

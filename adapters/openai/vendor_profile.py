@@ -5,13 +5,13 @@ from typing import Literal
 
 from msgspec import Struct
 
-from adapters.base import ALL_THOUGHTS, READABLE, Range
-from adapters.openai.model_families import is_claude, no_model
-from adapters.openai.repairs import COMPATIBLE_REPAIRS, server_repairs
-from adapters.openai.thought_blocks import DETAILS
-from adapters.repairs.rule import Repair
-from schemas.fields import Task
-from schemas.messages import ThoughtKind
+from strowger_gateway.adapters.base import ALL_THOUGHTS, READABLE, Range
+from strowger_gateway.adapters.openai.model_families import is_claude, no_model
+from strowger_gateway.adapters.openai.repairs import COMPATIBLE_REPAIRS, server_repairs
+from strowger_gateway.adapters.openai.thought_blocks import DETAILS
+from strowger_gateway.adapters.repairs.rule import Repair
+from strowger_gateway.schemas.fields import Task
+from strowger_gateway.schemas.messages import ThoughtKind
 
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 
@@ -50,7 +50,7 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
     name:        what `adapter:` in the configuration says.
     base_url:    used where the configuration gives none; of local servers, their own default.
     unsupported: fields that the vendor documents as refused or ignored, or that its published
-                 request does not have; by schemas.fields.
+                 request does not have; by schemas/fields.py.
     extra_fields: of `REFERENCE_ONLY`, what the vendor reads; `None`: unknown, so all is sent.
     names:       our fields by the vendor's name, such as `repeat_penalty`: of sampling, and
                  `dimensions` of embeddings.

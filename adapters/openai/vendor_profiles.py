@@ -9,34 +9,42 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from adapters.base import Range
-from adapters.form_repairs.cache_limits import CACHE_LIMITS, CACHE_MEMBERS
-from adapters.form_repairs.message_names import NAMES_OF_USERS
-from adapters.form_repairs.presence import blank_text
-from adapters.form_repairs.service_tiers import service_tiers
-from adapters.form_repairs.silent_turns import EMPTY_TURNS
-from adapters.form_repairs.strict_schemas import strict_schemas
-from adapters.form_repairs.turn_order import alternating
-from adapters.form_repairs.user_data import metadata_limits, user_limit
-from adapters.model_limits.settings import least_tokens
-from adapters.model_limits.vendors import DASHSCOPE, DEEPSEEK, GROQ, MOONSHOT, OPENROUTER, XAI, ZAI
-from adapters.openai.model_families import is_claude, is_openais
-from adapters.openai.more_vendor_profiles import MORE
-from adapters.openai.repairs import (
+from strowger_gateway.adapters.base import Range
+from strowger_gateway.adapters.form_repairs.cache_limits import CACHE_LIMITS, CACHE_MEMBERS
+from strowger_gateway.adapters.form_repairs.message_names import NAMES_OF_USERS
+from strowger_gateway.adapters.form_repairs.presence import blank_text
+from strowger_gateway.adapters.form_repairs.service_tiers import service_tiers
+from strowger_gateway.adapters.form_repairs.silent_turns import EMPTY_TURNS
+from strowger_gateway.adapters.form_repairs.strict_schemas import strict_schemas
+from strowger_gateway.adapters.form_repairs.turn_order import alternating
+from strowger_gateway.adapters.form_repairs.user_data import metadata_limits, user_limit
+from strowger_gateway.adapters.model_limits.settings import least_tokens
+from strowger_gateway.adapters.model_limits.vendors import (
+    DASHSCOPE,
+    DEEPSEEK,
+    GROQ,
+    MOONSHOT,
+    OPENROUTER,
+    XAI,
+    ZAI,
+)
+from strowger_gateway.adapters.openai.model_families import is_claude, is_openais
+from strowger_gateway.adapters.openai.more_vendor_profiles import MORE
+from strowger_gateway.adapters.openai.repairs import (
     OPENAI_REPAIRS,
     OPENAIS_FORMS,
     OPENROUTERS_FIELDS,
     server_repairs,
 )
-from adapters.openai.vendor_profile import REFERENCE_ONLY, Source, VendorProfile
-from adapters.repairs.hints import MESSAGE_NAMES
-from adapters.repairs.private_fields import private_fields
-from adapters.repairs.roles import ONE_SYSTEM
-from adapters.repairs.rule import every_model
-from adapters.tool_repairs.named_tools import MOONSHOTS, OPENROUTERS, named_tools
-from adapters.web_search.perplexity import PERPLEXITY_SEARCH
-from adapters.web_search.rules import web_search
-from adapters.web_search.targets import OPENROUTER as SEARCH_OF_OPENROUTER
+from strowger_gateway.adapters.openai.vendor_profile import REFERENCE_ONLY, Source, VendorProfile
+from strowger_gateway.adapters.repairs.hints import MESSAGE_NAMES
+from strowger_gateway.adapters.repairs.private_fields import private_fields
+from strowger_gateway.adapters.repairs.roles import ONE_SYSTEM
+from strowger_gateway.adapters.repairs.rule import every_model
+from strowger_gateway.adapters.tool_repairs.named_tools import MOONSHOTS, OPENROUTERS, named_tools
+from strowger_gateway.adapters.web_search.perplexity import PERPLEXITY_SEARCH
+from strowger_gateway.adapters.web_search.rules import web_search
+from strowger_gateway.adapters.web_search.targets import OPENROUTER as SEARCH_OF_OPENROUTER
 
 OPENAI = VendorProfile(
     name="openai",

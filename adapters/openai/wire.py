@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Raw, Struct, field
 
-from adapters.json_objects import NULL, UNREADABLE, read_object
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_object
 
 _NO_ERROR = Raw(b"0")
 

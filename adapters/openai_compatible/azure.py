@@ -12,13 +12,17 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from msgspec.structs import replace
 
-from adapters.base import Endpoint, Outbound, TokenEndpoint
-from adapters.headers import Headers
-from adapters.openai.adapter import OpenAIAdapter
-from adapters.openai.repairs import COMPATIBLE_REPAIRS, DIALECT_REPAIRS, OPENAI_REPAIRS
-from adapters.openai.vendor_profiles import REFERENCE_ONLY, VendorProfile
-from schemas.errors import InvalidConfig
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.base import Endpoint, Outbound, TokenEndpoint
+from strowger_gateway.adapters.headers import Headers
+from strowger_gateway.adapters.openai.adapter import OpenAIAdapter
+from strowger_gateway.adapters.openai.repairs import (
+    COMPATIBLE_REPAIRS,
+    DIALECT_REPAIRS,
+    OPENAI_REPAIRS,
+)
+from strowger_gateway.adapters.openai.vendor_profiles import REFERENCE_ONLY, VendorProfile
+from strowger_gateway.schemas.errors import InvalidConfig
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 SINCE = "2024-09-01"
 """The first version with `max_completion_tokens`, `stream_options` and `parallel_tool_calls`."""

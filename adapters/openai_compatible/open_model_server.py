@@ -9,15 +9,23 @@ from typing import ClassVar
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from adapters.base import EVERY_MODEL, READABLE, Continues, Endpoint, Outbound, Range, Supports
-from adapters.client_fields.denied import withheld
-from adapters.json_objects import read_object
-from adapters.openai.adapter import OpenAIAdapter
-from adapters.openai.encode import Body, encode_body, message
-from adapters.openai.vendor_profiles import VendorProfile
-from schemas.fields import MESSAGES, Task
-from schemas.messages import Message, thinking_of
-from schemas.requests import (
+from strowger_gateway.adapters.base import (
+    EVERY_MODEL,
+    READABLE,
+    Continues,
+    Endpoint,
+    Outbound,
+    Range,
+    Supports,
+)
+from strowger_gateway.adapters.client_fields.denied import withheld
+from strowger_gateway.adapters.json_objects import read_object
+from strowger_gateway.adapters.openai.adapter import OpenAIAdapter
+from strowger_gateway.adapters.openai.encode import Body, encode_body, message
+from strowger_gateway.adapters.openai.vendor_profiles import VendorProfile
+from strowger_gateway.schemas.fields import MESSAGES, Task
+from strowger_gateway.schemas.messages import Message, thinking_of
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     EmbeddingsRequest,
     Request,

@@ -13,17 +13,17 @@ from typing import ClassVar
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.base import Outbound, Range
-from adapters.json_objects import read_object
-from adapters.openai.encode import Body, encode_body, message, part
-from adapters.openai.repairs import server_repairs
-from adapters.openai.vendor_profiles import VendorProfile
-from adapters.openai_compatible.open_model_server import OpenModelServerAdapter
-from adapters.repairs.private_fields import private_fields
-from adapters.repairs.roles import ONE_SYSTEM
-from schemas.fields import Task
-from schemas.messages import AudioPart, Message, Part
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.base import Outbound, Range
+from strowger_gateway.adapters.json_objects import read_object
+from strowger_gateway.adapters.openai.encode import Body, encode_body, message, part
+from strowger_gateway.adapters.openai.repairs import server_repairs
+from strowger_gateway.adapters.openai.vendor_profiles import VendorProfile
+from strowger_gateway.adapters.openai_compatible.open_model_server import OpenModelServerAdapter
+from strowger_gateway.adapters.repairs.private_fields import private_fields
+from strowger_gateway.adapters.repairs.roles import ONE_SYSTEM
+from strowger_gateway.schemas.fields import Task
+from strowger_gateway.schemas.messages import AudioPart, Message, Part
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 EXTRA = frozenset(
     {

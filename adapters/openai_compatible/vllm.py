@@ -12,19 +12,19 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from adapters.base import Outbound, Range
-from adapters.json_objects import read_object
-from adapters.openai.encode import encode_body
-from adapters.openai.repairs import server_repairs
-from adapters.openai.vendor_profiles import VendorProfile
-from adapters.openai_compatible.open_model_server import OpenModelServerAdapter
-from adapters.repairs.private_fields import private_fields
-from adapters.repairs.roles import ONE_SYSTEM
-from adapters.token_count import counted
-from schemas.errors import Uncountable
-from schemas.fields import Task
-from schemas.messages import TextPart
-from schemas.requests import ChatRequest
+from strowger_gateway.adapters.base import Outbound, Range
+from strowger_gateway.adapters.json_objects import read_object
+from strowger_gateway.adapters.openai.encode import encode_body
+from strowger_gateway.adapters.openai.repairs import server_repairs
+from strowger_gateway.adapters.openai.vendor_profiles import VendorProfile
+from strowger_gateway.adapters.openai_compatible.open_model_server import OpenModelServerAdapter
+from strowger_gateway.adapters.repairs.private_fields import private_fields
+from strowger_gateway.adapters.repairs.roles import ONE_SYSTEM
+from strowger_gateway.adapters.token_count import counted
+from strowger_gateway.schemas.errors import Uncountable
+from strowger_gateway.schemas.fields import Task
+from strowger_gateway.schemas.messages import TextPart
+from strowger_gateway.schemas.requests import ChatRequest
 
 EXTRA = frozenset(
     {

@@ -11,18 +11,23 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec.structs import replace
 
-from adapters.base import Endpoint, Outbound, Range, Supports
-from adapters.client_fields.denied import withheld
-from adapters.http_json import HttpJsonAdapter, base_path
-from adapters.json_objects import read_object
-from adapters.openai_responses.decode import ResponsesDecoder
-from adapters.openai_responses.encode import responses_body
-from adapters.openai_responses.original_fields import DIALECT, reads_events
-from adapters.openai_responses.repairs import RESPONSES_REPAIRS
-from adapters.openai_responses.row import TRANSLATED, ResponsesRow
-from adapters.token_count import counted
-from schemas.answers import Embeddings
-from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
+from strowger_gateway.adapters.base import Endpoint, Outbound, Range, Supports
+from strowger_gateway.adapters.client_fields.denied import withheld
+from strowger_gateway.adapters.http_json import HttpJsonAdapter, base_path
+from strowger_gateway.adapters.json_objects import read_object
+from strowger_gateway.adapters.openai_responses.decode import ResponsesDecoder
+from strowger_gateway.adapters.openai_responses.encode import responses_body
+from strowger_gateway.adapters.openai_responses.original_fields import DIALECT, reads_events
+from strowger_gateway.adapters.openai_responses.repairs import RESPONSES_REPAIRS
+from strowger_gateway.adapters.openai_responses.row import TRANSLATED, ResponsesRow
+from strowger_gateway.adapters.token_count import counted
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+)
 
 COUNTED = frozenset(
     """

@@ -1,7 +1,7 @@
 """Calls of OpenAI's hosted tools that ran in a container, when the client sends them back.
 
 Such an item names its container. All clients share the operator's account, so a client that may
-name containers could read another's files (adapters.client_fields.denied). What ran and what it
+name containers could read another's files (adapters/client_fields/denied.py). What ran and what it
 printed stay in the conversation, as a text of the model; the container does not.
 https://platform.openai.com/docs/guides/tools-code-interpreter
 """
@@ -12,12 +12,12 @@ from typing import Final, cast
 import msgspec
 from msgspec import DecodeError, Raw
 
-from adapters.openai_responses.original_fields import DIALECT
-from adapters.repairs.rewriting import each_message, rebuilt
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import OPAQUE
-from schemas.messages import Message, OpaquePart, Part, TextPart
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.openai_responses.original_fields import DIALECT
+from strowger_gateway.adapters.repairs.rewriting import each_message, rebuilt
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import OPAQUE
+from strowger_gateway.schemas.messages import Message, OpaquePart, Part, TextPart
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 PATHS: Final = (
     "messages[].content[].container_id",

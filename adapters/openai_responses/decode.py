@@ -13,13 +13,13 @@ from contextlib import suppress
 import msgspec
 from msgspec import Raw
 
-from adapters.base import Endpoint
-from adapters.decoder_limits import BLOCKS, NOTES, TOOLS, check_room
-from adapters.errors import unreadable
-from adapters.json_objects import NULL, UNREADABLE
-from adapters.openai_responses.errors import error_inside
-from adapters.openai_responses.open_item import READ, OpenItem, annotations_of
-from adapters.openai_responses.wire import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.decoder_limits import BLOCKS, NOTES, TOOLS, check_room
+from strowger_gateway.adapters.errors import unreadable
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.adapters.openai_responses.errors import error_inside
+from strowger_gateway.adapters.openai_responses.open_item import READ, OpenItem, annotations_of
+from strowger_gateway.adapters.openai_responses.wire import (
     OutputItem,
     StreamEvent,
     WireResponse,
@@ -30,9 +30,9 @@ from adapters.openai_responses.wire import (
     read_response,
     usage_of,
 )
-from adapters.web_search.answers import search_of_item
-from schemas.errors import UpstreamBroken, UpstreamFailed
-from schemas.events import (
+from strowger_gateway.adapters.web_search.answers import search_of_item
+from strowger_gateway.schemas.errors import UpstreamBroken, UpstreamFailed
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     FinishReason,
@@ -42,7 +42,7 @@ from schemas.events import (
     Started,
     TextDelta,
 )
-from schemas.searches import Search, citations_of, searches_field, with_results
+from strowger_gateway.schemas.searches import Search, citations_of, searches_field, with_results
 
 ITEMS = "output_items"
 """The field for items of the server's own tools, to clients of other APIs."""
@@ -99,7 +99,7 @@ _encode = msgspec.json.Encoder().encode
 class ResponsesDecoder:
     """Decodes one answer. stream: whether a stream was requested.
 
-    native: the client speaks this API. proofs: see adapters.openai_responses.row.
+    native: the client speaks this API. proofs: see adapters/openai_responses/row.py.
     """
 
     def __init__(

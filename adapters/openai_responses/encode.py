@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from adapters.json_objects import NULL, UNREADABLE, read_object
-from adapters.openai_responses.items import InputItems, Item
-from adapters.openai_responses.original_fields import (
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_object
+from strowger_gateway.adapters.openai_responses.items import InputItems, Item
+from strowger_gateway.adapters.openai_responses.original_fields import (
     INPUT,
     UnchangedFields,
     custom_tools,
@@ -18,11 +18,11 @@ from adapters.openai_responses.original_fields import (
     summary_fields,
     unchanged_fields,
 )
-from adapters.openai_responses.row import REASONS, ResponsesRow
-from schemas.errors import InvalidRequest
-from schemas.messages import FunctionTool, ResponseFormat, Tool, ToolChoice
-from schemas.requests import ChatRequest
-from schemas.searches import offers_search
+from strowger_gateway.adapters.openai_responses.row import REASONS, ResponsesRow
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import FunctionTool, ResponseFormat, Tool, ToolChoice
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.searches import offers_search
 
 ENCRYPTED = "reasoning.encrypted_content"
 SOURCES = "web_search_call.action.sources"

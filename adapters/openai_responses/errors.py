@@ -6,11 +6,11 @@ https://platform.openai.com/docs/api-reference/responses/object#responses/object
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.base import Endpoint
-from adapters.errors import error_from
-from adapters.errors import error_inside as openai_error_inside
-from adapters.json_objects import NULL, UNREADABLE
-from schemas.errors import GatewayError
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.errors import error_from
+from strowger_gateway.adapters.errors import error_inside as openai_error_inside
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.schemas.errors import GatewayError
 
 CALLERS = frozenset(
     {

@@ -9,11 +9,11 @@ from typing import Final
 import msgspec
 from msgspec import DecodeError, Raw, Struct
 
-from adapters.repairs.rewriting import each_message, rebuilt
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import OPAQUE
-from schemas.messages import Message, OpaquePart, Part, TextPart
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rewriting import each_message, rebuilt
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import OPAQUE
+from strowger_gateway.schemas.messages import Message, OpaquePart, Part, TextPart
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 _KIND: Final = "image_generation_call"
 

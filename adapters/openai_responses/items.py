@@ -9,13 +9,13 @@ from collections.abc import Collection, Sequence
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from adapters.json_objects import UNREADABLE
-from adapters.openai_responses.original_fields import DIALECT
-from adapters.openai_responses.proofs import opened
-from adapters.openai_responses.row import ResponsesRow
-from adapters.unnamed_messages import check_unnamed
-from schemas.errors import InvalidRequest
-from schemas.messages import (
+from strowger_gateway.adapters.json_objects import UNREADABLE
+from strowger_gateway.adapters.openai_responses.original_fields import DIALECT
+from strowger_gateway.adapters.openai_responses.proofs import opened
+from strowger_gateway.adapters.openai_responses.row import ResponsesRow
+from strowger_gateway.adapters.unnamed_messages import check_unnamed
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import (
     ImagePart,
     Message,
     OpaquePart,

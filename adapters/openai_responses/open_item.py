@@ -4,11 +4,22 @@ from collections.abc import Sequence
 
 import msgspec
 
-from adapters.json_objects import NULL
-from adapters.openai_responses.proofs import sealed
-from adapters.openai_responses.wire import ItemPart, OutputItem, StreamEvent, logprobs_of
-from schemas.events import Event, ReasoningDelta, RefusalDelta, TextDelta, ToolDelta
-from schemas.messages import OPENAI
+from strowger_gateway.adapters.json_objects import NULL
+from strowger_gateway.adapters.openai_responses.proofs import sealed
+from strowger_gateway.adapters.openai_responses.wire import (
+    ItemPart,
+    OutputItem,
+    StreamEvent,
+    logprobs_of,
+)
+from strowger_gateway.schemas.events import (
+    Event,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    ToolDelta,
+)
+from strowger_gateway.schemas.messages import OPENAI
 
 READ = frozenset({"message", "reasoning", "function_call", "custom_tool_call"})
 """Types of items that our events have."""

@@ -10,9 +10,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.json_objects import UNREADABLE
-from schemas.messages import Message
-from schemas.requests import ChatRequest, GenerateRequest
+from strowger_gateway.adapters.json_objects import UNREADABLE
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, GenerateRequest
 
 DIALECT: Final = "openai-responses"
 INPUT: Final = "input"

@@ -3,7 +3,7 @@
 The API rejects encrypted reasoning under the id of another item, so both travel together.
 """
 
-from schemas.messages import Thought
+from strowger_gateway.schemas.messages import Thought
 
 _SEPARATOR = "."
 

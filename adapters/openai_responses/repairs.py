@@ -2,26 +2,26 @@
 
 from typing import Final
 
-from adapters.form_repairs.arguments import blank_arguments, call_arguments
-from adapters.form_repairs.part_forms import FILES
-from adapters.model_limits.formats import described_json
-from adapters.model_limits.settings import least_tokens
-from adapters.model_limits.thinking import free_choice
-from adapters.openai.model_repairs import RESPONSES_MODEL_REPAIRS
-from adapters.openai.repairs import LIMITS, PRIVATE_VALUES
-from adapters.openai_responses.container_items import CONTAINER_ITEMS
-from adapters.openai_responses.image_items import EMPTY_IMAGES
-from adapters.openai_responses.summaries import SUMMARIES
-from adapters.repairs.call_ids import call_ids
-from adapters.repairs.hints import MESSAGE_NAMES
-from adapters.repairs.parallel_calls import parallel_calls
-from adapters.repairs.roles import DEVELOPER_ROLE, ONE_SYSTEM
-from adapters.repairs.rule import every_model
-from adapters.tool_repairs.named_tools import OPENROUTERS, named_tools
-from adapters.tool_repairs.tool_media import text_results
-from adapters.tool_repairs.withheld_tools import withheld_tools
-from adapters.web_search.rules import web_search, web_search_options
-from adapters.web_search.targets import OPENROUTER_RESPONSES, RESPONSES
+from strowger_gateway.adapters.form_repairs.arguments import blank_arguments, call_arguments
+from strowger_gateway.adapters.form_repairs.part_forms import FILES
+from strowger_gateway.adapters.model_limits.formats import described_json
+from strowger_gateway.adapters.model_limits.settings import least_tokens
+from strowger_gateway.adapters.model_limits.thinking import free_choice
+from strowger_gateway.adapters.openai.model_repairs import RESPONSES_MODEL_REPAIRS
+from strowger_gateway.adapters.openai.repairs import LIMITS, PRIVATE_VALUES
+from strowger_gateway.adapters.openai_responses.container_items import CONTAINER_ITEMS
+from strowger_gateway.adapters.openai_responses.image_items import EMPTY_IMAGES
+from strowger_gateway.adapters.openai_responses.summaries import SUMMARIES
+from strowger_gateway.adapters.repairs.call_ids import call_ids
+from strowger_gateway.adapters.repairs.hints import MESSAGE_NAMES
+from strowger_gateway.adapters.repairs.parallel_calls import parallel_calls
+from strowger_gateway.adapters.repairs.roles import DEVELOPER_ROLE, ONE_SYSTEM
+from strowger_gateway.adapters.repairs.rule import every_model
+from strowger_gateway.adapters.tool_repairs.named_tools import OPENROUTERS, named_tools
+from strowger_gateway.adapters.tool_repairs.tool_media import text_results
+from strowger_gateway.adapters.tool_repairs.withheld_tools import withheld_tools
+from strowger_gateway.adapters.web_search.rules import web_search, web_search_options
+from strowger_gateway.adapters.web_search.targets import OPENROUTER_RESPONSES, RESPONSES
 
 _IDS: Final = call_ids("https://github.com/dyad-sh/dyad/issues/4304", r".{1,64}")
 

@@ -10,9 +10,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from adapters.base import Range
-from adapters.repairs.rule import Repair
-from schemas.messages import OPENAI, ThoughtKind
+from strowger_gateway.adapters.base import Range
+from strowger_gateway.adapters.repairs.rule import Repair
+from strowger_gateway.schemas.messages import OPENAI, ThoughtKind
 
 SAMPLING: Mapping[str, str] = MappingProxyType(
     {

@@ -12,16 +12,19 @@ https://openrouter.ai/docs/api_reference/responses/overview
 from types import MappingProxyType
 from typing import ClassVar
 
-from adapters.base import READABLE, Range, TokenEndpoint
-from adapters.openai_compatible.azure import ENTRA
-from adapters.openai_responses.adapter import CountingResponsesAdapter, ResponsesAdapter
-from adapters.openai_responses.repairs import (
+from strowger_gateway.adapters.base import READABLE, Range, TokenEndpoint
+from strowger_gateway.adapters.openai_compatible.azure import ENTRA
+from strowger_gateway.adapters.openai_responses.adapter import (
+    CountingResponsesAdapter,
+    ResponsesAdapter,
+)
+from strowger_gateway.adapters.openai_responses.repairs import (
     AGGREGATOR_REPAIRS,
     OLLAMA_REPAIRS,
     OTHERS_REPAIRS,
     RESPONSES_REPAIRS,
 )
-from adapters.openai_responses.row import CHAT, EXTRA, SAMPLING, ResponsesRow
+from strowger_gateway.adapters.openai_responses.row import CHAT, EXTRA, SAMPLING, ResponsesRow
 
 _LOCAL = CHAT - {"tools.opaque", "user", "metadata", "logprobs", "top_logprobs"}
 

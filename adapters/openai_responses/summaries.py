@@ -9,14 +9,14 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.json_objects import UNREADABLE
-from adapters.openai_responses.original_fields import DIALECT, INPUT
-from adapters.repairs.rewriting import with_members
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import REASONED
-from schemas.fields import REASONING
-from schemas.messages import OPENAI, Message, Thought
-from schemas.requests import ChatRequest, Original, Request
+from strowger_gateway.adapters.json_objects import UNREADABLE
+from strowger_gateway.adapters.openai_responses.original_fields import DIALECT, INPUT
+from strowger_gateway.adapters.repairs.rewriting import with_members
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import REASONED
+from strowger_gateway.schemas.fields import REASONING
+from strowger_gateway.schemas.messages import OPENAI, Message, Thought
+from strowger_gateway.schemas.requests import ChatRequest, Original, Request
 
 _NOTHING: Final[list[object]] = []
 

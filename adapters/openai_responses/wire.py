@@ -9,9 +9,9 @@ https://platform.openai.com/docs/api-reference/responses-streaming
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.json_objects import NULL, UNREADABLE
-from adapters.openai.logprobs import chat_logprobs
-from schemas.events import TokenLogprob, Usage
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.adapters.openai.logprobs import chat_logprobs
+from strowger_gateway.schemas.events import TokenLogprob, Usage
 
 
 class StreamEvent(Struct, frozen=True, kw_only=True, gc=False):

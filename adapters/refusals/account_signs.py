@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from adapters.refusals.sign import RefusalSign
+from strowger_gateway.adapters.refusals.sign import RefusalSign
 
 _GOOGLE: Final = "https://cloud.google.com/apis/design/errors"
 _OPENAI: Final = "https://developers.openai.com/api/docs/guides/error-codes"

@@ -4,10 +4,14 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from adapters.refusals.account_signs import ABOUT_THE_ACCOUNT
-from adapters.refusals.other_signs import ABOUT_THE_MODEL, ABOUT_THE_REQUEST, RATE_LIMITS
-from adapters.refusals.sign import About
-from schemas.errors import RefusalCause
+from strowger_gateway.adapters.refusals.account_signs import ABOUT_THE_ACCOUNT
+from strowger_gateway.adapters.refusals.other_signs import (
+    ABOUT_THE_MODEL,
+    ABOUT_THE_REQUEST,
+    RATE_LIMITS,
+)
+from strowger_gateway.adapters.refusals.sign import About
+from strowger_gateway.schemas.errors import RefusalCause
 
 SIGNS: Final = (*ABOUT_THE_REQUEST, *RATE_LIMITS, *ABOUT_THE_ACCOUNT, *ABOUT_THE_MODEL)
 """The first one that holds decides."""

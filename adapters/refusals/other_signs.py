@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from adapters.refusals.sign import RefusalSign
+from strowger_gateway.adapters.refusals.sign import RefusalSign
 
 _OPENAI: Final = "https://developers.openai.com/api/docs/guides/error-codes"
 _OPENROUTER: Final = "https://openrouter.ai/docs/api/reference/errors-and-debugging"

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from schemas.errors import RefusalCause
+from strowger_gateway.schemas.errors import RefusalCause
 
 About = RefusalCause | Literal["load"]
 """`load`: not a refusal but a rate limit, although its code is that of an exhausted quota."""

@@ -12,11 +12,11 @@ import msgspec
 from msgspec import DecodeError, Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import json_of, without_extra
-from adapters.repairs.rule import Aim, Operator, Repair, Repaired, every_model
-from schemas.content_facts import EXTRA
-from schemas.messages import Message, OpaqueTool
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rewriting import json_of, without_extra
+from strowger_gateway.adapters.repairs.rule import Aim, Operator, Repair, Repaired, every_model
+from strowger_gateway.schemas.content_facts import EXTRA
+from strowger_gateway.schemas.messages import Message, OpaqueTool
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 BETA: Final = "anthropic-beta"
 """The header, which clients of other dialects send as a field. A path names one of its values after

@@ -13,11 +13,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import rewritten, with_calls
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import CALLS
-from schemas.messages import Message, ToolCall
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rewriting import rewritten, with_calls
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import CALLS
+from strowger_gateway.schemas.messages import Message, ToolCall
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 _LETTERS: Final = string.digits + string.ascii_letters
 

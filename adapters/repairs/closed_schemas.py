@@ -6,12 +6,12 @@ from typing import Final
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
-from adapters.repairs.json_schemas import formed, unbounded
-from adapters.repairs.rewriting import with_parameters, with_schema
-from adapters.repairs.rule import Loss, Repair, Repaired
-from schemas.content_facts import FORMAT, STRICT_TOOLS
-from schemas.messages import FunctionTool, Message, ResponseFormat, Tool
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.json_schemas import formed, unbounded
+from strowger_gateway.adapters.repairs.rewriting import with_parameters, with_schema
+from strowger_gateway.adapters.repairs.rule import Loss, Repair, Repaired
+from strowger_gateway.schemas.content_facts import FORMAT, STRICT_TOOLS
+from strowger_gateway.schemas.messages import FunctionTool, Message, ResponseFormat, Tool
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 Change = Callable[[Raw], Raw | None]
 

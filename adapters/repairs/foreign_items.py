@@ -15,11 +15,11 @@ import msgspec
 from msgspec import DecodeError, Raw, UnsetType
 from msgspec.structs import replace
 
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import OPAQUE
-from schemas.messages import Message, OpaquePart, Part, TextPart, ToolCall
-from schemas.requests import ChatRequest, Request
-from schemas.searches import MADE_HERE
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import OPAQUE
+from strowger_gateway.schemas.messages import Message, OpaquePart, Part, TextPart, ToolCall
+from strowger_gateway.schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.searches import MADE_HERE
 
 RESPONSES: Final = "openai-responses"
 MESSAGES: Final = "anthropic"

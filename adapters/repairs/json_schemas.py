@@ -14,7 +14,7 @@ from typing import Final, cast
 import msgspec
 from msgspec import DecodeError, Raw
 
-from adapters.repairs.rewriting import json_of, read_json
+from strowger_gateway.adapters.repairs.rewriting import json_of, read_json
 
 Schema = dict[str, object]
 

@@ -13,10 +13,10 @@ import msgspec
 from msgspec import DecodeError, Struct
 from msgspec.structs import replace
 
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import CALLS
-from schemas.messages import Message, OpaquePart, Part, TextPart, ToolCall, text_of
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import CALLS
+from strowger_gateway.schemas.messages import Message, OpaquePart, Part, TextPart, ToolCall, text_of
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 INTERRUPTED: Final = "No result: the call was interrupted."
 """Stands for the result of a call that has none."""

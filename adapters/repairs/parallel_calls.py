@@ -10,10 +10,10 @@ from typing import Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from adapters.repairs.rule import Aim, Repair, Repaired, Undo, every_model
-from schemas.content_facts import ONE_CALL
-from schemas.messages import FunctionTool, Message, ToolChoice
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired, Undo, every_model
+from strowger_gateway.schemas.content_facts import ONE_CALL
+from strowger_gateway.schemas.messages import FunctionTool, Message, ToolChoice
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 _UNDO: Final = Undo(one_call=True)
 

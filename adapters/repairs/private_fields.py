@@ -13,10 +13,10 @@ import msgspec
 from msgspec import DecodeError, Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rule import Aim, Repair, Repaired, every_model
-from schemas.content_facts import EXTRA
-from schemas.messages import Message
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired, every_model
+from strowger_gateway.schemas.content_facts import EXTRA
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 DIGITS: Final = 32
 """Hexadecimal digits of a hash, 128 bits; vendors take at least 64 characters."""

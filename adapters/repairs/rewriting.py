@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from schemas.messages import (
+from strowger_gateway.schemas.messages import (
     AudioPart,
     FunctionTool,
     ImagePart,
@@ -24,7 +24,7 @@ from schemas.messages import (
     ToolCall,
     ToolChoice,
 )
-from schemas.requests import ChatRequest
+from strowger_gateway.schemas.requests import ChatRequest
 
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 _items: Final = msgspec.json.Decoder(list[Raw])

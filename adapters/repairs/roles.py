@@ -7,12 +7,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import each_message, rewritten
-from adapters.repairs.rule import Aim, Repair, Repaired, every_model
-from schemas.content_facts import DEVELOPER, HEADS, LATER_SYSTEM
-from schemas.messages import Message
-from schemas.requests import ChatRequest, Request
-from schemas.system_messages import with_joined_head, with_later_in_place
+from strowger_gateway.adapters.repairs.rewriting import each_message, rewritten
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired, every_model
+from strowger_gateway.schemas.content_facts import DEVELOPER, HEADS, LATER_SYSTEM
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.system_messages import with_joined_head, with_later_in_place
 
 
 def _system_for_developer(request: Request, _: Aim) -> Repaired | None:

@@ -1,7 +1,8 @@
 """A repair rule: what a backend refuses, and the nearly equal request that it accepts.
 
 1. A backend's `Supports.repairs` lists its rules, in the order in which they run.
-2. The plan looks at the request's facts (schemas.content_facts) and at the backend's model. A rule
+2. The plan looks at the request's facts (schemas/content_facts.py) and at the backend's model. A
+rule
    whose facts the request lacks, or that does not concern the model, costs nothing further.
 3. `repaired` runs the others, each on the result of the one before. A rule returns `None` if it
    finds nothing to do; a second run of all rules always does.
@@ -9,7 +10,7 @@
    `x-gateway-dropped-params`, and `undo` gives the answer the client's names and ends.
 
 A changed part of a request is encoded again: the client's own JSON of it is never sent
-(adapters.repairs.rewriting).
+(adapters/repairs/rewriting.py).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from schemas.requests import Request
+from strowger_gateway.schemas.requests import Request
 
 Loss = Literal["none", "hint", "constraint"]
 """What an answer may lack because of a repair. none: nothing. hint: what backends may ignore.
@@ -35,7 +36,7 @@ class Aim(Struct, frozen=True, kw_only=True, gc=False):
 
     model:  the provider's name of the model.
     tenant: the name of the client's key; "" without keys.
-    dialect: see adapters.base.Supports.
+    dialect: see strowger_gateway.adapters.base.Supports.
     """
 
     model: str
@@ -85,7 +86,7 @@ class Repair(Struct, frozen=True, kw_only=True, eq=False):
     name:   a short identifier, reported to clients, as `developer_role`.
     about:  what the rule does, as a sentence without a subject for the documentation.
     source: the address where the vendor documents the limit, or where its refusal is reported.
-    facts:  bits of schemas.content_facts, of which the request has at least one; 0: any request.
+    facts:  bits of schemas/content_facts.py, of which the request has at least one; 0: any request.
     apply:  returns the repaired request, or `None` if there is nothing to repair.
     example: a request that the rule repairs; the adapter contract checks the rule with it.
     example_model: the model that the example is for, by the provider's name.

@@ -9,11 +9,16 @@ from typing import Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from adapters.repairs.rule import Aim, Repair, Repaired, Undo, every_model
-from schemas.content_facts import STOPS
-from schemas.messages import Message
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, Request
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired, Undo, every_model
+from strowger_gateway.schemas.content_facts import STOPS
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    Request,
+)
+from strowger_gateway.schemas.sampling import Sampling
 
 
 def stops(

@@ -11,11 +11,11 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import each_message, with_members
-from adapters.repairs.rule import Aim, Repair, Repaired, every_model
-from schemas.content_facts import CALLS, NESTED, OPAQUE, THOUGHTS
-from schemas.fields import REASONING
-from schemas.messages import (
+from strowger_gateway.adapters.repairs.rewriting import each_message, with_members
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired, every_model
+from strowger_gateway.schemas.content_facts import CALLS, NESTED, OPAQUE, THOUGHTS
+from strowger_gateway.schemas.fields import REASONING
+from strowger_gateway.schemas.messages import (
     CLAUDE,
     GEMINI,
     Message,
@@ -25,7 +25,7 @@ from schemas.messages import (
     ToolCall,
     thoughts_of,
 )
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 _BLOCKS: Final = "content_blocks"
 _KINDS: Final = frozenset({"thinking", "redacted_thinking"})

@@ -13,7 +13,7 @@ from typing import Final, cast
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import (
+from strowger_gateway.adapters.repairs.rewriting import (
     json_of,
     read_json,
     renamed_choice,
@@ -21,10 +21,10 @@ from adapters.repairs.rewriting import (
     rewritten,
     with_calls,
 )
-from adapters.repairs.rule import Aim, Repair, Repaired, Undo
-from schemas.content_facts import CALLS, TOOLS
-from schemas.messages import FunctionTool, Message, ToolCall, ToolChoice
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired, Undo
+from strowger_gateway.schemas.content_facts import CALLS, TOOLS
+from strowger_gateway.schemas.messages import FunctionTool, Message, ToolCall, ToolChoice
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 DIGITS: Final = 8
 """Hexadecimal digits of the hash at the end of a changed name."""

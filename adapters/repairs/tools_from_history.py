@@ -10,10 +10,10 @@ from typing import Final
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import CALLS, NO_CALLS, OPAQUE
-from schemas.messages import FunctionTool, Message, Tool, ToolCall, ToolChoice
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import CALLS, NO_CALLS, OPAQUE
+from strowger_gateway.schemas.messages import FunctionTool, Message, Tool, ToolCall, ToolChoice
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 _PARAMETERS: Final = Raw(b'{"type":"object","properties":{}}')
 _TOLD: Final = "Was called earlier in this conversation. It is not available now: do not call it."
@@ -59,7 +59,8 @@ def tools_from_history(source: str) -> Repair:
         name="tools_from_history",
         about="makes tools of the names of earlier calls, if the request offers none",
         source=source,
-        facts=CALLS | OPAQUE,  # what the client ran becomes a call: adapters.repairs.foreign_items
+        facts=CALLS
+        | OPAQUE,  # what the client ran becomes a call: adapters/repairs/foreign_items.py
         apply=_with_tools,
         example=_EXAMPLE,
         loss="hint",

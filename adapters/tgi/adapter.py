@@ -11,15 +11,15 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from adapters.base import Decoder, Endpoint, Outbound, Range, Supports
-from adapters.client_fields.denied import withheld
-from adapters.http_json import HttpJsonAdapter, at_v1, base_path
-from adapters.tgi.chat import CHAT, EXTRA, TgiChat, with_valid_top_p
-from adapters.tgi.decode import TgiDecoder, prompt_tokens
-from adapters.tgi.repairs import TGI_REPAIRS
-from schemas.answers import Embeddings
-from schemas.errors import InvalidRequest
-from schemas.requests import (
+from strowger_gateway.adapters.base import Decoder, Endpoint, Outbound, Range, Supports
+from strowger_gateway.adapters.client_fields.denied import withheld
+from strowger_gateway.adapters.http_json import HttpJsonAdapter, at_v1, base_path
+from strowger_gateway.adapters.tgi.chat import CHAT, EXTRA, TgiChat, with_valid_top_p
+from strowger_gateway.adapters.tgi.decode import TgiDecoder, prompt_tokens
+from strowger_gateway.adapters.tgi.repairs import TGI_REPAIRS
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,
@@ -27,7 +27,7 @@ from schemas.requests import (
     Request,
     TokenRequest,
 )
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.sampling import Sampling
 
 Parameters = dict[str, object]
 

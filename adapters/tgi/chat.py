@@ -8,15 +8,20 @@ https://github.com/huggingface/text-generation-inference/blob/main/router/src/li
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from adapters.base import Endpoint, Outbound, Supports
-from adapters.client_fields.denied import withheld
-from adapters.openai.adapter import OpenAIAdapter
-from adapters.openai.encode import encode_body
-from adapters.openai.vendor_profiles import VendorProfile
-from adapters.tgi.chat_decode import TgiChatDecoder
-from schemas.messages import ResponseFormat
-from schemas.requests import ChatRequest, GenerateRequest, Request, expected_choices
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.base import Endpoint, Outbound, Supports
+from strowger_gateway.adapters.client_fields.denied import withheld
+from strowger_gateway.adapters.openai.adapter import OpenAIAdapter
+from strowger_gateway.adapters.openai.encode import encode_body
+from strowger_gateway.adapters.openai.vendor_profiles import VendorProfile
+from strowger_gateway.adapters.tgi.chat_decode import TgiChatDecoder
+from strowger_gateway.schemas.messages import ResponseFormat
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    GenerateRequest,
+    Request,
+    expected_choices,
+)
+from strowger_gateway.schemas.sampling import Sampling
 
 TGI = VendorProfile(name="tgi", completion=False, embeddings=False, marked=True)
 

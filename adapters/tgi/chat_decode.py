@@ -7,9 +7,9 @@ https://github.com/huggingface/text-generation-inference/pull/2221
 import re
 from collections.abc import Sequence
 
-from adapters.json_objects import NULL
-from adapters.openai.decode import OpenAIDecoder
-from schemas.events import Event
+from strowger_gateway.adapters.json_objects import NULL
+from strowger_gateway.adapters.openai.decode import OpenAIDecoder
+from strowger_gateway.schemas.events import Event
 
 MARKED_SINCE = (2, 2)
 _VERSION = re.compile(rb'"(\d{1,4})\.(\d{1,4})')

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.base import STRAY, Endpoint
-from adapters.errors import error_inside, unreadable
-from adapters.json_objects import NULL, UNREADABLE
-from schemas.errors import UpstreamBroken
-from schemas.events import Event, Finished, FinishReason, Started, TextDelta, Usage
+from strowger_gateway.adapters.base import STRAY, Endpoint
+from strowger_gateway.adapters.errors import error_inside, unreadable
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.schemas.errors import UpstreamBroken
+from strowger_gateway.schemas.events import Event, Finished, FinishReason, Started, TextDelta, Usage
 
 FINISH: Mapping[str, FinishReason] = {
     "eos_token": "stop",

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from adapters.openai.repairs import server_repairs
-from adapters.repairs.parallel_calls import parallel_calls
-from adapters.repairs.roles import ONE_SYSTEM
+from strowger_gateway.adapters.openai.repairs import server_repairs
+from strowger_gateway.adapters.repairs.parallel_calls import parallel_calls
+from strowger_gateway.adapters.repairs.roles import ONE_SYSTEM
 
 _ROUTER: Final = (
     "https://github.com/huggingface/text-generation-inference/blob/main/router/src/lib.rs"

@@ -9,11 +9,11 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import each_message, with_content, with_members
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import NESTED
-from schemas.messages import ImagePart, Message, TextPart, ToolCall
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rewriting import each_message, with_content, with_members
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import NESTED
+from strowger_gateway.schemas.messages import ImagePart, Message, TextPart, ToolCall
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 NO_OUTPUT: Final = "The call failed without output."
 _FLAG: Final = "is_error"

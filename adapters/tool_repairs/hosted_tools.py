@@ -9,13 +9,13 @@ from typing import Final
 
 from msgspec import Raw
 
-from adapters.opaque_choice import needs_opaque_tool
-from adapters.repairs.foreign_items import MESSAGES, RESPONSES
-from adapters.repairs.rule import Aim, Repair, Repaired
-from adapters.web_search.rules import without
-from schemas.content_facts import OPAQUE
-from schemas.messages import FunctionTool, Message, OpaqueTool
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.opaque_choice import needs_opaque_tool
+from strowger_gateway.adapters.repairs.foreign_items import MESSAGES, RESPONSES
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.adapters.web_search.rules import without
+from strowger_gateway.schemas.content_facts import OPAQUE
+from strowger_gateway.schemas.messages import FunctionTool, Message, OpaqueTool
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 HOSTED: Final = {
     RESPONSES: re.compile(

@@ -9,11 +9,11 @@ from typing import Final
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import OPAQUE
-from schemas.messages import FunctionTool, Message, OpaqueTool, Tool, ToolChoice
-from schemas.requests import ChatRequest, Request
-from schemas.searches import is_search
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import OPAQUE
+from strowger_gateway.schemas.messages import FunctionTool, Message, OpaqueTool, Tool, ToolChoice
+from strowger_gateway.schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.searches import is_search
 
 OPENROUTERS: Final = "openrouter:"
 MOONSHOTS: Final = "builtin_function"

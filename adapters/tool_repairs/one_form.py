@@ -11,11 +11,11 @@ import msgspec
 from msgspec import DecodeError, Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import json_of, read_json, with_parameters
-from adapters.repairs.rule import Aim, Repair, Repaired, every_model
-from schemas.content_facts import TOOLS
-from schemas.messages import FunctionTool, Message, Tool
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rewriting import json_of, read_json, with_parameters
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired, every_model
+from strowger_gateway.schemas.content_facts import TOOLS
+from strowger_gateway.schemas.messages import FunctionTool, Message, Tool
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 Schema = Mapping[str, object]
 

@@ -9,11 +9,11 @@ from typing import Final
 from msgspec import DecodeError, Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import read_json
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import TOOLS
-from schemas.messages import FunctionTool, Message, Tool
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rewriting import read_json
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import TOOLS
+from strowger_gateway.schemas.messages import FunctionTool, Message, Tool
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 
 def _once(request: Request, _: Aim) -> Repaired | None:

@@ -10,11 +10,18 @@ from typing import Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import rewritten
-from adapters.repairs.rule import Aim, Repair, Repaired, every_model
-from schemas.content_facts import TOOL_MEDIA
-from schemas.messages import AudioPart, ImagePart, Message, Part, TextPart, ToolCall
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rewriting import rewritten
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired, every_model
+from strowger_gateway.schemas.content_facts import TOOL_MEDIA
+from strowger_gateway.schemas.messages import (
+    AudioPart,
+    ImagePart,
+    Message,
+    Part,
+    TextPart,
+    ToolCall,
+)
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 MOVED: Final = "The content of this result follows the results."
 """The text of a result that had none."""

@@ -7,11 +7,11 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw, UnsetType
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import with_members
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import TOOLS
-from schemas.messages import FunctionTool, Message, Tool
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rewriting import with_members
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import TOOLS
+from strowger_gateway.schemas.messages import FunctionTool, Message, Tool
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 _fields: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _NONE: Final[Mapping[str, Raw]] = {}

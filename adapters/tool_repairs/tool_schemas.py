@@ -11,11 +11,11 @@ import msgspec
 from msgspec import DecodeError, Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import json_of, with_parameters
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import TOOLS
-from schemas.messages import FunctionTool, Message
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rewriting import json_of, with_parameters
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import TOOLS
+from strowger_gateway.schemas.messages import FunctionTool, Message
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 LONG: Final = 100
 """Bytes above which a schema is read only if one of `_SIGNS` is missing: many tools are offered."""

@@ -5,10 +5,10 @@ from typing import Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import NO_CALLS
-from schemas.messages import FunctionTool, Message, ToolChoice
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import NO_CALLS
+from strowger_gateway.schemas.messages import FunctionTool, Message, ToolChoice
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 
 def _without_tools(request: Request, _: Aim) -> Repaired | None:

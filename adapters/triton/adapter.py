@@ -6,12 +6,12 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from adapters.base import Endpoint, Outbound, Supports
-from adapters.headers import merged_headers
-from adapters.http_json import HttpJsonAdapter, base_path
-from schemas.answers import Embeddings
-from schemas.errors import InvalidRequest
-from schemas.requests import CompletionRequest, EmbeddingsRequest
+from strowger_gateway.adapters.base import Endpoint, Outbound, Supports
+from strowger_gateway.adapters.headers import merged_headers
+from strowger_gateway.adapters.http_json import HttpJsonAdapter, base_path
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import CompletionRequest, EmbeddingsRequest
 
 _MODEL = re.compile(r"(?P<name>[^/]+)(?P<version>/versions/[0-9]+)?")
 

@@ -17,11 +17,18 @@ from typing import ClassVar
 import msgspec
 from msgspec import UnsetType
 
-from adapters.base import Ceilings, Framing, Outbound, Range, Supports
-from adapters.triton.adapter import TritonAdapter, prompt_of
-from adapters.triton.ensemble_decode import TextDecoder
-from adapters.triton.sampling import INT64, answers, beams, numbers, returned, token_limit
-from schemas.requests import CompletionRequest, GenerateRequest, Request
+from strowger_gateway.adapters.base import Ceilings, Framing, Outbound, Range, Supports
+from strowger_gateway.adapters.triton.adapter import TritonAdapter, prompt_of
+from strowger_gateway.adapters.triton.ensemble_decode import TextDecoder
+from strowger_gateway.adapters.triton.sampling import (
+    INT64,
+    answers,
+    beams,
+    numbers,
+    returned,
+    token_limit,
+)
+from strowger_gateway.schemas.requests import CompletionRequest, GenerateRequest, Request
 
 NUMBERS: Mapping[str, str] = {
     "temperature": "temperature",

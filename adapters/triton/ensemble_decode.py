@@ -9,17 +9,17 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
-from adapters.base import Endpoint
-from adapters.decoder_limits import CHOICES, check_room
-from adapters.errors import error_inside, unreadable
-from adapters.framing import UnmarkedSSEParser
-from adapters.json_objects import NULL, UNREADABLE
-from adapters.triton.cumulative_text import CumulativeText
-from adapters.triton.sampling import answers, beams, token_limit
-from adapters.triton.stop_strings import StopStrings
-from schemas.errors import UpstreamBroken
-from schemas.events import Event, Finished, Started, TextDelta, Usage
-from schemas.requests import CompletionRequest
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.decoder_limits import CHOICES, check_room
+from strowger_gateway.adapters.errors import error_inside, unreadable
+from strowger_gateway.adapters.framing import UnmarkedSSEParser
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.adapters.triton.cumulative_text import CumulativeText
+from strowger_gateway.adapters.triton.sampling import answers, beams, token_limit
+from strowger_gateway.adapters.triton.stop_strings import StopStrings
+from strowger_gateway.schemas.errors import UpstreamBroken
+from strowger_gateway.schemas.events import Event, Finished, Started, TextDelta, Usage
+from strowger_gateway.schemas.requests import CompletionRequest
 
 INFERRED = "inferred"
 """`Finished.native` if the server sent no finish reason."""

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import UnsetType
 
-from adapters.triton.open_inference_protocol import DATATYPES, Input, Number
-from adapters.triton.sampling import numbers, returned, stop_words, token_limit
-from schemas.errors import InvalidRequest
-from schemas.requests import TokenRequest
-from schemas.tensors import Tensor, pack_words
+from strowger_gateway.adapters.triton.open_inference_protocol import DATATYPES, Input, Number
+from strowger_gateway.adapters.triton.sampling import numbers, returned, stop_words, token_limit
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import TokenRequest
+from strowger_gateway.schemas.tensors import Tensor, pack_words
 
 SCALARS: Mapping[str, tuple[str, str]] = {
     "temperature": ("temperature", "FP32"),

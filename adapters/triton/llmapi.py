@@ -12,11 +12,11 @@ from typing import ClassVar
 import msgspec
 from msgspec import UnsetType
 
-from adapters.base import Outbound, Range, Supports
-from adapters.triton.adapter import TritonAdapter, prompt_of
-from adapters.triton.llmapi_decode import LlmApiDecoder
-from adapters.triton.sampling import numbers
-from schemas.requests import CompletionRequest, GenerateRequest, Request
+from strowger_gateway.adapters.base import Outbound, Range, Supports
+from strowger_gateway.adapters.triton.adapter import TritonAdapter, prompt_of
+from strowger_gateway.adapters.triton.llmapi_decode import LlmApiDecoder
+from strowger_gateway.adapters.triton.sampling import numbers
+from strowger_gateway.schemas.requests import CompletionRequest, GenerateRequest, Request
 
 NUMBERS: Mapping[str, str] = {
     field: f"sampling_param_{field}"

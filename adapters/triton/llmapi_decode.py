@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.base import Endpoint
-from adapters.errors import error_inside, unreadable
-from adapters.json_objects import NULL, UNREADABLE
-from adapters.triton.ensemble_decode import INFERRED
-from schemas.errors import UpstreamBroken, UpstreamFailed
-from schemas.events import Event, Finished, FinishReason, Started, TextDelta
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.errors import error_inside, unreadable
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.adapters.triton.ensemble_decode import INFERRED
+from strowger_gateway.schemas.errors import UpstreamBroken, UpstreamFailed
+from strowger_gateway.schemas.events import Event, Finished, FinishReason, Started, TextDelta
 
 NONE = "None"
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import Raw, Struct
 
-from schemas.tensors import DType
+from strowger_gateway.schemas.tensors import DType
 
 Number = bool | int | float
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from msgspec import UNSET, UnsetType
 
-from schemas.errors import InvalidRequest
-from schemas.requests import CompletionRequest, TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import CompletionRequest, TokenRequest
+from strowger_gateway.schemas.sampling import Sampling
 
 UINT64 = 1 << 64
 INT64 = 1 << 63

@@ -12,12 +12,12 @@ https://github.com/kserve/open-inference-protocol/blob/main/specification/protoc
 from collections.abc import Mapping
 from typing import ClassVar
 
-from adapters.base import Ceilings, Framing, Outbound, Range, Supports
-from adapters.triton.adapter import TritonAdapter
-from adapters.triton.input_tensors import NAMES, SCALARS, inputs
-from adapters.triton.open_inference_protocol import HEADER_LENGTH, encode_inputs
-from adapters.triton.tokens_decode import InferDecoder
-from schemas.requests import GenerateRequest, Request, TokenRequest
+from strowger_gateway.adapters.base import Ceilings, Framing, Outbound, Range, Supports
+from strowger_gateway.adapters.triton.adapter import TritonAdapter
+from strowger_gateway.adapters.triton.input_tensors import NAMES, SCALARS, inputs
+from strowger_gateway.adapters.triton.open_inference_protocol import HEADER_LENGTH, encode_inputs
+from strowger_gateway.adapters.triton.tokens_decode import InferDecoder
+from strowger_gateway.schemas.requests import GenerateRequest, Request, TokenRequest
 
 TOKENS = frozenset(
     {

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from adapters.base import Endpoint
-from adapters.errors import error_inside, unreadable
-from adapters.triton.ensemble_decode import INFERRED
-from adapters.triton.open_inference_protocol import error_of
-from adapters.triton.sampling import answers, end_token, stop_words, token_limit
-from schemas.errors import GatewayError, UpstreamBroken
-from schemas.events import Event, Finished, Started, TokenLogprob, Tokens, Usage
-from schemas.requests import TokenRequest
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.errors import error_inside, unreadable
+from strowger_gateway.adapters.triton.ensemble_decode import INFERRED
+from strowger_gateway.adapters.triton.open_inference_protocol import error_of
+from strowger_gateway.adapters.triton.sampling import answers, end_token, stop_words, token_limit
+from strowger_gateway.schemas.errors import GatewayError, UpstreamBroken
+from strowger_gateway.schemas.events import Event, Finished, Started, TokenLogprob, Tokens, Usage
+from strowger_gateway.schemas.requests import TokenRequest
 
 
 class Beam(Struct, frozen=True, kw_only=True):

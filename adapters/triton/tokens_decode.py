@@ -10,15 +10,15 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.base import Endpoint
-from adapters.errors import error_inside
-from adapters.framing import UnmarkedSSEParser
-from adapters.json_objects import NULL, UNREADABLE
-from adapters.triton.open_inference_protocol import Output, decode_answer
-from adapters.triton.tokens_answer import Beam, TokenAnswer
-from schemas.events import Event, Logits
-from schemas.requests import TokenRequest
-from schemas.tensors import Tensor
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.errors import error_inside
+from strowger_gateway.adapters.framing import UnmarkedSSEParser
+from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.adapters.triton.open_inference_protocol import Output, decode_answer
+from strowger_gateway.adapters.triton.tokens_answer import Beam, TokenAnswer
+from strowger_gateway.schemas.events import Event, Logits
+from strowger_gateway.schemas.requests import TokenRequest
+from strowger_gateway.schemas.tensors import Tensor
 
 _Item = TypeVar("_Item", int, float)
 

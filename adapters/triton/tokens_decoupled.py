@@ -13,17 +13,17 @@ from typing import ClassVar
 
 import msgspec
 
-from adapters.base import Framing, Outbound, Supports
-from adapters.triton.adapter import TritonAdapter
-from adapters.triton.ensemble import OLDER
-from adapters.triton.input_tensors import inputs
-from adapters.triton.open_inference_protocol import Input
-from adapters.triton.sampling import INT64, answers, beams
-from adapters.triton.tokens import INPUTS, TOKENS
-from adapters.triton.tokens import SUPPORTS as TOKENS_SUPPORTS
-from adapters.triton.tokens_decode import GenerateDecoder
-from schemas.errors import InvalidRequest
-from schemas.requests import GenerateRequest, Request, TokenRequest
+from strowger_gateway.adapters.base import Framing, Outbound, Supports
+from strowger_gateway.adapters.triton.adapter import TritonAdapter
+from strowger_gateway.adapters.triton.ensemble import OLDER
+from strowger_gateway.adapters.triton.input_tensors import inputs
+from strowger_gateway.adapters.triton.open_inference_protocol import Input
+from strowger_gateway.adapters.triton.sampling import INT64, answers, beams
+from strowger_gateway.adapters.triton.tokens import INPUTS, TOKENS
+from strowger_gateway.adapters.triton.tokens import SUPPORTS as TOKENS_SUPPORTS
+from strowger_gateway.adapters.triton.tokens_decode import GenerateDecoder
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import GenerateRequest, Request, TokenRequest
 
 FIELDS = (TOKENS | {"n"}) - {"prompt_table", "return_context_logits", "return_generation_logits"}
 KEYS: Mapping[str, tuple[str, ...]] = {

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, DecodeError, Meta, Raw, Struct
 
-from schemas.searches import Cited, Found, Search
+from strowger_gateway.schemas.searches import Cited, Found, Search
 
 NULL: Final = Raw(b"null")
 UNREADABLE: Final = (DecodeError, UnicodeDecodeError, RecursionError)

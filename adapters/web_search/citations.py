@@ -9,12 +9,12 @@ import msgspec
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import each_message, rebuilt, with_members
-from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import PARTS
-from schemas.messages import Message, Part, TextPart
-from schemas.requests import ChatRequest, Request
-from schemas.searches import MADE_HERE
+from strowger_gateway.adapters.repairs.rewriting import each_message, rebuilt, with_members
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.schemas.content_facts import PARTS
+from strowger_gateway.schemas.messages import Message, Part, TextPart
+from strowger_gateway.schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.searches import MADE_HERE
 
 _OURS: Final = b'"encrypted_index":"%b"' % MADE_HERE.encode()
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])

@@ -9,14 +9,14 @@ from typing import Final
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import json_of
-from adapters.repairs.rule import Aim, Repair, Repaired
-from adapters.web_search.rules import without
-from adapters.web_search.settings import SearchSettings, forces_search, settings_of
-from schemas.content_facts import OPAQUE
-from schemas.messages import FunctionTool, Message, OpaqueTool
-from schemas.requests import ChatRequest, Request
-from schemas.searches import is_search
+from strowger_gateway.adapters.repairs.rewriting import json_of
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
+from strowger_gateway.adapters.web_search.rules import without
+from strowger_gateway.adapters.web_search.settings import SearchSettings, forces_search, settings_of
+from strowger_gateway.schemas.content_facts import OPAQUE
+from strowger_gateway.schemas.messages import FunctionTool, Message, OpaqueTool
+from strowger_gateway.schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.searches import is_search
 
 DOMAINS: Final = 20
 """The most hosts that Perplexity takes."""

@@ -11,14 +11,14 @@ from typing import Final
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import json_of
-from adapters.repairs.rule import Aim, Loss, Repair, Repaired
-from adapters.web_search.settings import forces_search, settings_of
-from adapters.web_search.targets import Target
-from schemas.content_facts import EXTRA, OPAQUE
-from schemas.messages import FunctionTool, Message, OpaqueTool, Tool
-from schemas.requests import ChatRequest, Request
-from schemas.searches import is_search
+from strowger_gateway.adapters.repairs.rewriting import json_of
+from strowger_gateway.adapters.repairs.rule import Aim, Loss, Repair, Repaired
+from strowger_gateway.adapters.web_search.settings import forces_search, settings_of
+from strowger_gateway.adapters.web_search.targets import Target
+from strowger_gateway.schemas.content_facts import EXTRA, OPAQUE
+from strowger_gateway.schemas.messages import FunctionTool, Message, OpaqueTool, Tool
+from strowger_gateway.schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.searches import is_search
 
 DROPPED: Final = "tools[].web_search"
 """What a search that is left out is called where it is reported."""

@@ -14,9 +14,9 @@ import msgspec
 from msgspec import DecodeError, Raw, Struct
 from msgspec.structs import replace
 
-from schemas.messages import FunctionTool, ToolChoice
-from schemas.requests import ChatRequest
-from schemas.searches import is_search, is_search_type
+from strowger_gateway.schemas.messages import FunctionTool, ToolChoice
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.searches import is_search, is_search_type
 
 Place = Mapping[str, str]
 """Members `city`, `region`, `country` (two letters) and `timezone` (IANA), those that are known."""

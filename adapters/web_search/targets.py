@@ -7,8 +7,8 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from adapters.web_search.settings import Place, SearchSettings
-from schemas.messages import OpaqueTool, Tool, ToolChoice
+from strowger_gateway.adapters.web_search.settings import Place, SearchSettings
+from strowger_gateway.schemas.messages import OpaqueTool, Tool, ToolChoice
 
 Setting = Literal["allowed", "blocked", "place", "context", "max_uses", "offline"]
 

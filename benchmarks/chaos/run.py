@@ -56,7 +56,13 @@ class Chaos:
     async def start(self) -> None:
         self._upstreams = [await self._upstream(place) for place in range(3)]
         self._configure()
-        serve = ("-m", "gateway.cli", "serve", "--config", str(self._folder / "chaos.yaml"))
+        serve = (
+            "-m",
+            "strowger_gateway.gateway.cli",
+            "serve",
+            "--config",
+            str(self._folder / "chaos.yaml"),
+        )
         with (self._folder / "log").open("wb") as log:
             self._gateway = await asyncio.create_subprocess_exec(
                 sys.executable, *serve, stdout=DEVNULL, stderr=log

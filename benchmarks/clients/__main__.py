@@ -62,7 +62,7 @@ def _own_gateway() -> Generator[Account]:
 def _served(place: Place) -> list[str]:
     config = place.folder / "strowger.yaml"
     config.write_text(_CONFIG.format(port=place.port, key=KEY, provider=place.mocks.whole))
-    return [sys.executable, "-m", "gateway.cli", "serve", "--config", str(config)]
+    return [sys.executable, "-m", "strowger_gateway.gateway.cli", "serve", "--config", str(config)]
 
 
 def _report(account: Account) -> None:

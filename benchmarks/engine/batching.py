@@ -25,7 +25,7 @@ from benchmarks.engine import table, timing
 from benchmarks.engine.ours import STEP_TOKENS, Ours
 from benchmarks.engine.shapes import SHAPES, peer, prompts
 from benchmarks.engine.timing import Run, Side, Stopwatch, Took, conditions, take_turns
-from local_engine.device import choose_dtype, probe
+from strowger_gateway.local_engine.device import choose_dtype, probe
 
 BATCH, PAGE, TARGET = 8, 256, "2x"
 

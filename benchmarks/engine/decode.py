@@ -20,8 +20,8 @@ from benchmarks.engine.ours import Ours
 from benchmarks.engine.shapes import DTYPES, SHAPES, Shape, peer, prompts
 from benchmarks.engine.theirs import generate
 from benchmarks.engine.timing import Side, bandwidth, conditions, take_turns
-from local_engine.config import DTypeName
-from local_engine.device import choose_dtype, probe
+from strowger_gateway.local_engine.config import DTypeName
+from strowger_gateway.local_engine.device import choose_dtype, probe
 
 TARGET = "1.35x, 1.8x with compiled steps"
 

@@ -24,7 +24,7 @@ from benchmarks.engine import table, timing
 from benchmarks.engine.ours import Ours
 from benchmarks.engine.shapes import SHAPES, Shape, cache_folder, random_model
 from benchmarks.engine.timing import Side, bandwidth, conditions, take_turns
-from local_engine.device import choose_dtype, probe
+from strowger_gateway.local_engine.device import choose_dtype, probe
 
 PERIOD, ROUNDS, TARGET = 40, 3, "2x"
 FAINT = 1e-3

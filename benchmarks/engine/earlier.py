@@ -18,7 +18,7 @@ from benchmarks.engine.ours import Ours
 from benchmarks.engine.peer_process import Peer
 from benchmarks.engine.shapes import SHAPES, Shape, folder, prompts
 from benchmarks.engine.timing import Side, conditions, take_turns
-from local_engine.device import choose_dtype, probe
+from strowger_gateway.local_engine.device import choose_dtype, probe
 
 BATCH, TARGET = 8, "0.95x"
 

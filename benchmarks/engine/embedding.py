@@ -28,11 +28,11 @@ from transformers.modeling_utils import PreTrainedModel
 from transformers.models.auto.configuration_auto import AutoConfig
 from transformers.models.auto.modeling_auto import AutoModel
 
-from local_engine.device import probe
-from local_engine.embeddings.embedding_lane import EmbeddingLane
-from local_engine.embeddings.encoder import EmbeddingEncoder
-from local_engine.embeddings.input_queue import Embedded, Inputs
-from local_engine.embeddings.sentence_transformers import (
+from strowger_gateway.local_engine.device import probe
+from strowger_gateway.local_engine.embeddings.embedding_lane import EmbeddingLane
+from strowger_gateway.local_engine.embeddings.encoder import EmbeddingEncoder
+from strowger_gateway.local_engine.embeddings.input_queue import Embedded, Inputs
+from strowger_gateway.local_engine.embeddings.sentence_transformers import (
     Normalise,
     Pooling,
     SentenceTransformersConfig,

@@ -18,7 +18,7 @@ from benchmarks.engine.ours import Ours
 from benchmarks.engine.peer_process import Options, Peer, PeerMissing, options, skip
 from benchmarks.engine.shapes import SHAPES, Shape, cache_folder, folder, prompts
 from benchmarks.engine.timing import Side, bandwidth, conditions, take_turns
-from local_engine.device import choose_dtype, probe
+from strowger_gateway.local_engine.device import choose_dtype, probe
 
 BATCH = 8
 DTYPES = {"llama_cpp": ("bf16", "f32"), "openvino": ("f32", "bf16")}

@@ -8,21 +8,21 @@ from msgspec.structs import replace
 
 from benchmarks.engine.shapes import CONTEXT, Shape, folder
 from benchmarks.engine.timing import Run, Stopwatch
-from local_engine.config import CompileMode
-from local_engine.execution.jobs import Job
-from local_engine.execution.model_lane import ModelLane
-from local_engine.execution.model_runner import Runner
-from local_engine.execution.step_sampler import StepSampler
-from local_engine.loading.checkpoint import load
-from local_engine.ops.half_precision import HalfLinear
-from local_engine.ops.kernel_selection import select_kernels
-from local_engine.ops.native_build import cpu_kernels
-from local_engine.sampling.sampling_params import RowParams
-from local_engine.sampling.token_history import new_history
-from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Scheduler
-from local_engine.scheduling.sequence import new_sequence
-from local_engine.scheduling.steps import SchedulerLimits
+from strowger_gateway.local_engine.config import CompileMode
+from strowger_gateway.local_engine.execution.jobs import Job
+from strowger_gateway.local_engine.execution.model_lane import ModelLane
+from strowger_gateway.local_engine.execution.model_runner import Runner
+from strowger_gateway.local_engine.execution.step_sampler import StepSampler
+from strowger_gateway.local_engine.loading.checkpoint import load
+from strowger_gateway.local_engine.ops.half_precision import HalfLinear
+from strowger_gateway.local_engine.ops.kernel_selection import select_kernels
+from strowger_gateway.local_engine.ops.native_build import cpu_kernels
+from strowger_gateway.local_engine.sampling.sampling_params import RowParams
+from strowger_gateway.local_engine.sampling.token_history import new_history
+from strowger_gateway.local_engine.scheduling.block_pool import BlockPool
+from strowger_gateway.local_engine.scheduling.scheduler import Scheduler
+from strowger_gateway.local_engine.scheduling.sequence import new_sequence
+from strowger_gateway.local_engine.scheduling.steps import SchedulerLimits
 
 GREEDY = RowParams(temperature=0.0)
 STEP_TOKENS = 4096

@@ -23,17 +23,17 @@ import uvloop
 from msgspec import Struct
 
 from benchmarks.engine.timing import conditions
-from gateway.engine_link.places import EnginePlace, TcpPlace, UnixPlace
-from gateway.upstream.base import Call
-from gateway.upstream.local_engine import LocalUpstream
-from local_engine.config import EngineConfig, ModelConfig
-from local_engine.process import LISTENING, READY
-from local_engine.protocol.address import parse_address
-from local_engine.protocol.mutual_tls import MutualTls, TlsPaths
-from schemas.events import TextDelta
-from schemas.messages import Message
-from schemas.requests import ChatRequest
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.engine_link.places import EnginePlace, TcpPlace, UnixPlace
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.gateway.upstream.local_engine import LocalUpstream
+from strowger_gateway.local_engine.config import EngineConfig, ModelConfig
+from strowger_gateway.local_engine.process import LISTENING, READY
+from strowger_gateway.local_engine.protocol.address import parse_address
+from strowger_gateway.local_engine.protocol.mutual_tls import MutualTls, TlsPaths
+from strowger_gateway.schemas.events import TextDelta
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.sampling import Sampling
 
 TOKENS = 16
 ASKED = ChatRequest(
@@ -121,7 +121,7 @@ async def _engine(folder: Path, tls: TlsPaths | None) -> AsyncGenerator[LocalUps
         words = ["--listen", "127.0.0.1:0", "--tls-cert", tls.cert, "--tls-key", tls.key]
         words += ["--tls-ca", tls.ca]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "local_engine", "--config", str(config), *words),
+        *(sys.executable, "-m", "strowger_gateway.local_engine", "--config", str(config), *words),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )

@@ -19,8 +19,8 @@ from benchmarks.engine.ours import Ours
 from benchmarks.engine.shapes import SHAPES, peer, prompts
 from benchmarks.engine.theirs import generate, one_after_the_other
 from benchmarks.engine.timing import Side, conditions, take_turns
-from local_engine.device import choose_dtype, probe
-from local_engine.sampling.sampling_params import RowParams
+from strowger_gateway.local_engine.device import choose_dtype, probe
+from strowger_gateway.local_engine.sampling.sampling_params import RowParams
 
 BATCH = 8
 SAMPLED = {"temperature": 0.8, "top_k": 50, "top_p": 0.9}

@@ -26,11 +26,11 @@ from transformers.generation.logits_process import (
     TopPLogitsWarper,
 )
 
-from local_engine.ops.native_build import cpu_kernels
-from local_engine.sampling.batch_params import SamplingRows
-from local_engine.sampling.sampler import probabilities, sample
-from local_engine.sampling.sampling_params import RowParams
-from local_engine.sampling.top_candidates import use_finder
+from strowger_gateway.local_engine.ops.native_build import cpu_kernels
+from strowger_gateway.local_engine.sampling.batch_params import SamplingRows
+from strowger_gateway.local_engine.sampling.sampler import probabilities, sample
+from strowger_gateway.local_engine.sampling.sampling_params import RowParams
+from strowger_gateway.local_engine.sampling.top_candidates import use_finder
 
 VOCABULARY = 151_936
 TEMPERATURE, TOP_K, TOP_P = 0.8, 50, 0.9

@@ -8,35 +8,35 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from adapters.base import Supports
 from benchmarks.fleet.redis import Connection, Redis
 from benchmarks.fleet.replicas import Server
 from benchmarks.fleet.virtual_time import VirtualLoop
-from gateway.config.schema.config import Config
-from gateway.coordination.breaker_messages import (
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.coordination.breaker_messages import (
     BreakerUpdate,
     LoadUpdate,
     OutcomeWatch,
     ToWorker,
 )
-from gateway.coordination.gateway_sync import GatewaySync
-from gateway.coordination.outcome_reports import OutcomeReports
-from gateway.coordination.probe_locks import LocalLeases
-from gateway.coordination.shared_limits import SharedLimits
-from gateway.coordination.state_hub import StateHub
-from gateway.coordination.state_sharing import SEND_INTERVAL_S
-from gateway.leases.messages import ToLeader
-from gateway.limits.lease_worker import LimitLeaseWorker
-from gateway.limits.ledger import Hold
-from gateway.limits.limits import RequestLimits
-from gateway.replica_gauges.poller import EVERY_S, GATHER_S, JITTER
-from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.policies import POLICIES, BackendStats
-from gateway.routing.planning.replica_order import replica_order
-from gateway.routing.planning.route import Backend
-from gateway.routing.resilience.recent_activity import Load
-from gateway.routing.resilience.replica import REPLICA_MARK, Replica
-from gateway.routing.resilience.retry import RetryBudget
+from strowger_gateway.gateway.coordination.gateway_sync import GatewaySync
+from strowger_gateway.gateway.coordination.outcome_reports import OutcomeReports
+from strowger_gateway.gateway.coordination.probe_locks import LocalLeases
+from strowger_gateway.gateway.coordination.shared_limits import SharedLimits
+from strowger_gateway.gateway.coordination.state_hub import StateHub
+from strowger_gateway.gateway.coordination.state_sharing import SEND_INTERVAL_S
+from strowger_gateway.gateway.leases.messages import ToLeader
+from strowger_gateway.gateway.limits.lease_worker import LimitLeaseWorker
+from strowger_gateway.gateway.limits.ledger import Hold
+from strowger_gateway.gateway.limits.limits import RequestLimits
+from strowger_gateway.gateway.replica_gauges.poller import EVERY_S, GATHER_S, JITTER
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.routing.planning.policies import POLICIES, BackendStats
+from strowger_gateway.gateway.routing.planning.replica_order import replica_order
+from strowger_gateway.gateway.routing.planning.route import Backend
+from strowger_gateway.gateway.routing.resilience.recent_activity import Load
+from strowger_gateway.gateway.routing.resilience.replica import REPLICA_MARK, Replica
+from strowger_gateway.gateway.routing.resilience.retry import RetryBudget
 from tests.gateway.routing.backends import backend_with
 
 HEDGES_FLOOR, HEDGES_SHARE = 10, 0.1

@@ -1,6 +1,6 @@
 """A Redis in memory, in virtual time: the notices, the probe leases and the script of the limits.
 
-The script is `gateway.coordination.limit_script`'s in Python, for windows and holders that live;
+The script is `gateway/coordination/limit_script.py`'s in Python, for windows and holders that live;
 tests/benchmarks/test_fleet.py compares both.
 """
 
@@ -11,8 +11,12 @@ from typing import Final, cast
 import msgspec
 from msgspec import Struct
 
-from gateway.coordination.gateway_transport import LEASE_S, Ask
-from gateway.coordination.limit_script import ScriptAnswer, ScriptItem, ScriptRequest
+from strowger_gateway.gateway.coordination.gateway_transport import LEASE_S, Ask
+from strowger_gateway.gateway.coordination.limit_script import (
+    ScriptAnswer,
+    ScriptItem,
+    ScriptRequest,
+)
 
 ROUND_TRIP_S: Final = 0.001
 

@@ -12,9 +12,9 @@ from benchmarks.fleet.gateways import Gateway, config_of
 from benchmarks.fleet.redis import Redis
 from benchmarks.fleet.replicas import SLOTS, Job, Server
 from benchmarks.fleet.virtual_time import VirtualLoop
-from gateway.config.schema.failover import RetryRule
-from gateway.leases.pool import PART
-from gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.config.schema.failover import RetryRule
+from strowger_gateway.gateway.leases.pool import PART
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
 
 POOL: Final = 64
 """The most replicas of one pool."""

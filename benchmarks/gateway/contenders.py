@@ -192,7 +192,7 @@ def _strowger(place: Place) -> list[str]:
 
 def serve_command(config: Path) -> list[str]:
     """Return the command that serves a configuration, with the code of its folder."""
-    return [sys.executable, "-m", "gateway.cli", "serve", "--config", str(config)]
+    return [sys.executable, "-m", "strowger_gateway.gateway.cli", "serve", "--config", str(config)]
 
 
 def _nginx(folder: Path, workers: int, server: str) -> list[str]:

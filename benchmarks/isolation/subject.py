@@ -46,7 +46,14 @@ def running_subject(folder: Path, code: Path, row: Row) -> Generator[Subject]:
         for mock, at in (("soak", provider), ("isolation", first), ("isolation", hostile)):
             command = [sys.executable, "-m", f"benchmarks.{mock}.provider", str(at)]
             _start(stack, command, ROOT, errors.fileno())
-        serve = [sys.executable, "-m", "gateway.cli", "serve", "--config", str(config)]
+        serve = [
+            sys.executable,
+            "-m",
+            "strowger_gateway.gateway.cli",
+            "serve",
+            "--config",
+            str(config),
+        ]
         if setup.descriptors:
             limited = f'ulimit -n {setup.descriptors} && exec "$@"'
             serve = ["sh", "-c", limited, "sh", *serve]

@@ -54,7 +54,14 @@ def subject(folder: Path, *, workers: int = 1, pinned: bool = False) -> Generato
     config.write_text(_CONFIG.format(port=port, provider=provider, workers=workers, folder=folder))
     with ExitStack() as stack:
         _start(stack, [sys.executable, "-m", "benchmarks.soak.provider", str(provider)])
-        serve = [sys.executable, "-m", "gateway.cli", "serve", "--config", str(config)]
+        serve = [
+            sys.executable,
+            "-m",
+            "strowger_gateway.gateway.cli",
+            "serve",
+            "--config",
+            str(config),
+        ]
         process = _start(stack, ["taskset", "-c", "0", *serve] if pinned else serve)
         for one in (provider, port):
             _await_port(one)

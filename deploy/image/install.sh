@@ -57,9 +57,7 @@ project() {
     "$TOOLS/bin/python" -m pip --quiet wheel --no-deps --no-build-isolation --wheel-dir "$folder" .
     into_prefix --no-deps --no-index "$folder"/*.whl
     rm -r "$folder"
-    for package in schemas adapters local_engine gateway; do
-        compile "$PREFIX"/lib/python*/site-packages/"$package"
-    done
+    compile "$PREFIX"/lib/python*/site-packages/strowger_gateway
 }
 
 # The root file system is read-only in production: what is not compiled here would be compiled at every start. A hash

@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from gateway.access.client_address import ClientAddresses
-from gateway.access.client_certificate import check_certificate
-from gateway.access.issued_keys import IssuedKeys, Network, check_conditions, check_network
-from gateway.config.schema.auth import Auth, Key, Team
-from gateway.issued_keys.secret import judged
-from gateway.store.key_rows import IssuedKey, KeySecret
-from schemas.errors import Forbidden, Throttled, Unauthenticated
-from schemas.holdings import ANONYMOUS, Holder
+from strowger_gateway.gateway.access.client_address import ClientAddresses
+from strowger_gateway.gateway.access.client_certificate import check_certificate
+from strowger_gateway.gateway.access.issued_keys import (
+    IssuedKeys,
+    Network,
+    check_conditions,
+    check_network,
+)
+from strowger_gateway.gateway.config.schema.auth import Auth, Key, Team
+from strowger_gateway.gateway.issued_keys.secret import judged
+from strowger_gateway.gateway.store.key_rows import IssuedKey, KeySecret
+from strowger_gateway.schemas.errors import Forbidden, Throttled, Unauthenticated
+from strowger_gateway.schemas.holdings import ANONYMOUS, Holder
 
 if TYPE_CHECKING:
     from litestar.types import Scope

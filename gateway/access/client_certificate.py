@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from gateway.listener_tls.certificate import CERTIFICATE, Certificate
-from schemas.errors import Forbidden
+from strowger_gateway.gateway.listener_tls.certificate import CERTIFICATE, Certificate
+from strowger_gateway.schemas.errors import Forbidden
 
 if TYPE_CHECKING:
     from litestar.types import Scope

@@ -8,8 +8,8 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final, Protocol
 from weakref import WeakSet
 
-from gateway.store.key_rows import IssuedKey, KeyList, KeySecret
-from schemas.errors import Forbidden, Unauthenticated
+from strowger_gateway.gateway.store.key_rows import IssuedKey, KeyList, KeySecret
+from strowger_gateway.schemas.errors import Forbidden, Unauthenticated
 
 TICK_S: Final = 0.5
 """Interval between checks for keys that have expired: one is refused so much later at most."""

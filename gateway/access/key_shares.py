@@ -5,10 +5,10 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from gateway.asgi.large_bodies import LargeBodyQueue
-from gateway.config.schema.config import ServerConfig
-from schemas.errors import Throttled, Unavailable
-from schemas.holdings import Holder
+from strowger_gateway.gateway.asgi.large_bodies import LargeBodyQueue
+from strowger_gateway.gateway.config.schema.config import ServerConfig
+from strowger_gateway.schemas.errors import Throttled, Unavailable
+from strowger_gateway.schemas.holdings import Holder
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from typing import Final, Protocol, TypeVar
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from gateway.access.auth import Caller
-from schemas.requests import EmbeddingsRequest, Request
+from strowger_gateway.gateway.access.auth import Caller
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
 
 LOWERED: Final = "priority:max_priority"
 """How the change is named in `x-gateway-repairs`, as `PATH:RULE`."""

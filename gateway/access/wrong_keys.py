@@ -14,7 +14,7 @@ from typing import Final
 
 from litestar.types import HTTPScope
 
-from gateway.clock import now
+from strowger_gateway.gateway.clock import now
 
 FREE: Final = 10
 """Wrong keys per address without a delay; the count drops by one every FORGET_S seconds."""

@@ -12,14 +12,14 @@ from litestar.datastructures import State
 from litestar.handlers import BaseRouteHandler
 from litestar.types import Scope
 
-from gateway.access.auth import WrongKey
-from gateway.admin.same_origin import over_tls, surely_from_here
-from gateway.audit.event import Actor
-from gateway.config.schema.admin_oidc import Role
-from gateway.sessions.principal import KEY_HOLDER, Principal
-from gateway.state import Gateway
-from gateway.store.session_rows import AdminSession
-from schemas.errors import Forbidden, RouteNotFound, Unauthenticated
+from strowger_gateway.gateway.access.auth import WrongKey
+from strowger_gateway.gateway.admin.same_origin import over_tls, surely_from_here
+from strowger_gateway.gateway.audit.event import Actor
+from strowger_gateway.gateway.config.schema.admin_oidc import Role
+from strowger_gateway.gateway.sessions.principal import KEY_HOLDER, Principal
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.session_rows import AdminSession
+from strowger_gateway.schemas.errors import Forbidden, RouteNotFound, Unauthenticated
 
 _Connection = ASGIConnection[BaseRouteHandler, object, object, State]
 _Guard = Callable[[_Connection, BaseRouteHandler], None]

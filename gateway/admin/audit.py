@@ -9,12 +9,12 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from msgspec import Struct
 
-from gateway.admin.access import SCHEME
-from gateway.audit.chain import AuditRow, ChainHead, detail_of, timestamp
-from gateway.audit.event import LONGEST
-from gateway.state import Gateway
-from gateway.store.audit_rows import AuditQuery, AuditRows
-from schemas.errors import InvalidRequest, Unavailable
+from strowger_gateway.gateway.admin.access import SCHEME
+from strowger_gateway.gateway.audit.chain import AuditRow, ChainHead, detail_of, timestamp
+from strowger_gateway.gateway.audit.event import LONGEST
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.audit_rows import AuditQuery, AuditRows
+from strowger_gateway.schemas.errors import InvalidRequest, Unavailable
 
 MOST: Final = 1_000
 LAST: Final = 2**63 - 1

@@ -6,15 +6,15 @@ from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
-from gateway.admin.access import SCHEME
-from gateway.clock import now
-from gateway.config.schema.config import MirrorConfig, Model
-from gateway.config.schema.experiment import Experiment
-from gateway.routing.backend_status import BackendStatus, status_of
-from gateway.routing.planning.when_rules import describe
-from gateway.routing.resilience.replica import REPLICA_MARK
-from gateway.runtime import Runtime
-from gateway.state import Gateway
+from strowger_gateway.gateway.admin.access import SCHEME
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.config import MirrorConfig, Model
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.routing.backend_status import BackendStatus, status_of
+from strowger_gateway.gateway.routing.planning.when_rules import describe
+from strowger_gateway.gateway.routing.resilience.replica import REPLICA_MARK
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.state import Gateway
 
 NAME_CHARS = 100
 """Characters of a name that a client chose."""

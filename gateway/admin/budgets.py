@@ -6,19 +6,19 @@ from collections.abc import Callable, Sequence
 from litestar import Response, get
 from litestar.handlers import HTTPRouteHandler
 
-from gateway.admin.access import SCHEME
-from gateway.admin.whose import (
+from strowger_gateway.gateway.admin.access import SCHEME
+from strowger_gateway.gateway.admin.whose import (
     EndUserParameter,
     KeyParameter,
     TeamParameter,
     UserParameter,
     whose_in,
 )
-from gateway.budgets.report import BudgetOverview, budget_report
-from gateway.config.schema.budgets import Budget
-from gateway.limits.scope import Whose
-from gateway.state import Gateway
-from schemas.errors import Unavailable
+from strowger_gateway.gateway.budgets.report import BudgetOverview, budget_report
+from strowger_gateway.gateway.config.schema.budgets import Budget
+from strowger_gateway.gateway.limits.scope import Whose
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.schemas.errors import Unavailable
 
 _UNCACHED = {"cache-control": "no-store"}
 

@@ -7,11 +7,11 @@ from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
-from gateway.admin.access import SCHEME
-from gateway.engine_process.process import State
-from gateway.state import Gateway
-from gateway.telemetry.engine_reports import EngineReport
-from local_engine.protocol.stats import Histogram, Stats
+from strowger_gateway.gateway.admin.access import SCHEME
+from strowger_gateway.gateway.engine_process.process import State
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.telemetry.engine_reports import EngineReport
+from strowger_gateway.local_engine.protocol.stats import Histogram, Stats
 
 
 class Times(Struct, frozen=True, kw_only=True):

@@ -9,12 +9,12 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from msgspec import Struct
 
-from gateway.admin.access import SCHEME
-from gateway.backend_events.book import KEPT
-from gateway.backend_events.event import BackendEvent, Kind, ListedEvent
-from gateway.routing.resilience.breaker_state import Phase
-from gateway.routing.resilience.replica import REPLICA_MARK
-from gateway.state import Gateway
+from strowger_gateway.gateway.admin.access import SCHEME
+from strowger_gateway.gateway.backend_events.book import KEPT
+from strowger_gateway.gateway.backend_events.event import BackendEvent, Kind, ListedEvent
+from strowger_gateway.gateway.routing.resilience.breaker_state import Phase
+from strowger_gateway.gateway.routing.resilience.replica import REPLICA_MARK
+from strowger_gateway.gateway.state import Gateway
 
 LONGEST: Final = 512
 """Characters of a filter."""

@@ -11,19 +11,23 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 from msgspec import Struct
 
-from gateway.admin.access import SCHEME, made_by
-from gateway.audit.event import Action, AuditEvent
-from gateway.config.problems import nearest
-from gateway.config.schema.experiment import Experiment
-from gateway.experiments.service.experiment_service import ExperimentService
-from gateway.experiments.service.removed import UNKNOWN, RemovedExperiment
-from gateway.experiments.service.report import Report
-from gateway.experiments.service.summary import ListedExperiment, configured, removed
-from gateway.openapi.hot_routes import operation
-from gateway.state import Gateway
-from gateway.store.errors import StoreUnavailable
-from gateway.surfaces.decoding import UNREADABLE
-from schemas.errors import InvalidRequest, RouteNotFound, Unavailable
+from strowger_gateway.gateway.admin.access import SCHEME, made_by
+from strowger_gateway.gateway.audit.event import Action, AuditEvent
+from strowger_gateway.gateway.config.problems import nearest
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.experiments.service.experiment_service import ExperimentService
+from strowger_gateway.gateway.experiments.service.removed import UNKNOWN, RemovedExperiment
+from strowger_gateway.gateway.experiments.service.report import Report
+from strowger_gateway.gateway.experiments.service.summary import (
+    ListedExperiment,
+    configured,
+    removed,
+)
+from strowger_gateway.gateway.openapi.hot_routes import operation
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.surfaces.decoding import UNREADABLE
+from strowger_gateway.schemas.errors import InvalidRequest, RouteNotFound, Unavailable
 
 _Request = Request[object, object, State]
 _log = logging.getLogger("strowger.experiments")

@@ -12,16 +12,16 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 from litestar.params import QueryParameter
 
-from gateway.admin.access import SCHEME
-from gateway.admin.budgets import read_budgets
-from gateway.admin.limits import limit_standings
-from gateway.clock import now
-from gateway.explain.explanation import Explanation
-from gateway.state import Gateway
-from schemas.errors import Unavailable
+from strowger_gateway.gateway.admin.access import SCHEME
+from strowger_gateway.gateway.admin.budgets import read_budgets
+from strowger_gateway.gateway.admin.limits import limit_standings
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.explain.explanation import Explanation
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.schemas.errors import Unavailable
 
 if TYPE_CHECKING:
-    from gateway.explain.query import Explained, Query
+    from strowger_gateway.gateway.explain.query import Explained, Query
 
 _Request = Request[object, object, State]
 _NOT_THE_CLIENTS = (b"authorization", b"content-length", b"host")
@@ -71,7 +71,7 @@ def explain_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
         ] = None,
     ) -> Explanation:
         # Imported here: most gateways never explain a request, and save 0.6 MB.
-        from gateway.explain.query import Query, explain_query
+        from strowger_gateway.gateway.explain.query import Query, explain_query
 
         query = Query(
             body=await request.body(),
@@ -93,7 +93,7 @@ def explain_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
 
 async def _with_limits(gateway: Gateway, seen: "Explained", query: "Query") -> Explanation:
     """Add what is used of the limits and budgets of the request, as far as it is known."""
-    from gateway.explain.held_to import held_to, with_limits
+    from strowger_gateway.gateway.explain.held_to import held_to, with_limits
 
     key, headers = seen.caller.name, dict(query.headers)
     held = held_to(

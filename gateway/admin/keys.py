@@ -10,10 +10,10 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 from msgspec import Struct
 
-from gateway.admin.access import SCHEME, made_by, principal_of
-from gateway.issued_keys.authority import KeyAuthority, KeyFields
-from gateway.issued_keys.desk import KeyDesk
-from gateway.issued_keys.view import (
+from strowger_gateway.gateway.admin.access import SCHEME, made_by, principal_of
+from strowger_gateway.gateway.issued_keys.authority import KeyAuthority, KeyFields
+from strowger_gateway.gateway.issued_keys.desk import KeyDesk
+from strowger_gateway.gateway.issued_keys.view import (
     KeyDetails,
     KeyListing,
     KeyView,
@@ -22,10 +22,10 @@ from gateway.issued_keys.view import (
     listing,
     view_of,
 )
-from gateway.openapi.hot_routes import operation
-from gateway.state import Gateway
-from gateway.surfaces.decoding import UNREADABLE
-from schemas.errors import Forbidden, InvalidRequest, Unavailable
+from strowger_gateway.gateway.openapi.hot_routes import operation
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.surfaces.decoding import UNREADABLE
+from strowger_gateway.schemas.errors import Forbidden, InvalidRequest, Unavailable
 
 _Request = Request[object, object, State]
 _T = TypeVar("_T")

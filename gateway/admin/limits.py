@@ -8,8 +8,8 @@ from litestar import Response, get
 from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
-from gateway.admin.access import SCHEME
-from gateway.admin.whose import (
+from strowger_gateway.gateway.admin.access import SCHEME
+from strowger_gateway.gateway.admin.whose import (
     EndUserParameter,
     KeyParameter,
     PlanParameter,
@@ -17,9 +17,9 @@ from gateway.admin.whose import (
     UserParameter,
     whose_in,
 )
-from gateway.limits.scope import Whose
-from gateway.limits.standing import LimitPlace, LimitStanding, places_of, standings
-from gateway.state import Gateway
+from strowger_gateway.gateway.limits.scope import Whose
+from strowger_gateway.gateway.limits.standing import LimitPlace, LimitStanding, places_of, standings
+from strowger_gateway.gateway.state import Gateway
 
 _UNCACHED = {"cache-control": "no-store"}
 

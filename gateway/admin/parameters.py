@@ -8,7 +8,7 @@ from litestar.datastructures import State
 from litestar.handlers import BaseRouteHandler
 from litestar.params import QueryParameter
 
-from schemas.errors import InvalidRequest
+from strowger_gateway.schemas.errors import InvalidRequest
 
 
 def parameters_known(

@@ -10,11 +10,11 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 from msgspec import Struct
 
-from gateway.admin.access import SCHEME, made_by
-from gateway.audit.event import LONGEST, Action, AuditEvent
-from gateway.state import Gateway
-from gateway.store.payload_rows import PayloadEntry, PayloadQuery, PayloadRows
-from schemas.errors import RouteNotFound, Unavailable
+from strowger_gateway.gateway.admin.access import SCHEME, made_by
+from strowger_gateway.gateway.audit.event import LONGEST, Action, AuditEvent
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.payload_rows import PayloadEntry, PayloadQuery, PayloadRows
+from strowger_gateway.schemas.errors import RouteNotFound, Unavailable
 
 _T = TypeVar("_T")
 _Request = Request[object, object, State]

@@ -12,15 +12,15 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 from msgspec import Struct
 
-from gateway.admin.access import SCHEME
-from gateway.request_log import MAX_RECENT
-from gateway.routing.exclusion import Exclusion
-from gateway.routing.request_record import AttemptRecord
-from gateway.state import Gateway
-from gateway.store.request_queries import RecordedRequest
-from gateway.store.rows import RecordedFields
-from gateway.telemetry.recent_requests import RecentRequest
-from schemas.errors import RouteNotFound, Unavailable
+from strowger_gateway.gateway.admin.access import SCHEME
+from strowger_gateway.gateway.request_log import MAX_RECENT
+from strowger_gateway.gateway.routing.exclusion import Exclusion
+from strowger_gateway.gateway.routing.request_record import AttemptRecord
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.request_queries import RecordedRequest
+from strowger_gateway.gateway.store.rows import RecordedFields
+from strowger_gateway.gateway.telemetry.recent_requests import RecentRequest
+from strowger_gateway.schemas.errors import RouteNotFound, Unavailable
 
 
 class AttemptView(Struct, frozen=True, kw_only=True):

@@ -2,27 +2,27 @@
 
 from collections.abc import Callable
 
-from gateway.admin.access import admin_exists, role_required
-from gateway.admin.audit import audit_route
-from gateway.admin.backends import backends_route
-from gateway.admin.budgets import budgets_route
-from gateway.admin.engines import engines_route
-from gateway.admin.events import events_route
-from gateway.admin.experiments import experiment_routes
-from gateway.admin.explain import explain_route
-from gateway.admin.governance.routes import governance_routes
-from gateway.admin.keys import key_routes
-from gateway.admin.limits import limits_route
-from gateway.admin.own_router import OwnRouter
-from gateway.admin.page.routes import live_route, page_routes
-from gateway.admin.page.sign_in import sign_in_routes
-from gateway.admin.parameters import parameters_known
-from gateway.admin.payloads import payload_routes
-from gateway.admin.requests import request_routes
-from gateway.admin.series import series_route
-from gateway.admin.sessions import session_routes
-from gateway.admin.usage import usage_route
-from gateway.state import Gateway
+from strowger_gateway.gateway.admin.access import admin_exists, role_required
+from strowger_gateway.gateway.admin.audit import audit_route
+from strowger_gateway.gateway.admin.backends import backends_route
+from strowger_gateway.gateway.admin.budgets import budgets_route
+from strowger_gateway.gateway.admin.engines import engines_route
+from strowger_gateway.gateway.admin.events import events_route
+from strowger_gateway.gateway.admin.experiments import experiment_routes
+from strowger_gateway.gateway.admin.explain import explain_route
+from strowger_gateway.gateway.admin.governance.routes import governance_routes
+from strowger_gateway.gateway.admin.keys import key_routes
+from strowger_gateway.gateway.admin.limits import limits_route
+from strowger_gateway.gateway.admin.own_router import OwnRouter
+from strowger_gateway.gateway.admin.page.routes import live_route, page_routes
+from strowger_gateway.gateway.admin.page.sign_in import sign_in_routes
+from strowger_gateway.gateway.admin.parameters import parameters_known
+from strowger_gateway.gateway.admin.payloads import payload_routes
+from strowger_gateway.gateway.admin.requests import request_routes
+from strowger_gateway.gateway.admin.series import series_route
+from strowger_gateway.gateway.admin.sessions import session_routes
+from strowger_gateway.gateway.admin.usage import usage_route
+from strowger_gateway.gateway.state import Gateway
 
 
 def admin_routes(current: Callable[[], Gateway]) -> OwnRouter:

@@ -8,9 +8,9 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromQuery
 from msgspec import Struct
 
-from gateway.admin.access import SCHEME
-from gateway.state import Gateway
-from gateway.telemetry.time_series import (
+from strowger_gateway.gateway.admin.access import SCHEME
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.telemetry.time_series import (
     CELLS,
     STEPS,
     BackendSeries,

@@ -11,13 +11,13 @@ from litestar.params import FromPath
 from litestar.types import Scope
 from msgspec import Struct
 
-from gateway.admin.access import SCHEME, made_by, principal_of, session_of
-from gateway.audit.event import AuditEvent
-from gateway.config.schema.admin_oidc import Role
-from gateway.sessions.principal import Kind, Principal
-from gateway.state import Gateway
-from gateway.store.session_rows import AdminSession
-from schemas.errors import RouteNotFound
+from strowger_gateway.gateway.admin.access import SCHEME, made_by, principal_of, session_of
+from strowger_gateway.gateway.audit.event import AuditEvent
+from strowger_gateway.gateway.config.schema.admin_oidc import Role
+from strowger_gateway.gateway.sessions.principal import Kind, Principal
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.session_rows import AdminSession
+from strowger_gateway.schemas.errors import RouteNotFound
 
 _Request = Request[object, object, State]
 _log = logging.getLogger("strowger.sessions")

@@ -11,11 +11,11 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import QueryParameter
 
-from gateway.admin.access import SCHEME
-from gateway.state import Gateway
-from gateway.usage.csv_output import as_csv
-from gateway.usage.periods import usage_range
-from gateway.usage.report import (
+from strowger_gateway.gateway.admin.access import SCHEME
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.usage.csv_output import as_csv
+from strowger_gateway.gateway.usage.periods import usage_range
+from strowger_gateway.gateway.usage.report import (
     DEFAULT,
     DIMENSIONS,
     Dimension,
@@ -25,7 +25,7 @@ from gateway.usage.report import (
     dimensions,
     usage_report,
 )
-from schemas.errors import Unavailable
+from strowger_gateway.schemas.errors import Unavailable
 
 _T = TypeVar("_T")
 _UNCACHED = {"cache-control": "no-store"}

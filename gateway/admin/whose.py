@@ -4,9 +4,9 @@ from typing import Annotated
 
 from litestar.params import QueryParameter
 
-from gateway.end_users.whose import TeamAndUser, whose_of
-from gateway.limits.scope import Whose
-from gateway.state import Gateway
+from strowger_gateway.gateway.end_users.whose import TeamAndUser, whose_of
+from strowger_gateway.gateway.limits.scope import Whose
+from strowger_gateway.gateway.state import Gateway
 
 KeyParameter = Annotated[
     str, QueryParameter(name="key", description="only what applies to the key of this name")

@@ -1,8 +1,8 @@
 """Measure the JSON of a request before it is decoded."""
 
-from schemas.errors import InvalidRequest
-from schemas.measured_json import Complexity, TooComplex
-from schemas.measured_json import measure as measured
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.measured_json import Complexity, TooComplex
+from strowger_gateway.schemas.measured_json import measure as measured
 
 CODE = "body_too_complex"
 

@@ -7,9 +7,9 @@ from typing import Protocol, cast
 
 from litestar.types import HTTPScope, Receive, ReceiveMessage
 
-from gateway.asgi.disconnect import ClientGone
-from gateway.clock import now
-from schemas.errors import RequestTimeout
+from strowger_gateway.gateway.asgi.disconnect import ClientGone
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.schemas.errors import RequestTimeout
 
 LEAST_RATE = 500
 """Minimum bytes per second of a body: Apache's default (mod_reqtimeout), and half of what the
@@ -23,7 +23,7 @@ class ReapedConnection(Protocol):
     """A client's connection."""
 
     def check_deadline(self, at: float, limit_s: float) -> None:
-        """Cut the client off if what it has started to send is overdue. at: gateway.clock."""
+        """Cut the client off if what it has started to send is overdue. at: gateway/clock.py."""
         ...
 
 

@@ -10,7 +10,7 @@ import ipaddress
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from schemas.errors import Forbidden
+from strowger_gateway.schemas.errors import Forbidden
 
 if TYPE_CHECKING:  # the leader process loads this file and serves no requests
     from litestar.types import HTTPScope

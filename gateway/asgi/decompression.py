@@ -4,8 +4,8 @@ import asyncio
 import zlib
 from typing import Final
 
-from gateway.asgi.request_body import BodyMemory
-from schemas.errors import BodyTooLarge, InvalidRequest
+from strowger_gateway.gateway.asgi.request_body import BodyMemory
+from strowger_gateway.schemas.errors import BodyTooLarge, InvalidRequest
 
 ENCODINGS: Final = (b"gzip", b"deflate")
 

@@ -3,9 +3,9 @@
 import asyncio
 from types import TracebackType
 
-from gateway.asgi.exchange import HotExchange
-from gateway.eventloop.inline_task import Canceller, canceller_in
-from schemas.errors import GatewayError
+from strowger_gateway.gateway.asgi.exchange import HotExchange
+from strowger_gateway.gateway.eventloop.inline_task import Canceller, canceller_in
+from strowger_gateway.schemas.errors import GatewayError
 
 
 class ClientGone(GatewayError):

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from litestar.types import HTTPScope, Message, Receive, ReceiveMessage, Send
 
-from gateway.asgi.cors import Headers
-from gateway.eventloop.turn import Turn
+from strowger_gateway.gateway.asgi.cors import Headers
+from strowger_gateway.gateway.eventloop.turn import Turn
 
 if TYPE_CHECKING:
     import asyncio

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeVar
 
-from gateway.fair_slots import FairSlots
-from schemas.holdings import Holder
+from strowger_gateway.gateway.fair_slots import FairSlots
+from strowger_gateway.schemas.holdings import Holder
 
 T = TypeVar("T")
 

@@ -5,10 +5,10 @@ from typing import Protocol
 
 from litestar.types import ReceiveMessage
 
-from gateway.asgi.client_timeouts import check_receive_deadline
-from gateway.asgi.disconnect import ClientGone
-from gateway.asgi.exchange import HotExchange
-from schemas.errors import BodyTooLarge, UnsupportedMediaType
+from strowger_gateway.gateway.asgi.client_timeouts import check_receive_deadline
+from strowger_gateway.gateway.asgi.disconnect import ClientGone
+from strowger_gateway.gateway.asgi.exchange import HotExchange
+from strowger_gateway.schemas.errors import BodyTooLarge, UnsupportedMediaType
 
 
 def check_type(sent: bytes, others: tuple[bytes, ...] = ()) -> None:

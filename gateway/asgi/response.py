@@ -7,12 +7,12 @@ from functools import lru_cache
 from typing import Protocol
 from urllib.parse import quote
 
-from gateway.asgi.cors import Headers
-from gateway.asgi.exchange import HotExchange
-from gateway.clock import now
-from gateway.eventloop.inline_task import in_task
-from gateway.routing.request_record import RequestRecord
-from schemas.errors import (
+from strowger_gateway.gateway.asgi.cors import Headers
+from strowger_gateway.gateway.asgi.exchange import HotExchange
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.eventloop.inline_task import in_task
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.schemas.errors import (
     BodyTooLarge,
     GatewayError,
     MethodNotAllowed,
@@ -21,7 +21,7 @@ from schemas.errors import (
     UnsupportedMediaType,
     UpgradeRefused,
 )
-from schemas.requests import Request
+from strowger_gateway.schemas.requests import Request
 
 _JSON = (b"content-type", b"application/json")
 _STREAM: Headers = [
@@ -38,7 +38,9 @@ _LONGEST = 200
 
 
 class ClientNames(Protocol):
-    """The client's names of fields; see gateway.surfaces.field_names.FieldNames."""
+    """The client's names of fields; see
+    strowger_gateway.gateway.surfaces.field_names.FieldNames.
+    """
 
     def of(self, paths: Iterable[str], request: Request | None) -> list[str]: ...
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Coroutine
 from typing import Final, Literal, Protocol
 
-from gateway.clock import now
+from strowger_gateway.gateway.clock import now
 
 EARLIEST_S: Final = 15.0
 """The shortest of the surfaces' own times before an early head, seconds."""
@@ -31,7 +31,7 @@ def begin_after(setting: CommitAfter, own_s: float) -> float:
 class Frames(Protocol):
     """The sending half of a stream.
 
-    started: its head has been sent. last_sent: by gateway.clock; busy: a send is in progress.
+    started: its head has been sent. last_sent: by gateway/clock.py; busy: a send is in progress.
     beginning: the task that sends the head early; `None` if there is none.
     """
 

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from gateway.audit.event import LONGEST_REASON, AuditEvent, Change, clean
+from strowger_gateway.gateway.audit.event import LONGEST_REASON, AuditEvent, Change, clean
 
 NO_HASH: Final = "0" * 64
 """`prev` of the first row, and the head of an empty chain."""

@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from gateway.audit.chain import AuditRow, ChainHead, hash_of, line_of, row_of
-from gateway.audit.verification import MOST_PROBLEMS, ChainProblem
+from strowger_gateway.gateway.audit.chain import AuditRow, ChainHead, hash_of, line_of, row_of
+from strowger_gateway.gateway.audit.verification import MOST_PROBLEMS, ChainProblem
 
 _LONGEST_LINE: Final = 1024 * 1024
 

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from gateway.audit.event import AuditEvent
+from strowger_gateway.gateway.audit.event import AuditEvent
 
 
 class AuditLog(Protocol):
@@ -12,7 +12,7 @@ class AuditLog(Protocol):
         """Record an event. From any thread; never blocks, and never raises.
 
         Refused and failed requests to /admin, sign-ins among them, are counted together by actor,
-        address and reason, so that an attacker cannot fill the disk. `gateway.http.admin_audit`
+        address and reason, so that an attacker cannot fill the disk. `gateway/http/admin_audit.py`
         records them with every answer of /admin; only what succeeds is recorded where it happens.
         """
         ...

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from gateway.audit.event import AuditEvent
+from strowger_gateway.gateway.audit.event import AuditEvent
 
 WINDOW_S: Final = 60.0
 MOST_CLIENTS: Final = 20

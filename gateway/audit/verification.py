@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.audit.chain import NO_HASH, AuditRow, ChainHead, detail_of, hash_of
+from strowger_gateway.gateway.audit.chain import NO_HASH, AuditRow, ChainHead, detail_of, hash_of
 
 PRUNE: Final = "audit.prune"
 THROUGH, THROUGH_HASH = "through", "hash"

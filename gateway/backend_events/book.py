@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.backend_events.event import BackendEvent, ListedEvent
-from gateway.backend_events.limiter import WINDOW_S, Limiter
-from gateway.backend_events.log_line import level_of, line_of
-from gateway.routing.resilience.breaker_per_model import MOST
-from gateway.routing.resilience.breaker_state import Phase
-from gateway.routing.resilience.replica import REPLICA_MARK
+from strowger_gateway.gateway.backend_events.event import BackendEvent, ListedEvent
+from strowger_gateway.gateway.backend_events.limiter import WINDOW_S, Limiter
+from strowger_gateway.gateway.backend_events.log_line import level_of, line_of
+from strowger_gateway.gateway.routing.resilience.breaker_per_model import MOST
+from strowger_gateway.gateway.routing.resilience.breaker_state import Phase
+from strowger_gateway.gateway.routing.resilience.replica import REPLICA_MARK
 
 KEPT: Final = 500
 """Events that are listed."""

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from schemas.errors import GatewayError
+from strowger_gateway.schemas.errors import GatewayError
 
 LONGEST: Final = 240
 """Characters of a message."""

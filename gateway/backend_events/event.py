@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gateway.routing.resilience.breaker_state import Phase
+from strowger_gateway.gateway.routing.resilience.breaker_state import Phase
 
 Kind = Literal[
     "failing",

@@ -2,7 +2,7 @@
 
 import logging
 
-from gateway.backend_events.event import BackendEvent, ListedEvent
+from strowger_gateway.gateway.backend_events.event import BackendEvent, ListedEvent
 
 WARNED = ("failing", "circuit_opened", "no_backend", "check_failed")
 

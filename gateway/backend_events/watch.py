@@ -12,13 +12,13 @@ from math import isinf
 
 from msgspec import Struct
 
-from gateway.backend_events.cause import cause_of
-from gateway.backend_events.event import BackendEvent, Kind
-from gateway.clock import now
-from gateway.routing.planning.route import Backend
-from gateway.routing.resilience.breaker_per_model import NAMED, bound
-from gateway.routing.resilience.breaker_state import Phase
-from gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.backend_events.cause import cause_of
+from strowger_gateway.gateway.backend_events.event import BackendEvent, Kind
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.routing.planning.route import Backend
+from strowger_gateway.gateway.routing.resilience.breaker_per_model import NAMED, bound
+from strowger_gateway.gateway.routing.resilience.breaker_state import Phase
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
 
 MIRROR = " (mirror)"
 """The end of the key of a backend that gets copies only: a model never depends on it."""

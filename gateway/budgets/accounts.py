@@ -11,13 +11,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.budgets.calendar import Period
-from gateway.budgets.messages import Recorded
-from gateway.budgets.rules import allowed, counted, period_at, subject_for
-from gateway.config.schema.budgets import Budget
-from gateway.leases.pool import Loan
-from gateway.limits.scope import RuleIndex, end_user_of
-from gateway.store.spend_rows import Amount, Payer, Spend, SpendReading
+from strowger_gateway.gateway.budgets.calendar import Period
+from strowger_gateway.gateway.budgets.messages import Recorded
+from strowger_gateway.gateway.budgets.rules import allowed, counted, period_at, subject_for
+from strowger_gateway.gateway.config.schema.budgets import Budget
+from strowger_gateway.gateway.leases.pool import Loan
+from strowger_gateway.gateway.limits.scope import RuleIndex, end_user_of
+from strowger_gateway.gateway.store.spend_rows import Amount, Payer, Spend, SpendReading
 
 IDLE_S: Final = 600.0
 """Accounts of end users of whom no process holds anything, and who lacked no room for so long, are

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.store.database import Database, Session
+from strowger_gateway.gateway.store.database import Database, Session
 
 
 class BudgetAlert(Struct, frozen=True, kw_only=True):

@@ -19,18 +19,18 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
-from gateway.background import OnCrash, ignore_crash, keep_running
-from gateway.budgets.alert_rows import AlertRows, BudgetAlert, Delivery
-from gateway.budgets.report import BudgetStore
-from gateway.budgets.rules import allowed, unit_of
-from gateway.budgets.totals import Passed, SpendTotals
-from gateway.budgets.webhook import WebhookError, send
-from gateway.config.schema.budgets import Budget
-from gateway.config.schema.config import Config
-from gateway.config.schema.webhooks import Webhook
-from gateway.limits.scope import covers
-from gateway.store.errors import StoreUnavailable
-from gateway.store.spend_rows import NANOS
+from strowger_gateway.gateway.background import OnCrash, ignore_crash, keep_running
+from strowger_gateway.gateway.budgets.alert_rows import AlertRows, BudgetAlert, Delivery
+from strowger_gateway.gateway.budgets.report import BudgetStore
+from strowger_gateway.gateway.budgets.rules import allowed, unit_of
+from strowger_gateway.gateway.budgets.totals import Passed, SpendTotals
+from strowger_gateway.gateway.budgets.webhook import WebhookError, send
+from strowger_gateway.gateway.config.schema.budgets import Budget
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.webhooks import Webhook
+from strowger_gateway.gateway.limits.scope import covers
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.spend_rows import NANOS
 
 CHECK_S: Final = 2.0
 """Interval between looks into the store."""

@@ -3,15 +3,21 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
-from gateway.budgets.ledger import BudgetLease, BudgetLeases, Cost, Reservation, Shortfall
-from gateway.budgets.messages import Recorded
-from gateway.budgets.rules import allowed, subject_for, unknown_nanos
-from gateway.config.schema.budgets import Budget, UseModel
-from gateway.leases.messages import Place as LeasePlace
-from gateway.limits.scope import Place, RuleIndex
-from gateway.recording.rows_from_request import is_complete
-from gateway.store.rows import AttemptRow
-from gateway.store.spend_rows import (
+from strowger_gateway.gateway.budgets.ledger import (
+    BudgetLease,
+    BudgetLeases,
+    Cost,
+    Reservation,
+    Shortfall,
+)
+from strowger_gateway.gateway.budgets.messages import Recorded
+from strowger_gateway.gateway.budgets.rules import allowed, subject_for, unknown_nanos
+from strowger_gateway.gateway.config.schema.budgets import Budget, UseModel
+from strowger_gateway.gateway.leases.messages import Place as LeasePlace
+from strowger_gateway.gateway.limits.scope import Place, RuleIndex
+from strowger_gateway.gateway.recording.rows_from_request import is_complete
+from strowger_gateway.gateway.store.rows import AttemptRow
+from strowger_gateway.gateway.store.spend_rows import (
     MOST_TOKENS,
     MOST_USD,
     NANOS,
@@ -21,8 +27,8 @@ from gateway.store.spend_rows import (
     amount_of,
     slot_of,
 )
-from gateway.telemetry.access_log import AccessLine
-from gateway.telemetry.line_groups import LineGroup
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.telemetry.line_groups import LineGroup
 
 _MANY_LEASES: Final = 10_000
 """From this number on, empty leases are dropped before one is added."""

@@ -3,13 +3,13 @@
 from math import gcd
 from typing import Final
 
-from gateway.budgets.budgets import Budgets
-from gateway.budgets.costs import ATTOS, RouteCosts
-from gateway.budgets.ledger import BudgetLeases
-from gateway.limits.ledger import NEVER, Accounts
-from gateway.limits.limits import RequestLimits
-from gateway.limits.scope import Place
-from gateway.routing.planning.route import NO_VALUES, Route
+from strowger_gateway.gateway.budgets.budgets import Budgets
+from strowger_gateway.gateway.budgets.costs import ATTOS, RouteCosts
+from strowger_gateway.gateway.budgets.ledger import BudgetLeases
+from strowger_gateway.gateway.limits.ledger import NEVER, Accounts
+from strowger_gateway.gateway.limits.limits import RequestLimits
+from strowger_gateway.gateway.limits.scope import Place
+from strowger_gateway.gateway.routing.planning.route import NO_VALUES, Route
 
 _MOST_KEPT: Final = 4096
 """Combinations of key and model that are remembered; clients choose model names."""

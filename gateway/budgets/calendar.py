@@ -6,9 +6,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.config.schema.budgets import Per
-from gateway.store.spend_rows import SLOT_S
-from gateway.time_zones import zone_named
+from strowger_gateway.gateway.config.schema.budgets import Per
+from strowger_gateway.gateway.store.spend_rows import SLOT_S
+from strowger_gateway.gateway.time_zones import zone_named
 
 FOREVER: Final = 1 << 60
 """The end of a period without one, in Unix seconds."""

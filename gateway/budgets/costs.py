@@ -5,11 +5,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.budgets.ledger import Cost
-from gateway.limits.estimate import Estimate
-from gateway.routing.planning.enrolment import ExperimentRouter
-from gateway.routing.planning.prices import BackendPrice
-from gateway.routing.planning.route import Backend, Route, RouteTable
+from strowger_gateway.gateway.budgets.ledger import Cost
+from strowger_gateway.gateway.limits.estimate import Estimate
+from strowger_gateway.gateway.routing.planning.enrolment import ExperimentRouter
+from strowger_gateway.gateway.routing.planning.prices import BackendPrice
+from strowger_gateway.gateway.routing.planning.route import Backend, Route, RouteTable
 
 ATTOS: Final = 10**9
 """10⁻¹⁸ US dollars in 10⁻⁹."""

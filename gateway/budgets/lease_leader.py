@@ -12,12 +12,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.budgets.accounts import BudgetAccount, BudgetAccounts
-from gateway.budgets.ledger import Shortfall, lease_place
-from gateway.budgets.messages import BudgetsToLeader
-from gateway.config.schema.budgets import Budget
-from gateway.leases.leader import LeaseLeader, Waiting
-from gateway.leases.messages import LeaseNeed, Place
+from strowger_gateway.gateway.budgets.accounts import BudgetAccount, BudgetAccounts
+from strowger_gateway.gateway.budgets.ledger import Shortfall, lease_place
+from strowger_gateway.gateway.budgets.messages import BudgetsToLeader
+from strowger_gateway.gateway.config.schema.budgets import Budget
+from strowger_gateway.gateway.leases.leader import LeaseLeader, Waiting
+from strowger_gateway.gateway.leases.messages import LeaseNeed, Place
 
 FRESH_S: Final = 0.25
 """What was read from the store within this time decides a refusal without another look."""

@@ -5,11 +5,17 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.budgets.budgets import Budgets
-from gateway.budgets.ledger import BudgetLease, BudgetLeases, Cost, Reservation, Shortfall
-from gateway.budgets.messages import BudgetsToLeader
-from gateway.leases.messages import LeaseNeed, LeaseRecall, ToLeader, ToWorker
-from gateway.leases.worker import LeaseWorker
+from strowger_gateway.gateway.budgets.budgets import Budgets
+from strowger_gateway.gateway.budgets.ledger import (
+    BudgetLease,
+    BudgetLeases,
+    Cost,
+    Reservation,
+    Shortfall,
+)
+from strowger_gateway.gateway.budgets.messages import BudgetsToLeader
+from strowger_gateway.gateway.leases.messages import LeaseNeed, LeaseRecall, ToLeader, ToWorker
+from strowger_gateway.gateway.leases.worker import LeaseWorker
 
 ASK_S: Final = 10.0
 """How long a request waits for the leader's answer, which may have to wait for the store."""

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gateway.leases.messages import LeaseShare, LeaseUse, Place
-from gateway.leases.worker import IDLE_REPORTS
-from gateway.store.spend_rows import Amount, Payer
+from strowger_gateway.gateway.leases.messages import LeaseShare, LeaseUse, Place
+from strowger_gateway.gateway.leases.worker import IDLE_REPORTS
+from strowger_gateway.gateway.store.spend_rows import Amount, Payer
 
 
 class BudgetLease:

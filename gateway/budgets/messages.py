@@ -1,13 +1,13 @@
-"""What the workers and their leader send each other about budgets: see gateway.leases.
+"""What the workers and their leader send each other about budgets: see gateway/leases.
 
 The quantity of a place is the unit of its budget: see `lease_place`.
 """
 
 from msgspec import Struct
 
-from gateway.budgets.ledger import Shortfall
-from gateway.leases.messages import ToLeader, ToWorker
-from gateway.store.spend_rows import Spend
+from strowger_gateway.gateway.budgets.ledger import Shortfall
+from strowger_gateway.gateway.leases.messages import ToLeader, ToWorker
+from strowger_gateway.gateway.store.spend_rows import Spend
 
 
 class Recorded(Struct, frozen=True):

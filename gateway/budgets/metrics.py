@@ -7,13 +7,13 @@ from operator import attrgetter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.budgets.accounts import BudgetAccount
-from gateway.budgets.alerts import BudgetAlerts
-from gateway.budgets.budgets import Budgets
-from gateway.budgets.lease_leader import BudgetLeaseLeader
-from gateway.budgets.sync import BudgetSync
-from gateway.limits.metrics import MOST_ACCOUNTS, MOST_END_USERS
-from gateway.store.spend_rows import NANOS
+from strowger_gateway.gateway.budgets.accounts import BudgetAccount
+from strowger_gateway.gateway.budgets.alerts import BudgetAlerts
+from strowger_gateway.gateway.budgets.budgets import Budgets
+from strowger_gateway.gateway.budgets.lease_leader import BudgetLeaseLeader
+from strowger_gateway.gateway.budgets.sync import BudgetSync
+from strowger_gateway.gateway.limits.metrics import MOST_ACCOUNTS, MOST_END_USERS
+from strowger_gateway.gateway.store.spend_rows import NANOS
 
 
 class BudgetCollector(Collector):

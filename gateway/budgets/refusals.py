@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
-from gateway.budgets.ledger import Shortfall
-from gateway.config.schema.budgets import Budget, UseModel
-from gateway.store.spend_rows import NANOS
-from gateway.time_zones import zone_named
-from schemas.errors import BudgetExceeded, PriceUnknown
+from strowger_gateway.gateway.budgets.ledger import Shortfall
+from strowger_gateway.gateway.config.schema.budgets import Budget, UseModel
+from strowger_gateway.gateway.store.spend_rows import NANOS
+from strowger_gateway.gateway.time_zones import zone_named
+from strowger_gateway.schemas.errors import BudgetExceeded, PriceUnknown
 
 SOONEST_S: Final = 1.0
 LATEST_S: Final = 4.0

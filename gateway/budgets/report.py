@@ -6,14 +6,14 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
-from gateway.budgets.accounts import PeriodSums
-from gateway.budgets.alert_rows import AlertMark, AlertRows
-from gateway.budgets.calendar import FOREVER, Period
-from gateway.budgets.rules import allowed, counted, period_at, subject_for, unit_of
-from gateway.config.schema.budgets import Budget, Per
-from gateway.limits.scope import Whose, subjects_of
-from gateway.store.database import Database
-from gateway.store.spend_rows import NANOS, SpendRows
+from strowger_gateway.gateway.budgets.accounts import PeriodSums
+from strowger_gateway.gateway.budgets.alert_rows import AlertMark, AlertRows
+from strowger_gateway.gateway.budgets.calendar import FOREVER, Period
+from strowger_gateway.gateway.budgets.rules import allowed, counted, period_at, subject_for, unit_of
+from strowger_gateway.gateway.config.schema.budgets import Budget, Per
+from strowger_gateway.gateway.limits.scope import Whose, subjects_of
+from strowger_gateway.gateway.store.database import Database
+from strowger_gateway.gateway.store.spend_rows import NANOS, SpendRows
 
 MOST_SUBJECTS: Final = 1000
 """Subjects of one budget in a report: those that have used the largest part of it."""

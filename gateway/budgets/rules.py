@@ -4,10 +4,10 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Final, Literal
 
-from gateway.budgets.calendar import Period, period_of
-from gateway.config.schema.budgets import Budget, CountUsd
-from gateway.limits.scope import covers, subject_of
-from gateway.store.spend_rows import NANOS, Amount, Payer
+from strowger_gateway.gateway.budgets.calendar import Period, period_of
+from strowger_gateway.gateway.config.schema.budgets import Budget, CountUsd
+from strowger_gateway.gateway.limits.scope import covers, subject_of
+from strowger_gateway.gateway.store.spend_rows import NANOS, Amount, Payer
 
 Unit = Literal["usd", "tokens"]
 

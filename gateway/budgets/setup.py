@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 from prometheus_client.registry import CollectorRegistry
 
-from gateway.background import OnCrash
-from gateway.budgets.alerts import BudgetAlerts
-from gateway.budgets.lease_leader import BudgetLeaseLeader
-from gateway.budgets.metrics import AccountCollector, AlertCollector
-from gateway.budgets.sync import BudgetSync
-from gateway.config.schema.budgets import Budget
-from gateway.config.schema.config import Config
-from gateway.recording.setup import Records
+from strowger_gateway.gateway.background import OnCrash
+from strowger_gateway.gateway.budgets.alerts import BudgetAlerts
+from strowger_gateway.gateway.budgets.lease_leader import BudgetLeaseLeader
+from strowger_gateway.gateway.budgets.metrics import AccountCollector, AlertCollector
+from strowger_gateway.gateway.budgets.sync import BudgetSync
+from strowger_gateway.gateway.config.schema.budgets import Budget
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.recording.setup import Records
 
 
 class BudgetJobs:

@@ -16,14 +16,14 @@ from typing import Final, TypeVar, cast
 
 from msgspec import Struct
 
-from gateway.background import OnCrash, ignore_crash, keep_running
-from gateway.budgets.accounts import BudgetAccount
-from gateway.budgets.lease_leader import BudgetLeaseLeader, Refusal
-from gateway.budgets.refusals import shown
-from gateway.leases.leader import Waiting
-from gateway.leases.pool import PART
-from gateway.store.errors import StoreUnavailable
-from gateway.store.spend_rows import NANOS, Holding, SpendReading, SpendRows
+from strowger_gateway.gateway.background import OnCrash, ignore_crash, keep_running
+from strowger_gateway.gateway.budgets.accounts import BudgetAccount
+from strowger_gateway.gateway.budgets.lease_leader import BudgetLeaseLeader, Refusal
+from strowger_gateway.gateway.budgets.refusals import shown
+from strowger_gateway.gateway.leases.leader import Waiting
+from strowger_gateway.gateway.leases.pool import PART
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.spend_rows import NANOS, Holding, SpendReading, SpendRows
 
 EVERY_S: Final = 1.0
 """Interval between readings while a budget is used."""

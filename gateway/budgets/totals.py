@@ -6,12 +6,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.budgets.calendar import Period
-from gateway.budgets.rules import allowed, counted, period_at, subject_for
-from gateway.config.schema.budgets import Budget
-from gateway.config.schema.limits import Each, LimitWho
-from gateway.limits.scope import RuleIndex
-from gateway.store.spend_rows import Amount, Payer, SpendReading, SpendRows
+from strowger_gateway.gateway.budgets.calendar import Period
+from strowger_gateway.gateway.budgets.rules import allowed, counted, period_at, subject_for
+from strowger_gateway.gateway.config.schema.budgets import Budget
+from strowger_gateway.gateway.config.schema.limits import Each, LimitWho
+from strowger_gateway.gateway.limits.scope import RuleIndex
+from strowger_gateway.gateway.store.spend_rows import Amount, Payer, SpendReading, SpendRows
 
 GRACE_S: Final = 600.0
 """Seconds for which a period that has ended is still watched: its last records come late."""

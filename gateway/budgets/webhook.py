@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
 
-from adapters.base import Outbound
-from gateway.config.schema.connection import Tls
-from gateway.config.schema.webhooks import Webhook
-from gateway.upstream.transport import Transport
-from schemas.errors import InvalidConfig, UpstreamError
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.gateway.config.schema.connection import Tls
+from strowger_gateway.gateway.config.schema.webhooks import Webhook
+from strowger_gateway.gateway.upstream.transport import Transport
+from strowger_gateway.schemas.errors import InvalidConfig, UpstreamError
 
 SIGNATURE: Final = "x-strowger-signature"
 ALERT_ID: Final = "x-strowger-alert"
@@ -65,10 +65,10 @@ def _transport(webhook: Webhook, origin: str) -> Transport:
     """Reading certificates takes 50 ms. The client is imported when there is something to send."""
     name, tls = f"webhook {webhook.name}", Tls(ca_file=webhook.ca_file)
     if webhook.proxy is None:
-        from gateway.upstream.wire import WireTransport
+        from strowger_gateway.gateway.upstream.wire import WireTransport
 
         return WireTransport(origin, name=name, tls=tls, max_connections=1)
-    from gateway.upstream.httpx_transport import HttpxTransport
+    from strowger_gateway.gateway.upstream.httpx_transport import HttpxTransport
 
     proxy = webhook.proxy.reveal()
     return HttpxTransport(origin, name=name, tls=tls, max_connections=1, proxy=proxy)

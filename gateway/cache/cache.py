@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Final
 
-from gateway.cache.counts import CacheCounts, StoreSize
-from gateway.cache.flights import Flights
-from gateway.cache.rules import CacheRules
-from gateway.cache.stores import CacheUnavailable, MemoryStore, RemoteStore
-from gateway.config.schema.config import Config
-from schemas.secret import Secret
+from strowger_gateway.gateway.cache.counts import CacheCounts, StoreSize
+from strowger_gateway.gateway.cache.flights import Flights
+from strowger_gateway.gateway.cache.rules import CacheRules
+from strowger_gateway.gateway.cache.stores import CacheUnavailable, MemoryStore, RemoteStore
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.schemas.secret import Secret
 
 MOST_WRITES: Final = 64
 """Entries on their way to the store; further ones are not kept."""
@@ -43,7 +43,9 @@ class AnswerCache:
         url = config.store.redis_url
         assert url is not None, "checked"
         if url != self._where:
-            from gateway.cache.redis_store import RedisStore  # late: only with Redis
+            from strowger_gateway.gateway.cache.redis_store import (
+                RedisStore,  # late: only with Redis
+            )
 
             self._replace(RedisStore(url))
             self._where = url

@@ -5,8 +5,8 @@ from contextlib import aclosing
 from functools import partial
 from typing import Final, Literal
 
-from gateway.cache.cache import AnswerCache
-from gateway.cache.entry import (
+from strowger_gateway.gateway.cache.cache import AnswerCache
+from strowger_gateway.gateway.cache.entry import (
     Entry,
     decoded,
     entry_of_answer,
@@ -14,21 +14,21 @@ from gateway.cache.entry import (
     entry_of_plain,
     entry_of_vectors,
 )
-from gateway.cache.flights import MOST_LEADERS, Flight
-from gateway.cache.key import KeyPlace, cache_key
-from gateway.cache.recording import Recording
-from gateway.cache.rules import CacheRules, Use
-from gateway.cache.stores import CacheUnavailable, RemoteStore
-from gateway.clock import now
-from gateway.routing.participation import NO_PARTICIPATION
-from gateway.routing.planning.plan import Plan
-from gateway.routing.request_record import CacheUse, RequestRecord
-from schemas.answers import Answer, Embeddings
-from schemas.errors import DeadlineExceeded
-from schemas.event_source import EventSink, EventSource
-from schemas.events import Event
-from schemas.plain_answer import PlainAnswer
-from schemas.requests import Request
+from strowger_gateway.gateway.cache.flights import MOST_LEADERS, Flight
+from strowger_gateway.gateway.cache.key import KeyPlace, cache_key
+from strowger_gateway.gateway.cache.recording import Recording
+from strowger_gateway.gateway.cache.rules import CacheRules, Use
+from strowger_gateway.gateway.cache.stores import CacheUnavailable, RemoteStore
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.routing.participation import NO_PARTICIPATION
+from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.gateway.routing.request_record import CacheUse, RequestRecord
+from strowger_gateway.schemas.answers import Answer, Embeddings
+from strowger_gateway.schemas.errors import DeadlineExceeded
+from strowger_gateway.schemas.event_source import EventSink, EventSource
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.requests import Request
 
 Headers = list[tuple[bytes, bytes]]
 Offload = Callable[[Callable[[], str | None]], Awaitable[str | None]]

@@ -7,9 +7,9 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from gateway.routing.request_record import RequestRecord, counts_of
-from schemas.answers import Answer, Choice, Embeddings
-from schemas.events import (
+from strowger_gateway.gateway.routing.request_record import RequestRecord, counts_of
+from strowger_gateway.schemas.answers import Answer, Choice, Embeddings
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     FinishReason,
@@ -23,7 +23,7 @@ from schemas.events import (
     ToolDelta,
     Usage,
 )
-from schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.plain_answer import PlainAnswer
 
 COMPLETE: Final[frozenset[FinishReason]] = frozenset(
     {"stop", "length", "tool_calls", "function_call"}

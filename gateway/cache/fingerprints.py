@@ -6,8 +6,8 @@ from hashlib import blake2b
 import msgspec
 from msgspec.structs import replace
 
-from gateway.config.schema.config import Config, Model
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema.config import Config, Model
+from strowger_gateway.schemas.secret import Secret
 
 
 def fingerprints_of(config: Config) -> Mapping[str, str]:

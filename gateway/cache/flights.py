@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final, Literal
 
-from gateway.eventloop.inline_task import in_task
+from strowger_gateway.gateway.eventloop.inline_task import in_task
 
 Landing = bytes | Literal["failed", "alone"]
 """An entry; or the leader failed or left, and one that waits takes its place; or each of those that

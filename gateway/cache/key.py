@@ -10,9 +10,9 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
-from gateway.repeated_names import quotes_of, repeated_name
-from schemas.messages import Message
-from schemas.requests import (
+from strowger_gateway.gateway.repeated_names import quotes_of, repeated_name
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,

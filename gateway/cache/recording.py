@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from schemas.events import (
+from strowger_gateway.schemas.events import (
     Event,
     Logits,
     ReasoningDelta,

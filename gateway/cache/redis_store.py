@@ -14,12 +14,12 @@ from redis.exceptions import (
     RedisError,
 )
 
-from gateway.cache.stores import CacheUnavailable
-from gateway.clock import now
-from gateway.eventloop.inline_task import in_task
-from gateway.redis_client import open_client
-from gateway.redis_faults import reason_of
-from schemas.secret import Secret
+from strowger_gateway.gateway.cache.stores import CacheUnavailable
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.eventloop.inline_task import in_task
+from strowger_gateway.gateway.redis_client import open_client
+from strowger_gateway.gateway.redis_faults import reason_of
+from strowger_gateway.schemas.secret import Secret
 
 PREFIX: Final = "strowger:cache:2:"
 """Of all keys, with the version of the format."""

@@ -6,9 +6,9 @@ from typing import Final
 
 from msgspec import UNSET, Struct
 
-from gateway.config.schema.cache import CacheConfig, ModelCache
-from schemas.errors import InvalidRequest
-from schemas.requests import EmbeddingsRequest, Request
+from strowger_gateway.gateway.config.schema.cache import CacheConfig, ModelCache
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
 
 OWN_HEADER: Final = b"x-gateway-cache"
 _MAX_AGE: Final = re.compile(rb"max-age *= *\"?(\d{1,9})\"?")

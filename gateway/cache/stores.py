@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from gateway.clock import now
+from strowger_gateway.gateway.clock import now
 
 ENTRY_BYTES: Final = 400
 """What an entry takes besides its data: its key, and its places in a dictionary."""

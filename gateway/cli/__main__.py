@@ -1,6 +1,6 @@
-"""`python -m gateway.cli`: the same as the `strowger` command."""
+"""`python -m strowger_gateway.gateway.cli`: the same as the `strowger` command."""
 
-from gateway.cli import main
+from strowger_gateway.gateway.cli import main
 
 if __name__ == "__main__":
     main()

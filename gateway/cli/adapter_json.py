@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from adapters.base import Range, Supports
-from adapters.capabilities import offered, sent_as
-from schemas.fields import FIELDS, Task
+from strowger_gateway.adapters.base import Range, Supports
+from strowger_gateway.adapters.capabilities import offered, sent_as
+from strowger_gateway.schemas.fields import FIELDS, Task
 
 
 class Field(Struct, frozen=True, kw_only=True, omit_defaults=True):

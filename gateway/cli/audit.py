@@ -9,16 +9,16 @@ from typing import Final
 import click
 from rich.markup import escape
 
-from gateway.audit.chain import AuditRow, ChainHead, detail_of, line_of, timestamp
-from gateway.audit.file_check import FileCheck
-from gateway.audit.verification import ChainCheck
-from gateway.cli.config_loading import Faults, config_option, faults_shown, load
-from gateway.cli.durations import DURATION, duration
-from gateway.cli.tables import show, table_of
-from gateway.config.schema.config import Config
-from gateway.store.audit_rows import AuditQuery, AuditRows
-from gateway.store.errors import StoreUnavailable
-from gateway.store.open import open_existing
+from strowger_gateway.gateway.audit.chain import AuditRow, ChainHead, detail_of, line_of, timestamp
+from strowger_gateway.gateway.audit.file_check import FileCheck
+from strowger_gateway.gateway.audit.verification import ChainCheck
+from strowger_gateway.gateway.cli.config_loading import Faults, config_option, faults_shown, load
+from strowger_gateway.gateway.cli.durations import DURATION, duration
+from strowger_gateway.gateway.cli.tables import show, table_of
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.store.audit_rows import AuditQuery, AuditRows
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.open import open_existing
 
 _HASH_DIGITS: Final = 64
 _SHOWN_CHANGES: Final = 5

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import UNSET
 
-from gateway.cli.config_loading import Faults, config_option, faults_shown, load
-from gateway.cli.known_models.retirement import retirements
-from gateway.config.schema.config import Config
-from gateway.config.schema_store import SQLITE
-from gateway.open_files import file_warnings, most_open_files
-from gateway.wiring.models import models_of
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.cli.config_loading import Faults, config_option, faults_shown, load
+from strowger_gateway.gateway.cli.known_models.retirement import retirements
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema_store import SQLITE
+from strowger_gateway.gateway.open_files import file_warnings, most_open_files
+from strowger_gateway.gateway.wiring.models import models_of
+from strowger_gateway.schemas.errors import InvalidConfig
 
 if TYPE_CHECKING:
-    from gateway.routing.planning.route import Route
+    from strowger_gateway.gateway.routing.planning.route import Route
 
 
 @click.command()
@@ -61,11 +61,11 @@ def build(config: Config) -> tuple[str, ...]:
     Does not bind the port: the running gateway may use it.
     """
     # Late: an invalid configuration does not get here.
-    from gateway.cli.newer_schema import refuse_other_tables
-    from gateway.coordination.setup import transport_of
-    from gateway.listening.listening_socket import listen
-    from gateway.runtime import Runtime
-    from gateway.store.open import open_store
+    from strowger_gateway.gateway.cli.newer_schema import refuse_other_tables
+    from strowger_gateway.gateway.coordination.setup import transport_of
+    from strowger_gateway.gateway.listening.listening_socket import listen
+    from strowger_gateway.gateway.runtime import Runtime
+    from strowger_gateway.gateway.store.open import open_store
 
     with tempfile.TemporaryDirectory(prefix="strowger-") as folder, faults_shown():
         cuts = _engine_models(config)
@@ -87,8 +87,8 @@ def _engine_models(config: Config) -> tuple[str, ...]:
 
     Raises InvalidConfig for everything that they show before the engine loads them.
     """
-    from local_engine.loading.checkpoint_files import check_files, cut_of
-    from local_engine.loading.model_paths import check_folder, model_folder
+    from strowger_gateway.local_engine.loading.checkpoint_files import check_files, cut_of
+    from strowger_gateway.local_engine.loading.model_paths import check_folder, model_folder
 
     problems: list[str] = []
     notes: list[str] = []

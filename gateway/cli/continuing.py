@@ -7,18 +7,18 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from adapters.registry import Registry
-from gateway.clock import now
-from gateway.config.schema.config import Config, Provider
-from gateway.routing.planning.route import Backend
-from gateway.routing.request_record import new_request_id
-from gateway.runtime import Runtime
-from gateway.upstream.base import Call
-from schemas.errors import GatewayError
-from schemas.events import Event, TextDelta
-from schemas.messages import Message
-from schemas.requests import ChatRequest, Continuing
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.config import Config, Provider
+from strowger_gateway.gateway.routing.planning.route import Backend
+from strowger_gateway.gateway.routing.request_record import new_request_id
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import Event, TextDelta
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, Continuing
+from strowger_gateway.schemas.sampling import Sampling
 
 FORMS: Final[tuple[Continuing, ...]] = tuple(reversed(get_args(Continuing)))
 """The one that needs nothing comes first: a server that ignores an unknown field may know it."""

@@ -13,9 +13,9 @@ import click
 import msgspec
 from rich.markup import escape
 
-from gateway.cli.config_loading import config_option
-from gateway.cli.model_trial import try_model
-from gateway.cli.tables import show, table_of
+from strowger_gateway.gateway.cli.config_loading import config_option
+from strowger_gateway.gateway.cli.model_trial import try_model
+from strowger_gateway.gateway.cli.tables import show, table_of
 
 PACKAGES = (
     "strowger-gateway",
@@ -105,7 +105,7 @@ def _devices() -> Iterator[Line]:
         return
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "local_engine.doctor"],
+            [sys.executable, "-m", "strowger_gateway.local_engine.doctor"],
             capture_output=True,
             check=True,
             timeout=LONGEST_CHECK,

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from gateway.cli.address import Address, address_of, url_option
-from gateway.cli.config_loading import Faults, config_option, faults_shown, load
-from gateway.config.schema.connection import Tls
+from strowger_gateway.gateway.cli.address import Address, address_of, url_option
+from strowger_gateway.gateway.cli.config_loading import Faults, config_option, faults_shown, load
+from strowger_gateway.gateway.config.schema.connection import Tls
 
 LARGEST = 64 * 1024
 """Bytes of an answer that are read."""

@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from adapters.base import Outbound
-from gateway.cli.address import Address
-from gateway.cli.config_loading import Faults
-from gateway.upstream.wire import WireTransport
-from gateway.upstream.wire.faults import CLOSED_EARLY
-from schemas.errors import (
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.gateway.cli.address import Address
+from strowger_gateway.gateway.cli.config_loading import Faults
+from strowger_gateway.gateway.upstream.wire import WireTransport
+from strowger_gateway.gateway.upstream.wire.faults import CLOSED_EARLY
+from strowger_gateway.schemas.errors import (
     GatewayError,
     InvalidConfig,
     UpstreamBroken,

@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import click
 
-from gateway.cli.terminal_output import guard_terminal
+from strowger_gateway.gateway.cli.terminal_output import guard_terminal
 
 DISTRIBUTION = "strowger-gateway"
 
@@ -49,7 +49,7 @@ _MODULES = {
     "placement": "placement.command",
     "records": "records.command",
 }
-"""Modules of commands that are in a folder of `gateway.cli`."""
+"""Modules of commands that are in a folder of `gateway/cli`."""
 
 _FUNCTIONS = {"import": "import_command"}
 """Functions that cannot have the name of their command, because it is a keyword of Python."""
@@ -75,7 +75,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _NAMES:
             return None
-        module = f"gateway.cli.{_MODULES.get(cmd_name, cmd_name)}"
+        module = f"strowger_gateway.gateway.cli.{_MODULES.get(cmd_name, cmd_name)}"
         found = getattr(import_module(module), _FUNCTIONS.get(cmd_name, cmd_name))
         assert isinstance(found, click.Command)
         return found

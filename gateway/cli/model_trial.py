@@ -11,12 +11,12 @@ import click
 import msgspec
 from rich.markup import escape
 
-from gateway.cli.config_loading import Faults, load
-from gateway.cli.tables import show, table_of
+from strowger_gateway.gateway.cli.config_loading import Faults, load
+from strowger_gateway.gateway.cli.tables import show, table_of
 
 if TYPE_CHECKING:
-    from local_engine.config import EngineConfig
-    from local_engine.protocol.diagnosis import Diagnosis, Tried
+    from strowger_gateway.local_engine.config import EngineConfig
+    from strowger_gateway.local_engine.protocol.diagnosis import Diagnosis, Tried
 
 PATHS = ("/", "./", "../", "~", "bundled:", "package:")
 """Beginnings of paths: a configured model has none of them."""
@@ -56,8 +56,8 @@ def agreement(one: "Tried") -> str:
 
 def _settings(model: str, path: Path) -> "EngineConfig":
     """Return an engine for this model alone. Raises Faults."""
-    from gateway.engine_process.process import engine_settings
-    from local_engine.config import EngineConfig, ModelConfig
+    from strowger_gateway.gateway.engine_process.process import engine_settings
+    from strowger_gateway.local_engine.config import EngineConfig, ModelConfig
 
     alone = EngineConfig(models=(ModelConfig(name=model, path=model),))
     if model.startswith(PATHS) or os.path.isdir(model) or not path.exists():
@@ -82,10 +82,10 @@ def _settings(model: str, path: Path) -> "EngineConfig":
 
 def _diagnosis(settings: "EngineConfig") -> "Diagnosis":
     """Load the model in a process of its own: this one imports no torch, and a device may crash."""
-    from local_engine.protocol.diagnosis import Diagnosis
+    from strowger_gateway.local_engine.protocol.diagnosis import Diagnosis
 
     done = subprocess.run(
-        [sys.executable, "-m", "local_engine.model_doctor"],
+        [sys.executable, "-m", "strowger_gateway.local_engine.model_doctor"],
         input=msgspec.json.encode(settings),
         stdout=subprocess.PIPE,
         check=False,

@@ -4,9 +4,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from gateway.config.schema_store import SQLITE
-from gateway.store.schema import VERSION, check_version
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema_store import SQLITE
+from strowger_gateway.gateway.store.schema import VERSION, check_version
+from strowger_gateway.schemas.secret import Secret
 
 
 def refuse_other_tables(url: Secret) -> None:

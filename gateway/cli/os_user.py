@@ -2,7 +2,7 @@
 
 import getpass
 
-from gateway.audit.event import Actor
+from strowger_gateway.gateway.audit.event import Actor
 
 
 def os_user() -> Actor:

@@ -4,7 +4,7 @@ import json
 
 import click
 
-from gateway.config.json_schema.document import config_schema
+from strowger_gateway.gateway.config.json_schema.document import config_schema
 
 
 @click.command()

@@ -7,13 +7,13 @@ import click
 import msgspec
 from rich.markup import escape
 
-from gateway.cli.config_loading import Faults, config_option, faults_shown, load
-from gateway.cli.tables import show, table_of
-from gateway.store.errors import StoreUnavailable
-from gateway.store.open import open_existing
-from gateway.usage.csv_output import as_csv
-from gateway.usage.periods import usage_range
-from gateway.usage.report import (
+from strowger_gateway.gateway.cli.config_loading import Faults, config_option, faults_shown, load
+from strowger_gateway.gateway.cli.tables import show, table_of
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.open import open_existing
+from strowger_gateway.gateway.usage.csv_output import as_csv
+from strowger_gateway.gateway.usage.periods import usage_range
+from strowger_gateway.gateway.usage.report import (
     DEFAULT,
     DIMENSIONS,
     FILTERS,
@@ -24,7 +24,7 @@ from gateway.usage.report import (
     dimensions,
     usage_report,
 )
-from schemas.errors import InvalidConfig, InvalidRequest
+from strowger_gateway.schemas.errors import InvalidConfig, InvalidRequest
 
 
 def _filters(command: click.Command) -> click.Command:

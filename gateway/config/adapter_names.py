@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from adapters.base import Endpoint, Supports
-from gateway.config.aws import aws_base_url
-from gateway.config.schema.config import Config
+from strowger_gateway.adapters.base import Endpoint, Supports
+from strowger_gateway.gateway.config.aws import aws_base_url
+from strowger_gateway.gateway.config.schema.config import Config
 
 if TYPE_CHECKING:
-    from adapters.registry import Registry
+    from strowger_gateway.adapters.registry import Registry
 
 _ANYWHERE = "https://localhost/v1"
 LOCAL = "local"
@@ -34,7 +34,7 @@ class Defaults(Struct, frozen=True, kw_only=True):
 def known_adapters() -> Mapping[str, Defaults]:
     """All adapters by name, including plug-ins. Raises InvalidConfig if two share a name."""
     # Late, so that a caller that passes its own names loads no dialect.
-    from adapters.registry import Registry
+    from strowger_gateway.adapters.registry import Registry
 
     return Installed(Registry())
 

@@ -4,9 +4,9 @@ import re
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
-from gateway.config.problems import Found, Path, Problems
-from gateway.config.schema.config import Provider
-from gateway.config.schema.connection import Aws
+from strowger_gateway.gateway.config.problems import Found, Path, Problems
+from strowger_gateway.gateway.config.schema.config import Provider
+from strowger_gateway.gateway.config.schema.connection import Aws
 
 BEDROCK = "bedrock"
 """The only adapter for AWS."""

@@ -9,10 +9,10 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import astuple, replace
 
-from gateway.audit.event import Change
-from gateway.config.problems import MASK, PLACEHOLDERS, SHORTEST_SECRET
-from gateway.config.schema.config import Config
-from schemas.secret import Secret
+from strowger_gateway.gateway.audit.event import Change
+from strowger_gateway.gateway.config.problems import MASK, PLACEHOLDERS, SHORTEST_SECRET
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.schemas.secret import Secret
 
 _CREDENTIAL: Final = re.compile(r"key|token|secret|passw|auth|credential|cookie", re.IGNORECASE)
 """Names in mappings, such as those of headers, whose values are not shown."""

@@ -2,9 +2,9 @@
 
 from importlib.util import find_spec
 
-from gateway.config.problems import Found, Path, Problems
-from gateway.config.schema.config import Provider
-from gateway.config.schema.connection import Azure, Google
+from strowger_gateway.gateway.config.problems import Found, Path, Problems
+from strowger_gateway.gateway.config.schema.config import Provider
+from strowger_gateway.gateway.config.schema.connection import Azure, Google
 
 AZURE = "azure"
 """The only adapter with a default scope for tokens of Entra ID."""

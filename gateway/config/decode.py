@@ -15,14 +15,14 @@ import msgspec
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo
 
-from gateway.config.foreign_names import names_a_variable
-from gateway.config.interpolate import Resolved, Unresolved
-from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema.units import GIB, KIB, MIB
-from gateway.config.type_names import Kind, kind_of
-from gateway.config.yaml_document import Tree
-from schemas.secret import Secret
-from schemas.tensors import Tensor
+from strowger_gateway.gateway.config.foreign_names import names_a_variable
+from strowger_gateway.gateway.config.interpolate import Resolved, Unresolved
+from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
+from strowger_gateway.gateway.config.schema.units import GIB, KIB, MIB
+from strowger_gateway.gateway.config.type_names import Kind, kind_of
+from strowger_gateway.gateway.config.yaml_document import Tree
+from strowger_gateway.schemas.secret import Secret
+from strowger_gateway.schemas.tensors import Tensor
 
 S = TypeVar("S", bound=Struct)
 

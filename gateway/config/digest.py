@@ -12,10 +12,10 @@ from hashlib import blake2b
 
 import msgspec
 
-from gateway.config.changes import credentials_of, masked_by
-from gateway.config.schema.config import Config
-from gateway.config.yaml_document import Tree
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.changes import credentials_of, masked_by
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.yaml_document import Tree
+from strowger_gateway.schemas.secret import Secret
 
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 _CREDENTIAL = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)

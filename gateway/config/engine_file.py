@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from gateway.config.checks.providers import check_engine
-from gateway.config.decode import Decoder
-from gateway.config.interpolate import Interpolation
-from gateway.config.problems import Problems
-from gateway.config.schema.config import Engine
-from gateway.config.text_files import TooLarge, read_text
-from gateway.config.yaml_document import parse
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.checks.providers import check_engine
+from strowger_gateway.gateway.config.decode import Decoder
+from strowger_gateway.gateway.config.interpolate import Interpolation
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.schema.config import Engine
+from strowger_gateway.gateway.config.text_files import TooLarge, read_text
+from strowger_gateway.gateway.config.yaml_document import parse
+from strowger_gateway.schemas.errors import InvalidConfig
 
 
 def load_engine(path: Path, env: Mapping[str, str]) -> Engine:

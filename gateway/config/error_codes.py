@@ -2,10 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 
-from gateway.config.foreign_names import suggest
-from gateway.config.problems import Found, Path, Problems, listed
-from schemas.close_names import close_names
-from schemas.errors import InvalidRequest, Unavailable, UpstreamError, UpstreamRejected
+from strowger_gateway.gateway.config.foreign_names import suggest
+from strowger_gateway.gateway.config.problems import Found, Path, Problems, listed
+from strowger_gateway.schemas.close_names import close_names
+from strowger_gateway.schemas.errors import (
+    InvalidRequest,
+    Unavailable,
+    UpstreamError,
+    UpstreamRejected,
+)
 
 VENDOR = "vendor:"
 """Prefix of a vendor's own code, which the gateway passes on unchanged."""

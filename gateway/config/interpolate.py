@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path as FilePath
 
-from gateway.config.problems import Path, Problems
-from gateway.config.schema.units import MIB
-from gateway.config.text_files import LARGEST, TooLarge, read_text
-from gateway.config.yaml_document import Tree
+from strowger_gateway.gateway.config.problems import Path, Problems
+from strowger_gateway.gateway.config.schema.units import MIB
+from strowger_gateway.gateway.config.text_files import LARGEST, TooLarge, read_text
+from strowger_gateway.gateway.config.yaml_document import Tree
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<inside>[^{}]*)\}|\$\{")
 _NAME = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(:-(?P<default>.*))?", re.DOTALL)

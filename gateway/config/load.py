@@ -5,24 +5,24 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gateway.config.adapter_names import Defaults, known_adapters, with_base_urls
-from gateway.config.changes import exposed_secrets
-from gateway.config.checks.check import Check, check
-from gateway.config.decode import Decoder
-from gateway.config.digest import tree_digest
-from gateway.config.interpolate import Interpolation
-from gateway.config.price_source import split_prices
-from gateway.config.problems import Problems
-from gateway.config.remote_engines.replicas import with_replicas
-from gateway.config.schema.config import Config
-from gateway.config.schema.units import MIB
-from gateway.config.schema_store import with_store_placed
-from gateway.config.text_files import LARGEST, TooLarge, read_text
-from gateway.config.unused_variables import warn_unused_variables
-from gateway.config.yaml_document import parse
-from gateway.model_table.table import with_published_facts
-from gateway.price_catalogue.lookup import with_catalogue
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.adapter_names import Defaults, known_adapters, with_base_urls
+from strowger_gateway.gateway.config.changes import exposed_secrets
+from strowger_gateway.gateway.config.checks.check import Check, check
+from strowger_gateway.gateway.config.decode import Decoder
+from strowger_gateway.gateway.config.digest import tree_digest
+from strowger_gateway.gateway.config.interpolate import Interpolation
+from strowger_gateway.gateway.config.price_source import split_prices
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.remote_engines.replicas import with_replicas
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.units import MIB
+from strowger_gateway.gateway.config.schema_store import with_store_placed
+from strowger_gateway.gateway.config.text_files import LARGEST, TooLarge, read_text
+from strowger_gateway.gateway.config.unused_variables import warn_unused_variables
+from strowger_gateway.gateway.config.yaml_document import parse
+from strowger_gateway.gateway.model_table.table import with_published_facts
+from strowger_gateway.gateway.price_catalogue.lookup import with_catalogue
+from strowger_gateway.schemas.errors import InvalidConfig
 
 
 def ignore_warning(warning: str) -> None:

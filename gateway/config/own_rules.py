@@ -5,10 +5,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from gateway.config.schema.auth import CallerPlan, Team
-from gateway.config.schema.budgets import Budget, OwnBudget
-from gateway.config.schema.config import Config
-from gateway.config.schema.limits import Limit, LimitWho, OwnLimit
+from strowger_gateway.gateway.config.schema.auth import CallerPlan, Team
+from strowger_gateway.gateway.config.schema.budgets import Budget, OwnBudget
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.limits import Limit, LimitWho, OwnLimit
 
 PREFIXES: Final = ("key:", "team:", "plan:")
 """How the full names of such rules begin: `key:ci/minute`. No other rule may be named so."""

@@ -2,9 +2,9 @@
 
 import re
 
-from gateway.config.problems import Found, Path, Problems
-from gateway.config.schema.config import Provider
-from gateway.config.schema.pool import InferencePool, PoolObjective
+from strowger_gateway.gateway.config.problems import Found, Path, Problems
+from strowger_gateway.gateway.config.schema.config import Provider
+from strowger_gateway.gateway.config.schema.pool import InferencePool, PoolObjective
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _TAKEN = frozenset(

@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from gateway.config.problems import Found, Problems, nearest
-from gateway.config.yaml_document import Tree
+from strowger_gateway.gateway.config.problems import Found, Problems, nearest
+from strowger_gateway.gateway.config.yaml_document import Tree
 
 PricesFrom = Literal["rows", "catalogue"]
 _KEYS = ("from", "rows")

@@ -7,9 +7,9 @@ from pathlib import Path as FilePath
 
 from msgspec import Struct
 
-from gateway.config.foreign_names import suggest
-from schemas.close_names import close_names
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.foreign_names import suggest
+from strowger_gateway.schemas.close_names import close_names
+from strowger_gateway.schemas.errors import InvalidConfig
 
 Path = tuple[str | int, ...]
 

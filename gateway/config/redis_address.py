@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from msgspec import Struct
 
-from schemas.secret import Secret
+from strowger_gateway.schemas.secret import Secret
 
 REDIS = ("redis://", "rediss://", "unix://")
 _PORTS: Mapping[str, int] = {"sentinel": 26379, "cluster": 6379}

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from gateway.config.adapter_names import LOCAL
-from gateway.config.dns_server import server_of
-from gateway.config.problems import Found, Path, Problems
-from gateway.config.schema.config import Config, Provider
-from gateway.config.schema.discovery import Discover
+from strowger_gateway.gateway.config.adapter_names import LOCAL
+from strowger_gateway.gateway.config.dns_server import server_of
+from strowger_gateway.gateway.config.problems import Found, Path, Problems
+from strowger_gateway.gateway.config.schema.config import Config, Provider
+from strowger_gateway.gateway.config.schema.discovery import Discover
 
 
 def check_discovery(config: Config, problems: Problems) -> None:

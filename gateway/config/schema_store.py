@@ -7,11 +7,11 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from gateway.config.problems import Found, Problems
-from gateway.config.redis_address import redis_address
-from gateway.config.schema.config import Config
-from gateway.config.schema.store import RecordExport, StoreConfig
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.problems import Found, Problems
+from strowger_gateway.gateway.config.redis_address import redis_address
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.store import RecordExport, StoreConfig
+from strowger_gateway.schemas.secret import Secret
 
 SQLITE = "sqlite:///"
 POSTGRES = ("postgresql://", "postgres://")

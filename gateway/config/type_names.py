@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Union, get_args, get_origin
 
 from msgspec import Meta, Struct, UnsetType
 
-from schemas.secret import Secret
+from strowger_gateway.schemas.secret import Secret
 
 
 class Kind(Struct, frozen=True, kw_only=True):
@@ -14,7 +14,7 @@ class Kind(Struct, frozen=True, kw_only=True):
 
     whole:   the type as written, for msgspec.
     members: the types that it unites, without `None` and `UnsetType`.
-    extra:   the markers of its Annotated members (gateway.config.schema.units).
+    extra:   the markers of its Annotated members (gateway/config/schema/units.py).
     """
 
     whole: object

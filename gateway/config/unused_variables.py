@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from gateway.config.adapter_names import LOCAL
-from gateway.config.problems import Problems
-from gateway.config.schema.config import Config, Provider
+from strowger_gateway.gateway.config.adapter_names import LOCAL
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.schema.config import Config, Provider
 
 _PROXIES: Final[Mapping[str, tuple[str, ...]]] = {
     "https": ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"),

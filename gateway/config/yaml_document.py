@@ -10,7 +10,7 @@ from yaml.reader import Reader
 from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
-from gateway.config.problems import Path, Problems
+from strowger_gateway.gateway.config.problems import Path, Problems
 
 Tree = None | bool | int | float | str | list["Tree"] | dict[str, "Tree"]
 """A document's value. Keys are always text."""

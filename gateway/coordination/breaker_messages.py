@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
+from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
 
 
 class BreakerUpdate(Struct, frozen=True, kw_only=True, tag=True):

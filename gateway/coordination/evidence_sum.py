@@ -13,8 +13,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gateway.config.schema.failover import BreakerRule
-from gateway.routing.resilience.circuit_breaker import MIN_FAILED_SHARE
+from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import MIN_FAILED_SHARE
 
 LAG_S = 0.5
 """How old a failure is at most, as a rule, when it is read from another gateway's notice."""

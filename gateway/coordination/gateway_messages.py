@@ -15,14 +15,14 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct, structs
 
-from gateway.config.checks.access import is_loopback
-from gateway.config.schema.config import Config, Provider
-from gateway.config.schema.failover import BreakerRule
-from gateway.coordination.evidence_sum import Reported
-from gateway.routing.resilience.breaker_per_model import MOST
-from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
-from local_engine.protocol.address import parse_address
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.checks.access import is_loopback
+from strowger_gateway.gateway.config.schema.config import Config, Provider
+from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.coordination.evidence_sum import Reported
+from strowger_gateway.gateway.routing.resilience.breaker_per_model import MOST
+from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
+from strowger_gateway.local_engine.protocol.address import parse_address
+from strowger_gateway.schemas.secret import Secret
 
 _CLOCK = struct.Struct("!d")
 _Value = TypeVar("_Value")

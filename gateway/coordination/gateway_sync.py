@@ -13,18 +13,18 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from gateway.clock import now
-from gateway.config.schema.config import Config
-from gateway.config.schema.failover import BreakerRule
-from gateway.coordination.breaker_messages import (
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.coordination.breaker_messages import (
     BreakerUpdate,
     LoadUpdate,
     OutcomeUpdate,
     OutcomeWatch,
     ToWorker,
 )
-from gateway.coordination.evidence_sum import Reported
-from gateway.coordination.gateway_messages import (
+from strowger_gateway.gateway.coordination.evidence_sum import Reported
+from strowger_gateway.gateway.coordination.gateway_messages import (
     GatewayState,
     Shared,
     Unreadable,
@@ -36,16 +36,19 @@ from gateway.coordination.gateway_messages import (
     shifted,
     state_in,
 )
-from gateway.coordination.gateway_transport import GatewayTransport, TransportUnavailable
-from gateway.coordination.key_versions import KeyVersions, NoKeys
-from gateway.coordination.peer_loads import PeerLoads
-from gateway.coordination.probe_lease import LocalProbeBlocks, ProbeLeases
-from gateway.coordination.shared_circuits import SharedCircuits, bounded
-from gateway.coordination.shared_evidence import Rules, SharedEvidence
-from gateway.coordination.state_hub import StateHub
-from gateway.routing.resilience.breaker_per_model import NAMED
-from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
-from gateway.routing.resilience.circuit_breaker import jittered
+from strowger_gateway.gateway.coordination.gateway_transport import (
+    GatewayTransport,
+    TransportUnavailable,
+)
+from strowger_gateway.gateway.coordination.key_versions import KeyVersions, NoKeys
+from strowger_gateway.gateway.coordination.peer_loads import PeerLoads
+from strowger_gateway.gateway.coordination.probe_lease import LocalProbeBlocks, ProbeLeases
+from strowger_gateway.gateway.coordination.shared_circuits import SharedCircuits, bounded
+from strowger_gateway.gateway.coordination.shared_evidence import Rules, SharedEvidence
+from strowger_gateway.gateway.coordination.state_hub import StateHub
+from strowger_gateway.gateway.routing.resilience.breaker_per_model import NAMED
+from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import jittered
 
 _log = logging.getLogger("strowger")
 

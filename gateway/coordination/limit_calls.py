@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from gateway.coordination.limit_script import ScriptItem
-from gateway.leases.messages import LeaseAsk, Place
+from strowger_gateway.gateway.coordination.limit_script import ScriptItem
+from strowger_gateway.gateway.leases.messages import LeaseAsk, Place
 
 
 class LimitCall(Struct, eq=False):

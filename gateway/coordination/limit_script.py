@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.limits.ledger import RESERVED_NS
+from strowger_gateway.gateway.limits.ledger import RESERVED_NS
 
 SILENT_MS: Final = 5000
 """A holder that is silent for so long has died; what it held counts as used.

@@ -10,8 +10,8 @@ https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from gateway.coordination.limit_script import ScriptAnswer, ScriptItem
-from gateway.leases.messages import Place
+from strowger_gateway.gateway.coordination.limit_script import ScriptAnswer, ScriptItem
+from strowger_gateway.gateway.leases.messages import Place
 
 KEY = "strowger:limit:1:"
 """Contains the version of the format."""

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from gateway.coordination.breaker_messages import NewOutcomes, OutcomeUpdate
-from gateway.routing.resilience.breaker_per_model import MOST
-from gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.coordination.breaker_messages import NewOutcomes, OutcomeUpdate
+from strowger_gateway.gateway.routing.resilience.breaker_per_model import MOST
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
 
 
 class _Reported(Struct, kw_only=True):

@@ -10,10 +10,14 @@ from typing import cast
 
 from redis.exceptions import RedisClusterException, RedisError
 
-from gateway.coordination.gateway_transport import LEASE_S, Ask, TransportUnavailable
-from gateway.redis_client import ROUND_S, open_client
-from gateway.redis_faults import reason_of
-from schemas.secret import Secret
+from strowger_gateway.gateway.coordination.gateway_transport import (
+    LEASE_S,
+    Ask,
+    TransportUnavailable,
+)
+from strowger_gateway.gateway.redis_client import ROUND_S, open_client
+from strowger_gateway.gateway.redis_faults import reason_of
+from strowger_gateway.schemas.secret import Secret
 
 NOTICES = "strowger:gateways:1"
 LEASE = "strowger:probe:1:"

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.registry import CollectorRegistry
 
-from gateway.background import OnCrash, keep_running
-from gateway.config.schema.config import Config
-from gateway.config.schema.limits import Limit
-from gateway.coordination.gateway_transport import GatewayTransport
-from gateway.coordination.probe_lease import LocalProbeBlocks
-from gateway.coordination.state_hub import StateHub
-from schemas.errors import InvalidConfig
-from schemas.secret import Secret
+from strowger_gateway.gateway.background import OnCrash, keep_running
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.limits import Limit
+from strowger_gateway.gateway.coordination.gateway_transport import GatewayTransport
+from strowger_gateway.gateway.coordination.probe_lease import LocalProbeBlocks
+from strowger_gateway.gateway.coordination.state_hub import StateHub
+from strowger_gateway.schemas.errors import InvalidConfig
+from strowger_gateway.schemas.secret import Secret
 
 if TYPE_CHECKING:
-    from gateway.coordination.key_versions import KeyVersions
-    from gateway.coordination.redis_transport import RedisTransport
-    from gateway.coordination.shared_limits import SharedLimits
+    from strowger_gateway.gateway.coordination.key_versions import KeyVersions
+    from strowger_gateway.gateway.coordination.redis_transport import RedisTransport
+    from strowger_gateway.gateway.coordination.shared_limits import SharedLimits
 
 
 def transport_of(config: Config) -> GatewayTransport | None:
@@ -47,8 +47,8 @@ async def gateway_sync_running(
         yield
         return
     # Imported here: a gateway without Redis saves 0.7 MB.
-    from gateway.coordination.gateway_sync import GatewaySync
-    from gateway.coordination.metrics import GatewaysCollector
+    from strowger_gateway.gateway.coordination.gateway_sync import GatewaySync
+    from strowger_gateway.gateway.coordination.metrics import GatewaysCollector
 
     sync = GatewaySync(hub, transport, blocks(), config, keys=keys)
     registry.register(GatewaysCollector(sync))
@@ -67,7 +67,7 @@ def shared_limits(config: Config, limits: Callable[[], tuple[Limit, ...]]) -> "S
     """
     if config.store.redis_url is None:
         return None
-    from gateway.coordination.shared_limits import SharedLimits
+    from strowger_gateway.gateway.coordination.shared_limits import SharedLimits
 
     transport = open_transport(config.store.redis_url)
     return SharedLimits(transport, transport.name, limits)
@@ -79,7 +79,7 @@ def open_transport(url: Secret) -> "RedisTransport":
     Raises InvalidConfig for a malformed address, or without the extra it needs.
     """
     try:
-        from gateway.coordination.redis_transport import RedisTransport
+        from strowger_gateway.gateway.coordination.redis_transport import RedisTransport
     except ImportError as exc:
         raise InvalidConfig(
             (

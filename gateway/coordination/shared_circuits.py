@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from gateway.config.schema.failover import BreakerRule
-from gateway.routing.resilience.breaker_per_model import bound
-from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot, later
-from gateway.routing.resilience.pauses import MAX_DEPRIORITISE_S
+from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.routing.resilience.breaker_per_model import bound
+from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot, later
+from strowger_gateway.gateway.routing.resilience.pauses import MAX_DEPRIORITISE_S
 
 FORGET_S = 60.0
 """A breaker that has been closed for this long, without a cooldown, is not published any more."""

@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 from msgspec import Struct
 
-from gateway.config.schema.failover import BreakerRule
-from gateway.coordination.breaker_messages import NewOutcomes
-from gateway.coordination.evidence_sum import LAG_S, EvidenceSum, Reported
-from gateway.routing.resilience.breaker_per_model import MOST
-from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
+from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.coordination.breaker_messages import NewOutcomes
+from strowger_gateway.gateway.coordination.evidence_sum import LAG_S, EvidenceSum, Reported
+from strowger_gateway.gateway.routing.resilience.breaker_per_model import MOST
+from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
 
 MOST_WATCHED, MOST_REPORTED = 128, 256
 """Bounds of a notice: backends that are watched because they fail elsewhere, and all of them."""

@@ -14,10 +14,13 @@ from typing import Final, cast
 
 import msgspec
 
-from gateway.config.schema.limits import Limit
-from gateway.coordination.gateway_transport import ScriptRunner, TransportUnavailable
-from gateway.coordination.limit_calls import LimitCall, MissedUses
-from gateway.coordination.limit_script import (
+from strowger_gateway.gateway.config.schema.limits import Limit
+from strowger_gateway.gateway.coordination.gateway_transport import (
+    ScriptRunner,
+    TransportUnavailable,
+)
+from strowger_gateway.gateway.coordination.limit_calls import LimitCall, MissedUses
+from strowger_gateway.gateway.coordination.limit_script import (
     RESERVED_MS,
     SCRIPT,
     SILENT_MS,
@@ -25,15 +28,15 @@ from gateway.coordination.limit_script import (
     ScriptItem,
     ScriptRequest,
 )
-from gateway.coordination.limit_shards import (
+from strowger_gateway.gateway.coordination.limit_shards import (
     KEY,
     given_back,
     key_of,
     merged,
     shards,
 )
-from gateway.coordination.shared_standings import TurnTaker, shared_standings
-from gateway.leases.messages import (
+from strowger_gateway.gateway.coordination.shared_standings import TurnTaker, shared_standings
+from strowger_gateway.gateway.leases.messages import (
     LeaseAsk,
     LeaseDenial,
     LeaseGrant,
@@ -45,11 +48,11 @@ from gateway.leases.messages import (
     ToWorker,
     Use,
 )
-from gateway.leases.pool import PART, Loan
-from gateway.limits.lease_leader import LimitLeaseLeader
-from gateway.limits.ledger import Account, LimitRefusal, Quantity
-from gateway.limits.limits import PERIODS
-from gateway.limits.standing import LimitPlace, LimitStanding
+from strowger_gateway.gateway.leases.pool import PART, Loan
+from strowger_gateway.gateway.limits.lease_leader import LimitLeaseLeader
+from strowger_gateway.gateway.limits.ledger import Account, LimitRefusal, Quantity
+from strowger_gateway.gateway.limits.limits import PERIODS
+from strowger_gateway.gateway.limits.standing import LimitPlace, LimitStanding
 
 HEARTBEAT_S: Final = 1.0
 """Interval at which Redis learns what each process holds, and is tried while it does not answer."""

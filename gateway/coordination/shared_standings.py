@@ -6,18 +6,21 @@ from typing import Final, cast
 
 import msgspec
 
-from gateway.config.schema.limits import Limit
-from gateway.coordination.gateway_transport import ScriptRunner, TransportUnavailable
-from gateway.coordination.limit_script import (
+from strowger_gateway.gateway.config.schema.limits import Limit
+from strowger_gateway.gateway.coordination.gateway_transport import (
+    ScriptRunner,
+    TransportUnavailable,
+)
+from strowger_gateway.gateway.coordination.limit_script import (
     SCRIPT,
     SILENT_MS,
     ScriptAnswer,
     ScriptItem,
     ScriptRequest,
 )
-from gateway.coordination.limit_shards import Place, key_of
-from gateway.limits.limits import PERIODS
-from gateway.limits.standing import LimitPlace, LimitStanding, left_elsewhere
+from strowger_gateway.gateway.coordination.limit_shards import Place, key_of
+from strowger_gateway.gateway.limits.limits import PERIODS
+from strowger_gateway.gateway.limits.standing import LimitPlace, LimitStanding, left_elsewhere
 
 MOST_READ: Final = 200
 """Standings that are read from Redis for one answer; the others are of this gateway."""

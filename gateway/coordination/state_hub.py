@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from gateway.coordination.breaker_messages import (
+from strowger_gateway.gateway.coordination.breaker_messages import (
     BreakerReset,
     BreakerUpdate,
     FromWorker,
@@ -17,8 +17,8 @@ from gateway.coordination.breaker_messages import (
     OutcomeWatch,
     ToWorker,
 )
-from gateway.routing.resilience.breaker_per_model import NAMED, bound
-from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot, later
+from strowger_gateway.gateway.routing.resilience.breaker_per_model import NAMED, bound
+from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot, later
 
 GATHER_S = 0.05
 """Minimum interval between load updates, in which the updates of several peers are added up."""

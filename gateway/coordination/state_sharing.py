@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Protocol
 
-from gateway.clock import now
-from gateway.coordination.breaker_messages import (
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.coordination.breaker_messages import (
     BreakerReset,
     BreakerUpdate,
     FromWorker,
@@ -14,13 +14,13 @@ from gateway.coordination.breaker_messages import (
     OutcomeWatch,
     ToWorker,
 )
-from gateway.coordination.outcome_reports import OutcomeReports
-from gateway.routing.resilience.breaker_per_model import NAMED
-from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
-from gateway.routing.resilience.circuit_breaker import Breaker
-from gateway.routing.resilience.lease import Lease
-from gateway.runtime import Runtime
-from gateway.state import Gateway
+from strowger_gateway.gateway.coordination.outcome_reports import OutcomeReports
+from strowger_gateway.gateway.routing.resilience.breaker_per_model import NAMED
+from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.routing.resilience.lease import Lease
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.state import Gateway
 
 SEND_INTERVAL_S = 0.1
 """Interval between updates of load and outcomes. A breaker's change is sent immediately."""

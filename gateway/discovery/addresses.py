@@ -8,7 +8,7 @@ Private and loopback addresses are where replicas are, and are accepted, as in `
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
-from gateway.discovery.source import HostPort
+from strowger_gateway.gateway.discovery.source import HostPort
 
 PLATFORM: Final = frozenset(
     map(

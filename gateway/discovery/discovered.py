@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from gateway.config.schema.discovery import DiscoverReplicas
-from gateway.discovery.source import HostPort
+from strowger_gateway.gateway.config.schema.discovery import DiscoverReplicas
+from strowger_gateway.gateway.discovery.source import HostPort
 
 
 class ReplicaSet(Struct, frozen=True, kw_only=True):

@@ -15,8 +15,8 @@ import dns.nameserver
 import dns.resolver
 from msgspec import Struct
 
-from gateway.discovery.addresses import refusal
-from gateway.discovery.source import HostPort, LookUp, LookUpFailed
+from strowger_gateway.gateway.discovery.addresses import refusal
+from strowger_gateway.gateway.discovery.source import HostPort, LookUp, LookUpFailed
 
 TIMEOUT_S, LIFETIME_S = 2.0, 5.0
 """For one server's answer, and for all of a query's attempts."""

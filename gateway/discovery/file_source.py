@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from gateway.discovery.addresses import parse, refusal
-from gateway.discovery.source import HostPort, LookUp, LookUpFailed
+from strowger_gateway.gateway.discovery.addresses import parse, refusal
+from strowger_gateway.gateway.discovery.source import HostPort, LookUp, LookUpFailed
 
 LARGEST = 1024 * 1024
 """Bytes of the file."""

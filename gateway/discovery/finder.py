@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.background import OnCrash, ignore_crash, keep_running
-from gateway.clock import now
-from gateway.config.schema.config import Config
-from gateway.config.schema.discovery import DiscoverReplicas
-from gateway.discovery.discovered import Discovered, ReplicaSet
-from gateway.discovery.setup import watch_of
-from gateway.discovery.watch import Watch
+from strowger_gateway.gateway.background import OnCrash, ignore_crash, keep_running
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.discovery import DiscoverReplicas
+from strowger_gateway.gateway.discovery.discovered import Discovered, ReplicaSet
+from strowger_gateway.gateway.discovery.setup import watch_of
+from strowger_gateway.gateway.discovery.watch import Watch
 
 FIRST_S = 3.0
 """How long the start, or a reload, waits for the first look-ups of new sources."""

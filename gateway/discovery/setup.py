@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from gateway.config.dns_server import server_of
-from gateway.config.schema.discovery import Discover
-from gateway.discovery.file_source import FileSource
-from gateway.discovery.source import AddressSource
-from gateway.discovery.watch import Watch
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.dns_server import server_of
+from strowger_gateway.gateway.config.schema.discovery import Discover
+from strowger_gateway.gateway.discovery.file_source import FileSource
+from strowger_gateway.gateway.discovery.source import AddressSource
+from strowger_gateway.gateway.discovery.watch import Watch
+from strowger_gateway.schemas.errors import InvalidConfig
 
 FILE_S = 1.0
 """Seconds between two readings of a file."""
@@ -26,7 +26,7 @@ def source_of(discover: Discover) -> AddressSource:
         return FileSource(Path(discover.file))
     try:
         # Late: dnspython, for those who use the DNS.
-        from gateway.discovery.dns_source import DnsSource
+        from strowger_gateway.gateway.discovery.dns_source import DnsSource
     except ModuleNotFoundError as exc:
         raise InvalidConfig(
             (

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from gateway.clock import now
-from gateway.discovery.source import AddressSource, HostPort, LookUp, LookUpFailed
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.discovery.source import AddressSource, HostPort, LookUp, LookUpFailed
 
 _log = logging.getLogger("strowger.discovery")
 

@@ -7,14 +7,14 @@ from typing import Final
 import msgspec
 from msgspec import DecodeError, Raw, Struct
 
-from gateway.config.schema.budgets import Budget
-from gateway.config.schema.limits import EndUsers, Limit
-from gateway.end_users.table import OTHERS, EndUserTable
-from gateway.limits.limits import PERIODS, SECOND
-from gateway.limits.scope import RuleIndex, covers, plan_of, subject_of
-from gateway.routing.request_record import RequestRecord
-from schemas.errors import InvalidRequest
-from schemas.requests import Request
+from strowger_gateway.gateway.config.schema.budgets import Budget
+from strowger_gateway.gateway.config.schema.limits import EndUsers, Limit
+from strowger_gateway.gateway.end_users.table import OTHERS, EndUserTable
+from strowger_gateway.gateway.limits.limits import PERIODS, SECOND
+from strowger_gateway.gateway.limits.scope import RuleIndex, covers, plan_of, subject_of
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import Request
 
 LONGEST: Final = 512
 """Bytes of an end user's text in UTF-8."""
@@ -35,7 +35,9 @@ _MOST_KEPT: Final = 4096
 _text: Final[msgspec.json.Decoder[str | None]] = msgspec.json.Decoder(str | None)
 
 ApplyPlace = tuple[str, str, str, str, str, str]
-"""Where a request counts: see `gateway.limits.scope.Place`, which has the end user, too."""
+"""Where a request counts: see `strowger_gateway.gateway.limits.scope.Place`, which has the end
+user, too.
+"""
 
 Find = Callable[[Request, Mapping[bytes, bytes]], str]
 """Return the end user's text in one place of a request, "" without one."""

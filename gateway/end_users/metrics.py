@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.end_users.end_users import EndUserFinder
+from strowger_gateway.gateway.end_users.end_users import EndUserFinder
 
 
 class EndUserCollector(Collector):

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable
 
-from gateway.config.checks.identities import token_caller
-from gateway.config.problems import nearest
-from gateway.config.schema.config import Config
-from gateway.end_users.end_users import LONGEST
-from gateway.limits.scope import Whose
-from schemas.errors import InvalidRequest
+from strowger_gateway.gateway.config.checks.identities import token_caller
+from strowger_gateway.gateway.config.problems import nearest
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.end_users.end_users import LONGEST
+from strowger_gateway.gateway.limits.scope import Whose
+from strowger_gateway.schemas.errors import InvalidRequest
 
 TeamAndUser = tuple[str, str]
 """Of a key; "" for none."""

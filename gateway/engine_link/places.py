@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from gateway.engine_link.faults import Fault, fault_of
-from local_engine.protocol.address import TcpAddress
-from local_engine.protocol.mutual_tls import MutualTls
+from strowger_gateway.gateway.engine_link.faults import Fault, fault_of
+from strowger_gateway.local_engine.protocol.address import TcpAddress
+from strowger_gateway.local_engine.protocol.mutual_tls import MutualTls
 
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 """An engine whose machine is gone is noticed within 30 s, also while the model computes."""

@@ -8,6 +8,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import strowger_gateway
+
 ONEDNN_KERNELS = "256"
 """Kernels that oneDNN caches, about half a megabyte each; those in use stay in the cache."""
 
@@ -48,10 +50,10 @@ def engine_environment(
 
     environment: ours. also: names that the operator passes on in addition to the known ones.
 
-    Adds the packages' folder to PYTHONPATH and disables the threads of the tokenizers. By default
+    Adds the package's folder to PYTHONPATH and disables the threads of the tokenizers. By default
     oneDNN caches 1,024 kernels, one for each size that a step has had; fewer are enough.
     """
-    root = str(Path(__file__).resolve().parent.parent.parent)
+    root = str(Path(strowger_gateway.__file__).resolve().parent.parent)
     inherited = environment.get("PYTHONPATH")
     wanted = frozenset(also)
     return {

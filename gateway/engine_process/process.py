@@ -12,11 +12,11 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from gateway.config.schema.config import Engine, Lora, Provider
-from gateway.engine_process.environment import engine_environment
-from gateway.engine_process.log import log_lines
-from local_engine.config import EngineConfig, LoraConfig, ModelConfig
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.schema.config import Engine, Lora, Provider
+from strowger_gateway.gateway.engine_process.environment import engine_environment
+from strowger_gateway.gateway.engine_process.log import log_lines
+from strowger_gateway.local_engine.config import EngineConfig, LoraConfig, ModelConfig
+from strowger_gateway.schemas.errors import InvalidConfig
 
 _log = logging.getLogger("strowger")
 
@@ -296,7 +296,7 @@ class EngineProcess:
         self._set_status("starting")
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "local_engine", "--socket", str(self.socket_path)),
+            *("-m", "strowger_gateway.local_engine", "--socket", str(self.socket_path)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE if self._log_stderr else None,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, Protocol
 
-from gateway.eventloop.turn import Turn, current_turn
+from strowger_gateway.gateway.eventloop.turn import Turn, current_turn
 
 _log = logging.getLogger("strowger.eventloop")
 

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from gateway.names.connecting import connect_to, interleaved
-from gateway.names.look_up import number
-from gateway.names.names import NAMES, Names
+from strowger_gateway.gateway.names.connecting import connect_to, interleaved
+from strowger_gateway.gateway.names.look_up import number
+from strowger_gateway.gateway.names.names import NAMES, Names
 
 if TYPE_CHECKING or sys.platform == "win32":
     from asyncio import SelectorEventLoop as _Loop
@@ -38,7 +38,7 @@ class NamesLoop(_Loop):
         proto: int = 0,
         flags: int = 0,
     ) -> list[tuple[Any, Any, int, str, Any]]:
-        """See asyncio. Answers are those of gateway.names, for streams."""
+        """See asyncio. Answers are those of gateway/names, for streams."""
         if isinstance(host, bytes):  # as anyio, and so httpx, passes it
             host = host.decode("ascii", "surrogateescape")
         stream = type in (0, socket.SOCK_STREAM) and proto in (0, socket.IPPROTO_TCP) and not flags
@@ -62,7 +62,7 @@ class NamesLoop(_Loop):
         port: int | None = None,
         **options: Any,
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
-        """See asyncio. A name's addresses are tried as in gateway.names.connecting."""
+        """See asyncio. A name's addresses are tried as in gateway/names/connecting.py."""
         options = {name: value for name, value in options.items() if value is not None}
         plain = options.keys() <= {"ssl", "server_hostname", "ssl_handshake_timeout"}
         if not plain or not host or not isinstance(port, int) or number(host) is not None:

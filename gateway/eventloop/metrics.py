@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.eventloop.turn import Turn
+from strowger_gateway.gateway.eventloop.turn import Turn
 
 
 class TurnCollector(Collector):

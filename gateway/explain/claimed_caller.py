@@ -4,10 +4,10 @@ import time
 
 import msgspec
 
-from gateway.access.auth import Caller
-from gateway.config.schema.config import Config
-from gateway.identities.claims import caller_of, check_claims, issuer_of
-from schemas.errors import InvalidRequest
+from strowger_gateway.gateway.access.auth import Caller
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.identities.claims import caller_of, check_claims, issuer_of
+from strowger_gateway.schemas.errors import InvalidRequest
 
 
 def claimed_caller(claims: bytes, config: Config) -> Caller:

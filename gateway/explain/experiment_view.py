@@ -1,12 +1,12 @@
 """The part that a model's experiment plays for one request."""
 
-from gateway.explain.explanation import ExplainedExperiment, ExplainedVariant
-from gateway.routing.planning.enrolment import ExperimentStatus
-from gateway.routing.planning.planner import Planner
-from gateway.routing.planning.request_facts import RequestFacts, unit_of
-from gateway.routing.planning.route import Route
-from gateway.runtime import Runtime
-from schemas.requests import Request
+from strowger_gateway.gateway.explain.explanation import ExplainedExperiment, ExplainedVariant
+from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus
+from strowger_gateway.gateway.routing.planning.planner import Planner
+from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts, unit_of
+from strowger_gateway.gateway.routing.planning.route import Route
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.schemas.requests import Request
 
 
 def assume_running(runtime: Runtime) -> None:

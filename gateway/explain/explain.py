@@ -5,11 +5,11 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 from msgspec import Struct
 
-from adapters.capabilities import sent_as, unsupported
-from gateway.access.auth import EVERYONE, Caller, check_model
-from gateway.access.priority import LOWERED, with_allowed_priority
-from gateway.explain.experiment_view import explained_experiment
-from gateway.explain.explanation import (
+from strowger_gateway.adapters.capabilities import sent_as, unsupported
+from strowger_gateway.gateway.access.auth import EVERYONE, Caller, check_model
+from strowger_gateway.gateway.access.priority import LOWERED, with_allowed_priority
+from strowger_gateway.gateway.explain.experiment_view import explained_experiment
+from strowger_gateway.gateway.explain.explanation import (
     Bounds,
     ExplainedCandidate,
     ExplainedErrorFallback,
@@ -21,12 +21,12 @@ from gateway.explain.explanation import (
     RuledOut,
     refusal,
 )
-from gateway.explain.picker_headers import picker_headers
-from gateway.explain.policy_reasons import policy_reason
-from gateway.explain.simulated_outage import is_simulated_outage, with_outage
-from gateway.routing.backend_status import describe, status_of
-from gateway.routing.planning.candidate import Candidate, place_of
-from gateway.routing.planning.capability_match import (
+from strowger_gateway.gateway.explain.picker_headers import picker_headers
+from strowger_gateway.gateway.explain.policy_reasons import policy_reason
+from strowger_gateway.gateway.explain.simulated_outage import is_simulated_outage, with_outage
+from strowger_gateway.gateway.routing.backend_status import describe, status_of
+from strowger_gateway.gateway.routing.planning.candidate import Candidate, place_of
+from strowger_gateway.gateway.routing.planning.capability_match import (
     display_name,
     match_backends,
     may_drop,
@@ -34,19 +34,19 @@ from gateway.routing.planning.capability_match import (
     with_operator_values,
     with_required,
 )
-from gateway.routing.planning.enrolment import Arm
-from gateway.routing.planning.model_limits import why_over_limits
-from gateway.routing.planning.plan import Plan
-from gateway.routing.planning.planner import Planner
-from gateway.routing.planning.request_defaults import with_values
-from gateway.routing.planning.request_facts import RequestFacts
-from gateway.routing.planning.route import Backend, Route
-from gateway.routing.planning.when_rules import describe as conditions
-from gateway.routing.planning.when_rules import unmet_conditions
-from gateway.surfaces.routes import ParsedRequest
-from schemas.errors import GatewayError, InvalidRequest, Unavailable
-from schemas.fields import extra_fields, field_value, sent_fields, task_of
-from schemas.requests import EmbeddingsRequest, Request
+from strowger_gateway.gateway.routing.planning.enrolment import Arm
+from strowger_gateway.gateway.routing.planning.model_limits import why_over_limits
+from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.gateway.routing.planning.planner import Planner
+from strowger_gateway.gateway.routing.planning.request_defaults import with_values
+from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
+from strowger_gateway.gateway.routing.planning.route import Backend, Route
+from strowger_gateway.gateway.routing.planning.when_rules import describe as conditions
+from strowger_gateway.gateway.routing.planning.when_rules import unmet_conditions
+from strowger_gateway.gateway.surfaces.routes import ParsedRequest
+from strowger_gateway.schemas.errors import GatewayError, InvalidRequest, Unavailable
+from strowger_gateway.schemas.fields import extra_fields, field_value, sent_fields, task_of
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
 
 DRAWS = 1800
 """Even steps through [0, 1), so that halves to sixths, tenths and whole percents are exact."""
@@ -95,7 +95,7 @@ def explain(
     """Explain how a request would be planned, without changing anything.
 
     A request that the gateway would reject raises nothing; `refused` holds the error.
-    down: see `gateway.explain.simulated_outage`.
+    down: see `gateway/explain/simulated_outage.py`.
     """
     request = with_allowed_priority(parsed.request, caller)
     lowered = () if request is parsed.request else (LOWERED,)

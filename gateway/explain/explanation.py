@@ -4,10 +4,10 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from gateway.config.schema.failover import StreamRecovery
-from gateway.routing.backend_status import BackendStatus
-from gateway.routing.resilience.replica import REPLICA_MARK
-from schemas.errors import GatewayError
+from strowger_gateway.gateway.config.schema.failover import StreamRecovery
+from strowger_gateway.gateway.routing.backend_status import BackendStatus
+from strowger_gateway.gateway.routing.resilience.replica import REPLICA_MARK
+from strowger_gateway.schemas.errors import GatewayError
 
 Found = Literal["exact", "alias", "wildcard"]
 

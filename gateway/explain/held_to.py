@@ -6,23 +6,28 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.budgets.costs import RouteCosts
-from gateway.budgets.ledger import BudgetLease, Cost, Shortfall
-from gateway.budgets.refusals import budget_exceeded, cheaper_model, lasting, price_unknown
-from gateway.budgets.report import BudgetStanding
-from gateway.budgets.rules import allowed, subject_for, unit_of, unknown_nanos
-from gateway.config.schema.budgets import Budget, UseModel
-from gateway.config.schema.limits import Limit
-from gateway.explain.explanation import ExplainedLimit, Explanation, refusal
-from gateway.explain.query import Explained
-from gateway.limits.estimate import expected_tokens, requested_tier
-from gateway.limits.ledger import LimitRefusal
-from gateway.limits.limits import SECOND
-from gateway.limits.refusals import exceeded
-from gateway.limits.scope import Whose, covers, subjects_of
-from gateway.limits.standing import QUANTITIES, LimitPlace, LimitStanding
-from gateway.store.spend_rows import NANOS, Payer
-from schemas.errors import GatewayError, InvalidRequest
+from strowger_gateway.gateway.budgets.costs import RouteCosts
+from strowger_gateway.gateway.budgets.ledger import BudgetLease, Cost, Shortfall
+from strowger_gateway.gateway.budgets.refusals import (
+    budget_exceeded,
+    cheaper_model,
+    lasting,
+    price_unknown,
+)
+from strowger_gateway.gateway.budgets.report import BudgetStanding
+from strowger_gateway.gateway.budgets.rules import allowed, subject_for, unit_of, unknown_nanos
+from strowger_gateway.gateway.config.schema.budgets import Budget, UseModel
+from strowger_gateway.gateway.config.schema.limits import Limit
+from strowger_gateway.gateway.explain.explanation import ExplainedLimit, Explanation, refusal
+from strowger_gateway.gateway.explain.query import Explained
+from strowger_gateway.gateway.limits.estimate import expected_tokens, requested_tier
+from strowger_gateway.gateway.limits.ledger import LimitRefusal
+from strowger_gateway.gateway.limits.limits import SECOND
+from strowger_gateway.gateway.limits.refusals import exceeded
+from strowger_gateway.gateway.limits.scope import Whose, covers, subjects_of
+from strowger_gateway.gateway.limits.standing import QUANTITIES, LimitPlace, LimitStanding
+from strowger_gateway.gateway.store.spend_rows import NANOS, Payer
+from strowger_gateway.schemas.errors import GatewayError, InvalidRequest
 
 EndUserOf = Callable[[tuple[str, str, str, str, str, str]], str]
 """Return the account of the request's end user by EndUserFinder's place. Raises InvalidRequest."""

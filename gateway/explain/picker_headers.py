@@ -1,10 +1,10 @@
 """The headers that a candidate's endpoint picker would receive."""
 
-from gateway.access.auth import Caller
-from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.request_facts import RequestFacts
-from gateway.routing.request_record import RequestRecord
-from schemas.requests import Request
+from strowger_gateway.gateway.access.auth import Caller
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.schemas.requests import Request
 
 
 def picker_headers(

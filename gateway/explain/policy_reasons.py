@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.candidate_search import stats_of
-from gateway.routing.planning.policies import BackendStats
-from gateway.routing.planning.request_facts import RequestFacts, prefix_of, unit_of
-from gateway.routing.planning.route import Route
-from gateway.routing.resilience.replica import Replica
-from schemas.requests import Request
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.routing.planning.candidate_search import stats_of
+from strowger_gateway.gateway.routing.planning.policies import BackendStats
+from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts, prefix_of, unit_of
+from strowger_gateway.gateway.routing.planning.route import Route
+from strowger_gateway.gateway.routing.resilience.replica import Replica
+from strowger_gateway.schemas.requests import Request
 
 
 class Place(Struct, frozen=True, kw_only=True, eq=False):

@@ -5,17 +5,17 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.access.auth import EVERYONE, Caller
-from gateway.config.problems import nearest
-from gateway.explain.claimed_caller import claimed_caller
-from gateway.explain.explain import described, explain
-from gateway.explain.explanation import Explanation, refusal
-from gateway.explain.simulated_outage import is_named
-from gateway.routing.planning.request_facts import RequestFacts
-from gateway.routing.planning.route import Route
-from gateway.runtime import Runtime
-from gateway.surfaces.routes import ParsedRequest, parse_any
-from schemas.errors import Forbidden, InvalidRequest, Unauthenticated
+from strowger_gateway.gateway.access.auth import EVERYONE, Caller
+from strowger_gateway.gateway.config.problems import nearest
+from strowger_gateway.gateway.explain.claimed_caller import claimed_caller
+from strowger_gateway.gateway.explain.explain import described, explain
+from strowger_gateway.gateway.explain.explanation import Explanation, refusal
+from strowger_gateway.gateway.explain.simulated_outage import is_named
+from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
+from strowger_gateway.gateway.routing.planning.route import Route
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.surfaces.routes import ParsedRequest, parse_any
+from strowger_gateway.schemas.errors import Forbidden, InvalidRequest, Unauthenticated
 
 
 class Query(Struct, frozen=True, kw_only=True):

@@ -4,11 +4,11 @@ from collections.abc import Collection
 
 import msgspec
 
-from gateway.config.schema.failover import BreakerRule
-from gateway.routing.planning.planner import Planner
-from gateway.routing.planning.route import Backend, Route, RouteTable
-from gateway.routing.resilience.breaker_per_model import Breakers
-from gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.routing.planning.planner import Planner
+from strowger_gateway.gateway.routing.planning.route import Backend, Route, RouteTable
+from strowger_gateway.gateway.routing.resilience.breaker_per_model import Breakers
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
 
 _RULE = BreakerRule(failure_rate=1.0, min_requests=1, cooldown_s=3600.0, max_cooldown_s=3600.0)
 

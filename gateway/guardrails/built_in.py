@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
-from gateway.guardrails.patterns import pattern_hook
-from gateway.guardrails.secrets import secret_hook
-from gateway.guardrails.sizes import size_hook
-from gateway.hooks.contract import HookFactory
+from strowger_gateway.gateway.guardrails.patterns import pattern_hook
+from strowger_gateway.gateway.guardrails.secrets import secret_hook
+from strowger_gateway.gateway.guardrails.sizes import size_hook
+from strowger_gateway.gateway.hooks.contract import HookFactory
 
 FACTORIES: Final[Mapping[str, HookFactory]] = {
     "patterns": pattern_hook,

@@ -9,15 +9,22 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from gateway.guardrails.service_client import (
+from strowger_gateway.gateway.guardrails.service_client import (
     ServiceClient,
     ServiceFailed,
     is_language,
     texts_to_ask,
 )
-from gateway.hooks.contract import PASS, Block, Edited, HookRefusal, TextWindow, Verdict
-from schemas.answers import Answer
-from schemas.requests import Request
+from strowger_gateway.gateway.hooks.contract import (
+    PASS,
+    Block,
+    Edited,
+    HookRefusal,
+    TextWindow,
+    Verdict,
+)
+from strowger_gateway.schemas.answers import Answer
+from strowger_gateway.schemas.requests import Request
 
 _Score = Annotated[float, Meta(ge=0, le=1)]
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from gateway.hooks.contract import Span
-from gateway.hooks.text_hook import TextHook
+from strowger_gateway.gateway.hooks.contract import Span
+from strowger_gateway.gateway.hooks.text_hook import TextHook
 
 re2: Any = importlib.import_module("re2")
 """It has no types."""

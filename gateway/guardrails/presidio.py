@@ -10,17 +10,25 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from gateway.guardrails.service_client import (
+from strowger_gateway.gateway.guardrails.service_client import (
     ServiceClient,
     ServiceFailed,
     is_data,
     texts_to_ask,
 )
-from gateway.hooks.contract import PASS, Edited, HookRefusal, Mask, Span, TextWindow, Verdict
-from gateway.hooks.request_text import with_texts
-from gateway.hooks.text_hook import masked, merged
-from schemas.answers import Answer
-from schemas.requests import Request
+from strowger_gateway.gateway.hooks.contract import (
+    PASS,
+    Edited,
+    HookRefusal,
+    Mask,
+    Span,
+    TextWindow,
+    Verdict,
+)
+from strowger_gateway.gateway.hooks.request_text import with_texts
+from strowger_gateway.gateway.hooks.text_hook import masked, merged
+from strowger_gateway.schemas.answers import Answer
+from strowger_gateway.schemas.requests import Request
 
 AT_ONCE: Final = 8
 """Calls of the analyzer for one request at the same time."""

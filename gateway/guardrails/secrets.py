@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from gateway.guardrails.patterns import Pattern, PatternHook
+from strowger_gateway.gateway.guardrails.patterns import Pattern, PatternHook
 
 _REPLACEMENT: Final = "[secret]"
 

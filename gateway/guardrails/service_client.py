@@ -7,13 +7,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from adapters.base import Outbound
-from gateway.clock import now
-from gateway.hooks.hook_call import ASKED_BY
-from gateway.hooks.request_text import texts_of
-from gateway.upstream.transport import Transport
-from gateway.upstream.wire import WireTransport
-from schemas.requests import Request
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.hooks.hook_call import ASKED_BY
+from strowger_gateway.gateway.hooks.request_text import texts_of
+from strowger_gateway.gateway.upstream.transport import Transport
+from strowger_gateway.gateway.upstream.wire import WireTransport
+from strowger_gateway.schemas.requests import Request
 
 _T = TypeVar("_T")
 

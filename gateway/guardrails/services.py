@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
-from gateway.guardrails.judge import judge_hook
-from gateway.guardrails.moderation import moderation_hook
-from gateway.guardrails.presidio import presidio_hook
-from gateway.hooks.contract import HookFactory
+from strowger_gateway.gateway.guardrails.judge import judge_hook
+from strowger_gateway.gateway.guardrails.moderation import moderation_hook
+from strowger_gateway.gateway.guardrails.presidio import presidio_hook
+from strowger_gateway.gateway.hooks.contract import HookFactory
 
 FACTORIES: Final[Mapping[str, HookFactory]] = {
     "judge": judge_hook,

@@ -6,10 +6,17 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from gateway.hooks.contract import PASS, Block, Edited, HookRefusal, TextWindow, Verdict
-from gateway.hooks.request_text import characters_of
-from schemas.answers import Answer
-from schemas.requests import Request
+from strowger_gateway.gateway.hooks.contract import (
+    PASS,
+    Block,
+    Edited,
+    HookRefusal,
+    TextWindow,
+    Verdict,
+)
+from strowger_gateway.gateway.hooks.request_text import characters_of
+from strowger_gateway.schemas.answers import Answer
+from strowger_gateway.schemas.requests import Request
 
 _Characters = Annotated[int, Meta(ge=1)]
 

@@ -13,21 +13,21 @@ from typing import Final, Literal
 from msgspec import Struct
 from prometheus_client.registry import CollectorRegistry
 
-from gateway.backend_events.cause import cause_of
-from gateway.backend_events.event import BackendEvent
-from gateway.backend_events.watch import BackendWatch
-from gateway.clock import now
-from gateway.config.schema.config import Config
-from gateway.health_checks.path_check import get
-from gateway.health_checks.smallest_request import send, smallest_requests
-from gateway.health_checks.targets import CheckTarget, targets_of
-from gateway.routing.planning.route import Backend
-from gateway.routing.request_record import new_request_id
-from gateway.routing.resilience.circuit_breaker import Breaker
-from gateway.routing.resilience.retry import concerns_backend
-from gateway.telemetry.fast_counters import FastCounter
-from gateway.upstream.tls import TlsContexts
-from schemas.errors import (
+from strowger_gateway.gateway.backend_events.cause import cause_of
+from strowger_gateway.gateway.backend_events.event import BackendEvent
+from strowger_gateway.gateway.backend_events.watch import BackendWatch
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.health_checks.path_check import get
+from strowger_gateway.gateway.health_checks.smallest_request import send, smallest_requests
+from strowger_gateway.gateway.health_checks.targets import CheckTarget, targets_of
+from strowger_gateway.gateway.routing.planning.route import Backend
+from strowger_gateway.gateway.routing.request_record import new_request_id
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.routing.resilience.retry import concerns_backend
+from strowger_gateway.gateway.telemetry.fast_counters import FastCounter
+from strowger_gateway.gateway.upstream.tls import TlsContexts
+from strowger_gateway.schemas.errors import (
     GatewayError,
     UpstreamBusy,
     UpstreamError,
@@ -36,7 +36,7 @@ from schemas.errors import (
     UpstreamRejected,
     UpstreamTimeout,
 )
-from schemas.requests import Request
+from strowger_gateway.schemas.requests import Request
 
 TICK_S: Final = 0.25
 """Interval at which checks that are due begin."""

@@ -4,16 +4,16 @@ from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 
-from adapters.base import Outbound
-from adapters.retry_after import retry_after
-from gateway.clock import now
-from gateway.config.schema.config import Provider
-from gateway.discovery.addresses import parse
-from gateway.upstream.tls import TlsContexts
-from gateway.upstream.transport import AnswerTooLarge, Transport
-from gateway.upstream.wire import WireTransport
-from gateway.upstream.wire.dialing import resolve, resolve_at
-from schemas.errors import UpstreamBusy, UpstreamFailed
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.adapters.retry_after import retry_after
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.config import Provider
+from strowger_gateway.gateway.discovery.addresses import parse
+from strowger_gateway.gateway.upstream.tls import TlsContexts
+from strowger_gateway.gateway.upstream.transport import AnswerTooLarge, Transport
+from strowger_gateway.gateway.upstream.wire import WireTransport
+from strowger_gateway.gateway.upstream.wire.dialing import resolve, resolve_at
+from strowger_gateway.schemas.errors import UpstreamBusy, UpstreamFailed
 
 LARGEST: Final = 1024 * 1024
 """Bytes of an answer that are read; more than that is an answer, too."""
@@ -65,7 +65,7 @@ def _transport(provider: Provider, address: str, contexts: TlsContexts) -> Trans
     origin = f"{url.scheme}://{url.netloc}"
     if provider.proxy is not None:
         # Late, because httpx takes 6 MB.
-        from gateway.upstream.httpx_transport import HttpxTransport
+        from strowger_gateway.gateway.upstream.httpx_transport import HttpxTransport
 
         return HttpxTransport(
             origin,

@@ -7,23 +7,23 @@ from contextlib import aclosing
 
 from msgspec.structs import replace
 
-from adapters.capabilities import offered
-from gateway.clock import now
-from gateway.routing.planning.route import Backend
-from gateway.routing.request_record import new_request_id
-from gateway.upstream.base import Call
-from schemas.errors import UpstreamRejected
-from schemas.events import Event
-from schemas.fields import Task
-from schemas.messages import Message
-from schemas.requests import (
+from strowger_gateway.adapters.capabilities import offered
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.routing.planning.route import Backend
+from strowger_gateway.gateway.routing.request_record import new_request_id
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.schemas.errors import UpstreamRejected
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.fields import Task
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,
     Request,
     TokenRequest,
 )
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.sampling import Sampling
 
 ONE, FEW = Sampling(max_tokens=1), Sampling(max_tokens=16)
 """What is asked for, and what if that is too little: some APIs take no fewer."""

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gateway.backend_events.watch import MIRROR
-from gateway.config.schema.config import Config, Provider
-from gateway.config.schema.connection import HealthCheck
-from gateway.routing.planning.route import Backend
-from gateway.routing.resilience.replica import REPLICA_MARK
+from strowger_gateway.gateway.backend_events.watch import MIRROR
+from strowger_gateway.gateway.config.schema.config import Config, Provider
+from strowger_gateway.gateway.config.schema.connection import HealthCheck
+from strowger_gateway.gateway.routing.planning.route import Backend
+from strowger_gateway.gateway.routing.resilience.replica import REPLICA_MARK
 
 
 class CheckTarget(Struct, frozen=True, kw_only=True, eq=False):

@@ -7,8 +7,14 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from gateway.hooks.contract import Channel
-from schemas.events import NativeDelta, ReasoningDelta, RefusalDelta, TextDelta, ToolDelta
+from strowger_gateway.gateway.hooks.contract import Channel
+from strowger_gateway.schemas.events import (
+    NativeDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    ToolDelta,
+)
 
 Piece = TextDelta | ReasoningDelta | RefusalDelta | ToolDelta | NativeDelta
 Key = tuple[object, ...]

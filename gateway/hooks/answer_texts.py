@@ -11,17 +11,17 @@ from typing import Final
 from msgspec import Raw
 from msgspec.structs import replace
 
-from gateway.hooks.contract import PASS, Block, Channel, Mask, TextWindow, Verdict
-from gateway.hooks.guards import ANSWER, Rail, RequestGuards
-from gateway.hooks.hook_call import HookFailed, result_at_once
-from gateway.hooks.hook_result import checked
-from gateway.hooks.log_probabilities import without_logprobs
-from gateway.hooks.plain_escapes import with_plain_escapes
-from gateway.hooks.request_text import arguments_of, json_texts, json_with_texts
-from gateway.hooks.text_hook import masked
-from schemas.events import Finished
-from schemas.measured_json import Meter
-from schemas.messages import ToolCall
+from strowger_gateway.gateway.hooks.contract import PASS, Block, Channel, Mask, TextWindow, Verdict
+from strowger_gateway.gateway.hooks.guards import ANSWER, Rail, RequestGuards
+from strowger_gateway.gateway.hooks.hook_call import HookFailed, result_at_once
+from strowger_gateway.gateway.hooks.hook_result import checked
+from strowger_gateway.gateway.hooks.log_probabilities import without_logprobs
+from strowger_gateway.gateway.hooks.plain_escapes import with_plain_escapes
+from strowger_gateway.gateway.hooks.request_text import arguments_of, json_texts, json_with_texts
+from strowger_gateway.gateway.hooks.text_hook import masked
+from strowger_gateway.schemas.events import Finished
+from strowger_gateway.schemas.measured_json import Meter
+from strowger_gateway.schemas.messages import ToolCall
 
 PLAIN: Final = frozenset(["system_fingerprint", "service_tier", "object"])
 """Fields of an answer that are words of the protocol: each would be a call of a service."""

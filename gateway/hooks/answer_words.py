@@ -12,10 +12,10 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from gateway.hooks.answer_texts import PLAIN, Examination
-from gateway.hooks.guards import ANSWER, Rail, RequestGuards
-from schemas.errors import GatewayError, UpstreamRejected
-from schemas.events import Started, Usage
+from strowger_gateway.gateway.hooks.answer_texts import PLAIN, Examination
+from strowger_gateway.gateway.hooks.guards import ANSWER, Rail, RequestGuards
+from strowger_gateway.schemas.errors import GatewayError, UpstreamRejected
+from strowger_gateway.schemas.events import Started, Usage
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_./~-][A-Za-z0-9_.:/@+#=,~-]{0,255}")
 """Names of models are paths, URLs, or resource names of clouds at most."""

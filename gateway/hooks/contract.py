@@ -8,8 +8,8 @@ from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from schemas.answers import Answer
-from schemas.requests import Request
+from strowger_gateway.schemas.answers import Answer
+from strowger_gateway.schemas.requests import Request
 
 Channel = Literal["text", "reasoning", "refusal", "tool_arguments", "other"]
 """Where a text of an answer is; `other` is JSON outside the schema."""

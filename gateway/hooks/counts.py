@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.hooks.hook_call import FailureLog
+from strowger_gateway.gateway.hooks.hook_call import FailureLog
 
 
 class GuardCounts:

@@ -5,21 +5,26 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from gateway.config.schema.guardrails import GuardrailConfig
-from gateway.hooks.answer_texts import mask_text
-from gateway.hooks.answer_words import guard_error, guarded_started, guarded_usage
-from gateway.hooks.contract import AsyncHook, ClosingHook, Hook
-from gateway.hooks.counts import GuardCounts
-from gateway.hooks.guards import Rail, RequestGuards
-from gateway.hooks.input import guard_request
-from gateway.hooks.streamed_answer import guard_events
-from gateway.hooks.whole_answer import guard_answer
-from gateway.limits.scope import covers, subject_of
-from schemas.answers import Answer, Embeddings
-from schemas.errors import ContentBlocked, GatewayError, UpstreamError, UpstreamRejected
-from schemas.event_source import EventSource
-from schemas.events import Started
-from schemas.requests import Request
+from strowger_gateway.gateway.config.schema.guardrails import GuardrailConfig
+from strowger_gateway.gateway.hooks.answer_texts import mask_text
+from strowger_gateway.gateway.hooks.answer_words import guard_error, guarded_started, guarded_usage
+from strowger_gateway.gateway.hooks.contract import AsyncHook, ClosingHook, Hook
+from strowger_gateway.gateway.hooks.counts import GuardCounts
+from strowger_gateway.gateway.hooks.guards import Rail, RequestGuards
+from strowger_gateway.gateway.hooks.input import guard_request
+from strowger_gateway.gateway.hooks.streamed_answer import guard_events
+from strowger_gateway.gateway.hooks.whole_answer import guard_answer
+from strowger_gateway.gateway.limits.scope import covers, subject_of
+from strowger_gateway.schemas.answers import Answer, Embeddings
+from strowger_gateway.schemas.errors import (
+    ContentBlocked,
+    GatewayError,
+    UpstreamError,
+    UpstreamRejected,
+)
+from strowger_gateway.schemas.event_source import EventSource
+from strowger_gateway.schemas.events import Started
+from strowger_gateway.schemas.requests import Request
 
 
 class GuardedRequest(RequestGuards):

@@ -6,10 +6,10 @@ from typing import Final, Protocol, TypeVar, cast
 
 from msgspec import Struct
 
-from gateway.config.schema.guardrails import GuardrailConfig
-from gateway.hooks.contract import AsyncHook, Hook
-from gateway.hooks.counts import GuardCounts
-from gateway.hooks.hook_call import (
+from strowger_gateway.gateway.config.schema.guardrails import GuardrailConfig
+from strowger_gateway.gateway.hooks.contract import AsyncHook, Hook
+from strowger_gateway.gateway.hooks.counts import GuardCounts
+from strowger_gateway.gateway.hooks.hook_call import (
     ASKED_BY_US,
     HookFailed,
     in_background,
@@ -17,9 +17,9 @@ from gateway.hooks.hook_call import (
     result_of,
     result_of_now,
 )
-from gateway.hooks.hook_result import checked
-from schemas.errors import ContentBlocked
-from schemas.holdings import Holder
+from strowger_gateway.gateway.hooks.hook_result import checked
+from strowger_gateway.schemas.errors import ContentBlocked
+from strowger_gateway.schemas.holdings import Holder
 
 _T = TypeVar("_T")
 _A = TypeVar("_A")

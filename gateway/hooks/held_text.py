@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from gateway.hooks.contract import Channel, Mask, Span, TextWindow, Verdict
-from gateway.hooks.text_hook import merged
+from strowger_gateway.gateway.hooks.contract import Channel, Mask, Span, TextWindow, Verdict
+from strowger_gateway.gateway.hooks.text_hook import merged
 
 LONGEST: Final = 16_384
 """Characters of a finding that is masked to its end although it has begun to leave."""

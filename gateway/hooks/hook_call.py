@@ -9,8 +9,8 @@ from typing import Final, TypeVar, cast
 
 from msgspec import Struct
 
-from gateway.clock import now
-from schemas.holdings import ANONYMOUS, LEVEL, Holder
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.schemas.holdings import ANONYMOUS, LEVEL, Holder
 
 _T = TypeVar("_T")
 _A = TypeVar("_A")

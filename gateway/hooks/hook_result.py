@@ -2,9 +2,18 @@
 
 from typing import TypeVar, cast
 
-from gateway.hooks.contract import PASS, Block, Edited, HookRefusal, Mask, Pass, Span, TextWindow
-from gateway.hooks.hook_call import HookFailed
-from schemas.answers import Answer
+from strowger_gateway.gateway.hooks.contract import (
+    PASS,
+    Block,
+    Edited,
+    HookRefusal,
+    Mask,
+    Pass,
+    Span,
+    TextWindow,
+)
+from strowger_gateway.gateway.hooks.hook_call import HookFailed
+from strowger_gateway.schemas.answers import Answer
 
 _T = TypeVar("_T")
 

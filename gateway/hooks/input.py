@@ -6,13 +6,13 @@ from typing import cast
 
 from msgspec import UNSET, Raw, Struct
 
-from gateway.hooks.contract import Edited, HookRefusal
-from gateway.hooks.guards import Rail, RequestGuards
-from gateway.hooks.request_text import has_tokens, measure_arguments
-from gateway.repeated_names import repeated_name
-from schemas.errors import InvalidRequest
-from schemas.measured_json import Meter, TooComplex
-from schemas.requests import EmbeddingsRequest, Request
+from strowger_gateway.gateway.hooks.contract import Edited, HookRefusal
+from strowger_gateway.gateway.hooks.guards import Rail, RequestGuards
+from strowger_gateway.gateway.hooks.request_text import has_tokens, measure_arguments
+from strowger_gateway.gateway.repeated_names import repeated_name
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.measured_json import Meter, TooComplex
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
 
 PLACE = "request"
 

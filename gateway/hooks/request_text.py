@@ -8,10 +8,10 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
-from gateway.hooks.encoded_text import encoded_text
-from gateway.repeated_names import repeated_name
-from schemas.measured_json import Meter, NotJson, TooComplex, decoded
-from schemas.requests import (
+from strowger_gateway.gateway.hooks.encoded_text import encoded_text
+from strowger_gateway.gateway.repeated_names import repeated_name
+from strowger_gateway.schemas.measured_json import Meter, NotJson, TooComplex, decoded
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,
@@ -232,7 +232,7 @@ class _Replacement:
     """Replaces texts in values; what shares a part before shares it afterwards.
 
     Adapters send a field's own JSON only while the request still has the very value that was read
-    from it (schemas.requests.Original).
+    from it (strowger_gateway.schemas.requests.Original).
     """
 
     def __init__(self, changes: Mapping[str, str]) -> None:

@@ -3,8 +3,14 @@
 import msgspec
 from msgspec import Raw
 
-from schemas.messages import FunctionTool, Message, TextPart, ToolCall
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, Original, Request
+from strowger_gateway.schemas.messages import FunctionTool, Message, TextPart, ToolCall
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    Original,
+    Request,
+)
 
 _encode = msgspec.json.Encoder().encode
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from gateway.hooks.answer_pieces import (
+from strowger_gateway.gateway.hooks.answer_pieces import (
     Key,
     Piece,
     carries_more,
@@ -14,13 +14,18 @@ from gateway.hooks.answer_pieces import (
     text_key,
     with_text,
 )
-from gateway.hooks.answer_texts import mask_fields, mask_json, verdict_of, with_stop_masked
-from gateway.hooks.answer_words import guarded_started, guarded_usage
-from gateway.hooks.contract import PASS, Block, Channel, Mask
-from gateway.hooks.guards import ANSWER, DIRECT, Rail, RequestGuards
-from gateway.hooks.held_text import HeldText, decided
-from gateway.hooks.plain_escapes import PlainEscapes
-from schemas.events import (
+from strowger_gateway.gateway.hooks.answer_texts import (
+    mask_fields,
+    mask_json,
+    verdict_of,
+    with_stop_masked,
+)
+from strowger_gateway.gateway.hooks.answer_words import guarded_started, guarded_usage
+from strowger_gateway.gateway.hooks.contract import PASS, Block, Channel, Mask
+from strowger_gateway.gateway.hooks.guards import ANSWER, DIRECT, Rail, RequestGuards
+from strowger_gateway.gateway.hooks.held_text import HeldText, decided
+from strowger_gateway.gateway.hooks.plain_escapes import PlainEscapes
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     Logits,

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar, cast
 
-from gateway.hooks.guards import DIRECT
-from gateway.hooks.stream_guard import StreamGuard
-from schemas.errors import GatewayError
-from schemas.event_source import EventSink
-from schemas.events import (
+from strowger_gateway.gateway.hooks.guards import DIRECT
+from strowger_gateway.gateway.hooks.stream_guard import StreamGuard
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.event_source import EventSink
+from strowger_gateway.schemas.events import (
     CONTENT,
     Event,
     NativeDelta,

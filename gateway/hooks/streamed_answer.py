@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
 
-from gateway.eventloop.inline_task import in_task
-from gateway.hooks.guards import RequestGuards
-from gateway.hooks.stream_guard import StreamGuard
-from gateway.hooks.stream_sink import GuardedSink, is_large, now
-from schemas.errors import GatewayError
-from schemas.event_source import EventSink, EventSource
-from schemas.events import Event
+from strowger_gateway.gateway.eventloop.inline_task import in_task
+from strowger_gateway.gateway.hooks.guards import RequestGuards
+from strowger_gateway.gateway.hooks.stream_guard import StreamGuard
+from strowger_gateway.gateway.hooks.stream_sink import GuardedSink, is_large, now
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.event_source import EventSink, EventSource
+from strowger_gateway.schemas.events import Event
 
 
 def guard_events(source: EventSource, guards: RequestGuards) -> EventSource:

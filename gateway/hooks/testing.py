@@ -3,7 +3,7 @@
 `contract` returns the checks that our own hooks pass. An author's whole contract test is
 
     import pytest
-    from gateway.hooks.testing import Check, contract
+    from strowger_gateway.gateway.hooks.testing import Check, contract
     from acme_hook import hook
 
     CHECKS = contract(hook, {}, finds={"my number is 4711.": "4711"}, passes=["hello"])
@@ -26,8 +26,8 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from gateway.config.schema.guardrails import GuardrailConfig, HoldBack
-from gateway.hooks.contract import (
+from strowger_gateway.gateway.config.schema.guardrails import GuardrailConfig, HoldBack
+from strowger_gateway.gateway.hooks.contract import (
     AsyncHook,
     Block,
     ClosingHook,
@@ -39,14 +39,14 @@ from gateway.hooks.contract import (
     Pass,
     TextWindow,
 )
-from gateway.hooks.counts import GuardCounts
-from gateway.hooks.guards import Rail, RequestGuards
-from gateway.hooks.sample_requests import requests_with
-from gateway.hooks.stream_guard import StreamGuard
-from schemas.answers import Answer, Choice
-from schemas.errors import ContentBlocked
-from schemas.events import Event, Finished, Started, TextDelta
-from schemas.requests import Request
+from strowger_gateway.gateway.hooks.counts import GuardCounts
+from strowger_gateway.gateway.hooks.guards import Rail, RequestGuards
+from strowger_gateway.gateway.hooks.sample_requests import requests_with
+from strowger_gateway.gateway.hooks.stream_guard import StreamGuard
+from strowger_gateway.schemas.answers import Answer, Choice
+from strowger_gateway.schemas.errors import ContentBlocked
+from strowger_gateway.schemas.events import Event, Finished, Started, TextDelta
+from strowger_gateway.schemas.requests import Request
 
 __all__ = ["Check", "contract", "requests_with"]
 

@@ -3,10 +3,18 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from gateway.hooks.contract import PASS, Edited, HookRefusal, Mask, Span, TextWindow, Verdict
-from gateway.hooks.request_text import texts_of, with_texts
-from schemas.answers import Answer
-from schemas.requests import Request
+from strowger_gateway.gateway.hooks.contract import (
+    PASS,
+    Edited,
+    HookRefusal,
+    Mask,
+    Span,
+    TextWindow,
+    Verdict,
+)
+from strowger_gateway.gateway.hooks.request_text import texts_of, with_texts
+from strowger_gateway.schemas.answers import Answer
+from strowger_gateway.schemas.requests import Request
 
 
 class TextHook(ABC):

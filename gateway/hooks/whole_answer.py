@@ -5,21 +5,21 @@ from functools import partial
 from msgspec import Raw
 from msgspec.structs import replace
 
-from gateway.hooks.answer_texts import (
+from strowger_gateway.gateway.hooks.answer_texts import (
     Examination,
     mask_fields,
     mask_json,
     mask_text,
     with_stop_masked,
 )
-from gateway.hooks.answer_words import guarded_started, guarded_usage
-from gateway.hooks.contract import Block
-from gateway.hooks.guards import ANSWER, DIRECT, Rail, RequestGuards
-from gateway.hooks.plain_escapes import with_plain_escapes
-from gateway.hooks.request_text import arguments_of
-from schemas.answers import Answer, Choice
-from schemas.measured_json import Meter, TooComplex
-from schemas.messages import ToolCall
+from strowger_gateway.gateway.hooks.answer_words import guarded_started, guarded_usage
+from strowger_gateway.gateway.hooks.contract import Block
+from strowger_gateway.gateway.hooks.guards import ANSWER, DIRECT, Rail, RequestGuards
+from strowger_gateway.gateway.hooks.plain_escapes import with_plain_escapes
+from strowger_gateway.gateway.hooks.request_text import arguments_of
+from strowger_gateway.schemas.answers import Answer, Choice
+from strowger_gateway.schemas.measured_json import Meter, TooComplex
+from strowger_gateway.schemas.messages import ToolCall
 
 
 async def guard_answer(guards: RequestGuards, answer: Answer) -> Answer:

@@ -10,8 +10,8 @@ from litestar.types import HTTPScope
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.audit.event import Action, Actor, AuditEvent
-from gateway.audit.log import AuditLog
+from strowger_gateway.gateway.audit.event import Action, Actor, AuditEvent
+from strowger_gateway.gateway.audit.log import AuditLog
 
 _SIGN_INS: Final = (("POST", "/admin/sign-in"), ("GET", "/admin/sign-in/callback"))
 """Those that succeed are recorded where the session is opened."""
@@ -35,7 +35,7 @@ class AdminAnswer(Struct, frozen=True, kw_only=True):
 
 
 def record_answer(log: AuditLog, scope: HTTPScope, answer: AdminAnswer) -> None:
-    """Record a request to /admin, unless it only read, or `gateway.audit` has what it changed."""
+    """Record a request to /admin, unless it only read, or `gateway/audit` has what it changed."""
     method, path = scope["method"], scope["path"].rstrip("/")
     failed = answer.status >= 400
     if (method, path) in _SIGN_INS:

@@ -6,18 +6,23 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from gateway.asgi.disconnect import DisconnectGuard
-from gateway.asgi.exchange import HotExchange
-from gateway.asgi.response import ResponseWriter
-from gateway.budgets.ledger import BudgetLeases, Cost, Reservation, Shortfall
-from gateway.budgets.refusals import budget_exceeded, cheaper_model, lasting, price_unknown
-from gateway.limits.estimate import expected_tokens, requested_tier
-from gateway.routing.planning.route import Route
-from gateway.routing.request_record import RequestRecord
-from gateway.runtime import Runtime
-from gateway.state import Gateway
-from schemas.errors import BudgetExceeded
-from schemas.requests import Request
+from strowger_gateway.gateway.asgi.disconnect import DisconnectGuard
+from strowger_gateway.gateway.asgi.exchange import HotExchange
+from strowger_gateway.gateway.asgi.response import ResponseWriter
+from strowger_gateway.gateway.budgets.ledger import BudgetLeases, Cost, Reservation, Shortfall
+from strowger_gateway.gateway.budgets.refusals import (
+    budget_exceeded,
+    cheaper_model,
+    lasting,
+    price_unknown,
+)
+from strowger_gateway.gateway.limits.estimate import expected_tokens, requested_tier
+from strowger_gateway.gateway.routing.planning.route import Route
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.schemas.errors import BudgetExceeded
+from strowger_gateway.schemas.requests import Request
 
 SOON_S: Final = 60.0
 """A client may wait so long for a budget; `x-should-retry` advises against more."""

@@ -6,14 +6,14 @@ from typing import cast
 
 from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
-from gateway.access.auth import Caller
-from gateway.http.limited import refused
-from gateway.http.litestar_log import COUNTED, HEADERS, Counted
-from gateway.limits.headers import admitted_headers, refused_headers
-from gateway.limits.ledger import Hold, LimitRefusal
-from gateway.limits.shown import Headers
-from gateway.runtime import Runtime
-from gateway.state import Gateway
+from strowger_gateway.gateway.access.auth import Caller
+from strowger_gateway.gateway.http.limited import refused
+from strowger_gateway.gateway.http.litestar_log import COUNTED, HEADERS, Counted
+from strowger_gateway.gateway.limits.headers import admitted_headers, refused_headers
+from strowger_gateway.gateway.limits.ledger import Hold, LimitRefusal
+from strowger_gateway.gateway.limits.shown import Headers
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.state import Gateway
 
 
 def counted_in(scope: Scope) -> Counted:

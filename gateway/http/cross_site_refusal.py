@@ -1,8 +1,8 @@
 """Refuse a request before anything of it is read."""
 
-from gateway.asgi.exchange import HotExchange
-from gateway.http.error_envelopes import envelope
-from schemas.errors import GatewayError
+from strowger_gateway.gateway.asgi.exchange import HotExchange
+from strowger_gateway.gateway.http.error_envelopes import envelope
+from strowger_gateway.schemas.errors import GatewayError
 
 
 async def refuse(error: GatewayError, exchange: HotExchange) -> None:

@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping
 
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from gateway.asgi.client_timeouts import with_body_errors
-from gateway.asgi.exchange import AsgiExchange
-from gateway.http.cross_site_refusal import refuse
-from gateway.http.endpoint import Endpoint
-from gateway.state import Gateway
-from gateway.surfaces.hot_route import TemplatedPaths
-from gateway.surfaces.path_aliases import own_path
-from schemas.errors import Forbidden
+from strowger_gateway.gateway.asgi.client_timeouts import with_body_errors
+from strowger_gateway.gateway.asgi.exchange import AsgiExchange
+from strowger_gateway.gateway.http.cross_site_refusal import refuse
+from strowger_gateway.gateway.http.endpoint import Endpoint
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.surfaces.hot_route import TemplatedPaths
+from strowger_gateway.gateway.surfaces.path_aliases import own_path
+from strowger_gateway.schemas.errors import Forbidden
 
 _ALL_METHODS = b"GET, HEAD, POST, OPTIONS"
 """What some route accepts: https://www.rfc-editor.org/rfc/rfc9110#section-9.3.7, for `*`."""

@@ -11,12 +11,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from gateway.routing.request_record import RequestRecord
-from gateway.surfaces.base import Headers
-from gateway.token_estimate.estimate import text_tokens
-from schemas.answers import Embeddings
-from schemas.events import Usage
-from schemas.requests import EmbeddingsRequest, Prompt
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.surfaces.base import Headers
+from strowger_gateway.gateway.token_estimate.estimate import text_tokens
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.events import Usage
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Prompt
 
 DIRECT: Final = 8192
 """Numbers, or characters of base64, that are written in the event loop, in 1 ms."""

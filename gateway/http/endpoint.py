@@ -11,54 +11,68 @@ from typing import Final
 from litestar.types import Receive, Scope, Send
 from msgspec import UNSET
 
-from gateway.access.auth import Caller, WrongKey
-from gateway.access.client_certificate import certificate_name
-from gateway.access.key_shares import Slot
-from gateway.access.priority import prioritised
-from gateway.asgi.decompression import ENCODINGS, inflate
-from gateway.asgi.disconnect import DisconnectGuard
-from gateway.asgi.exchange import AsgiExchange, HotExchange
-from gateway.asgi.request_body import arrived_body, check_type, encoding_of, read_body
-from gateway.asgi.response import ResponseWriter
-from gateway.clock import now
-from gateway.http.continuing.response_storage import (
+from strowger_gateway.gateway.access.auth import Caller, WrongKey
+from strowger_gateway.gateway.access.client_certificate import certificate_name
+from strowger_gateway.gateway.access.key_shares import Slot
+from strowger_gateway.gateway.access.priority import prioritised
+from strowger_gateway.gateway.asgi.decompression import ENCODINGS, inflate
+from strowger_gateway.gateway.asgi.disconnect import DisconnectGuard
+from strowger_gateway.gateway.asgi.exchange import AsgiExchange, HotExchange
+from strowger_gateway.gateway.asgi.request_body import (
+    arrived_body,
+    check_type,
+    encoding_of,
+    read_body,
+)
+from strowger_gateway.gateway.asgi.response import ResponseWriter
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.http.continuing.response_storage import (
     continued,
     is_kept,
     kept_body,
     seal_items,
     storing,
 )
-from gateway.http.cross_site_refusal import refuse
-from gateway.http.embedding_usage import rendered, with_usage
-from gateway.http.error_fields import name_field
-from gateway.http.governed import reserve, reserve_now
-from gateway.http.internal_error import internal_error
-from gateway.http.other_methods import answer_other_method
-from gateway.http.parsed_body import parsed, parsed_in_thread
-from gateway.http.passage import Passage, examined, whole_answer
-from gateway.http.request_plan import plan_of
-from gateway.http.stream_output import StreamOutput
-from gateway.http.stream_source import first_batch, stream_source
-from gateway.http.token_count import count_tokens
-from gateway.http.wrong_key_delay import delay_wrong_key
-from gateway.limits.estimate import tokens_used
-from gateway.routing.execution import pipeline
-from gateway.routing.execution.plain_chat import collect_plain
-from gateway.routing.execution.release_traceback import release_traceback
-from gateway.routing.planning.plan import Plan
-from gateway.routing.planning.request_facts import estimated_tokens
-from gateway.routing.request_record import RequestRecord, loggable_id, new_request_id
-from gateway.runtime import Runtime
-from gateway.state import Gateway
-from gateway.surfaces.base import Inbound, Renderer, plain
-from gateway.surfaces.hot_route import HotRoute, TemplatedPaths
-from gateway.surfaces.path_aliases import own_path
-from gateway.surfaces.sse import frame
-from gateway.surfaces.stored_items import EarlierItemsNeeded
-from schemas.answers import Embeddings, Fold
-from schemas.errors import Forbidden, GatewayError, ModelNotFound
-from schemas.plain_answer import PlainAnswer
-from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
+from strowger_gateway.gateway.http.cross_site_refusal import refuse
+from strowger_gateway.gateway.http.embedding_usage import rendered, with_usage
+from strowger_gateway.gateway.http.error_fields import name_field
+from strowger_gateway.gateway.http.governed import reserve, reserve_now
+from strowger_gateway.gateway.http.internal_error import internal_error
+from strowger_gateway.gateway.http.other_methods import answer_other_method
+from strowger_gateway.gateway.http.parsed_body import parsed, parsed_in_thread
+from strowger_gateway.gateway.http.passage import Passage, examined, whole_answer
+from strowger_gateway.gateway.http.request_plan import plan_of
+from strowger_gateway.gateway.http.stream_output import StreamOutput
+from strowger_gateway.gateway.http.stream_source import first_batch, stream_source
+from strowger_gateway.gateway.http.token_count import count_tokens
+from strowger_gateway.gateway.http.wrong_key_delay import delay_wrong_key
+from strowger_gateway.gateway.limits.estimate import tokens_used
+from strowger_gateway.gateway.routing.execution import pipeline
+from strowger_gateway.gateway.routing.execution.plain_chat import collect_plain
+from strowger_gateway.gateway.routing.execution.release_traceback import release_traceback
+from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.gateway.routing.planning.request_facts import estimated_tokens
+from strowger_gateway.gateway.routing.request_record import (
+    RequestRecord,
+    loggable_id,
+    new_request_id,
+)
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.surfaces.base import Inbound, Renderer, plain
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute, TemplatedPaths
+from strowger_gateway.gateway.surfaces.path_aliases import own_path
+from strowger_gateway.gateway.surfaces.sse import frame
+from strowger_gateway.gateway.surfaces.stored_items import EarlierItemsNeeded
+from strowger_gateway.schemas.answers import Embeddings, Fold
+from strowger_gateway.schemas.errors import Forbidden, GatewayError, ModelNotFound
+from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+)
 
 LARGE: Final = 64 * 1024
 """Maximum bytes of a body that is parsed directly in the event loop, in at most 5 ms."""

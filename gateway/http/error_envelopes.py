@@ -5,18 +5,18 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.surfaces.anthropic.errors import MessagesError
-from gateway.surfaces.anthropic.errors import error_body as messages_error
-from gateway.surfaces.anthropic.models import VERSION
-from gateway.surfaces.databricks.errors import DatabricksError
-from gateway.surfaces.databricks.errors import error_body as databricks_error
-from gateway.surfaces.kserve import bodies as kserve_bodies
-from gateway.surfaces.mindie import surface as mindie
-from gateway.surfaces.mindie.errors import MindIEError
-from gateway.surfaces.openai.bodies import OpenAIError, openai_error
-from gateway.surfaces.openai.stream_chunks import encode
-from gateway.surfaces.openai.surface import error_body
-from schemas.errors import GatewayError
+from strowger_gateway.gateway.surfaces.anthropic.errors import MessagesError
+from strowger_gateway.gateway.surfaces.anthropic.errors import error_body as messages_error
+from strowger_gateway.gateway.surfaces.anthropic.models import VERSION
+from strowger_gateway.gateway.surfaces.databricks.errors import DatabricksError
+from strowger_gateway.gateway.surfaces.databricks.errors import error_body as databricks_error
+from strowger_gateway.gateway.surfaces.kserve import bodies as kserve_bodies
+from strowger_gateway.gateway.surfaces.mindie import surface as mindie
+from strowger_gateway.gateway.surfaces.mindie.errors import MindIEError
+from strowger_gateway.gateway.surfaces.openai.bodies import OpenAIError, openai_error
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.surface import error_body
+from strowger_gateway.schemas.errors import GatewayError
 
 _SHARED: Final = ("/v1/models", "/v1/files")
 """Paths of clients of OpenAI and Anthropic, which differ in a header."""

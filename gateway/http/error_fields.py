@@ -1,11 +1,11 @@
 """Name the field in an error about a request as its client does."""
 
-from gateway.routing.planning.plan import Plan
-from gateway.surfaces.field_names import FieldNames
-from gateway.surfaces.sent_places import without_places
-from schemas.errors import GatewayError
-from schemas.prompt_too_long import CONTEXT_LENGTH, PLACES
-from schemas.requests import Request
+from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.gateway.surfaces.field_names import FieldNames
+from strowger_gateway.gateway.surfaces.sent_places import without_places
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.prompt_too_long import CONTEXT_LENGTH, PLACES
+from strowger_gateway.schemas.requests import Request
 
 
 def name_field(

@@ -3,20 +3,20 @@
 from time import monotonic_ns
 from typing import Final
 
-from gateway.asgi.response import ResponseWriter
-from gateway.budgets.by_place import PlaceRules
-from gateway.budgets.ledger import Reservation
-from gateway.http.budgeted import find_money
-from gateway.http.limited import find_room
-from gateway.limits.estimate import chat_tokens, expected_tokens, requested_tier
-from gateway.limits.headers import admitted_headers
-from gateway.limits.ledger import Accounts, Hold
-from gateway.routing.planning.route import Route
-from gateway.routing.request_record import RequestRecord
-from gateway.runtime import Runtime
-from gateway.state import Gateway
-from gateway.surfaces.hot_route import HotRoute
-from schemas.requests import Request
+from strowger_gateway.gateway.asgi.response import ResponseWriter
+from strowger_gateway.gateway.budgets.by_place import PlaceRules
+from strowger_gateway.gateway.budgets.ledger import Reservation
+from strowger_gateway.gateway.http.budgeted import find_money
+from strowger_gateway.gateway.http.limited import find_room
+from strowger_gateway.gateway.limits.estimate import chat_tokens, expected_tokens, requested_tier
+from strowger_gateway.gateway.limits.headers import admitted_headers
+from strowger_gateway.gateway.limits.ledger import Accounts, Hold
+from strowger_gateway.gateway.routing.planning.route import Route
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute
+from strowger_gateway.schemas.requests import Request
 
 NO_HOLD: Final = Hold(Accounts(()), 0, ())
 """Of a request that no limit applies to."""

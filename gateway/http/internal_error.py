@@ -2,9 +2,9 @@
 
 import logging
 
-from gateway.routing.request_record import RequestRecord
-from gateway.telemetry.metrics import Metrics
-from schemas.errors import GatewayError
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.telemetry.metrics import Metrics
+from strowger_gateway.schemas.errors import GatewayError
 
 _log = logging.getLogger("strowger.endpoint")
 

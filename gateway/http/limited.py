@@ -5,15 +5,15 @@ from time import monotonic_ns
 
 from msgspec.structs import replace
 
-from gateway.asgi.disconnect import DisconnectGuard
-from gateway.asgi.response import ResponseWriter
-from gateway.limits.headers import refused_headers
-from gateway.limits.ledger import Accounts, Hold, LimitRefusal
-from gateway.limits.limits import RequestLimits
-from gateway.limits.refusals import exceeded
-from gateway.limits.shown import Headers
-from gateway.routing.request_record import RequestRecord
-from schemas.errors import LimitExceeded
+from strowger_gateway.gateway.asgi.disconnect import DisconnectGuard
+from strowger_gateway.gateway.asgi.response import ResponseWriter
+from strowger_gateway.gateway.limits.headers import refused_headers
+from strowger_gateway.gateway.limits.ledger import Accounts, Hold, LimitRefusal
+from strowger_gateway.gateway.limits.limits import RequestLimits
+from strowger_gateway.gateway.limits.refusals import exceeded
+from strowger_gateway.gateway.limits.shown import Headers
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.schemas.errors import LimitExceeded
 
 
 async def find_room(

@@ -9,17 +9,21 @@ from typing import Final, NamedTuple, cast
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from msgspec import Struct
 
-from gateway.access.auth import Caller
-from gateway.access.client_certificate import certificate_name
-from gateway.access.key_shares import Slot
-from gateway.admin.access import ACTOR, DENIED, made_by
-from gateway.asgi.cors import Headers
-from gateway.clock import now
-from gateway.http.admin_audit import AdminAnswer, record_answer
-from gateway.routing.request_record import loggable_id, milliseconds, new_request_id
-from gateway.state import Gateway
-from gateway.telemetry.access_log import AccessLine, in_one_line
-from gateway.telemetry.line_groups import grouped
+from strowger_gateway.gateway.access.auth import Caller
+from strowger_gateway.gateway.access.client_certificate import certificate_name
+from strowger_gateway.gateway.access.key_shares import Slot
+from strowger_gateway.gateway.admin.access import ACTOR, DENIED, made_by
+from strowger_gateway.gateway.asgi.cors import Headers
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.http.admin_audit import AdminAnswer, record_answer
+from strowger_gateway.gateway.routing.request_record import (
+    loggable_id,
+    milliseconds,
+    new_request_id,
+)
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.telemetry.access_log import AccessLine, in_one_line
+from strowger_gateway.gateway.telemetry.line_groups import grouped
 
 REQUEST_ID, FAILED, HEADERS = "strowger.request_id", "strowger.failed", "strowger.headers"
 """Keys in the scope's state, like DENIED and ACTOR: the gateway's id, a `Failed`, and the headers

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from gateway.asgi.exchange import HotExchange
-from gateway.asgi.response import ResponseWriter
-from gateway.state import Gateway
-from gateway.surfaces.base import Surface
-from schemas.errors import GatewayError, MethodNotAllowed, UpgradeRefused
+from strowger_gateway.gateway.asgi.exchange import HotExchange
+from strowger_gateway.gateway.asgi.response import ResponseWriter
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.surfaces.base import Surface
+from strowger_gateway.schemas.errors import GatewayError, MethodNotAllowed, UpgradeRefused
 
 _ALLOW: Final = ("POST", "OPTIONS")
 _WEBSOCKETS: Final = frozenset({"/v1/responses"})

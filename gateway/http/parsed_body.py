@@ -6,14 +6,19 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from gateway.access.key_shares import Slot
-from gateway.asgi.body_complexity import measure
-from gateway.asgi.large_bodies import LargeBodyQueue
-from gateway.routing.request_record import RequestRecord
-from gateway.surfaces.base import Inbound, Surface
-from gateway.surfaces.body_repair import BOM, RepairedBody, repair_body, repair_text
-from schemas.errors import InvalidRequest
-from schemas.requests import Request
+from strowger_gateway.gateway.access.key_shares import Slot
+from strowger_gateway.gateway.asgi.body_complexity import measure
+from strowger_gateway.gateway.asgi.large_bodies import LargeBodyQueue
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.surfaces.base import Inbound, Surface
+from strowger_gateway.gateway.surfaces.body_repair import (
+    BOM,
+    RepairedBody,
+    repair_body,
+    repair_text,
+)
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import Request
 
 _BACKSLASH: Final = ord("\\")
 

@@ -4,27 +4,32 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.access.key_shares import Slot
-from gateway.asgi.response import ResponseWriter
-from gateway.http.guarded import guarded
-from gateway.routing.execution import pipeline
-from gateway.routing.execution.plain_chat import collect_plain
-from gateway.routing.planning.capability_match import with_operator_values
-from gateway.routing.planning.plan import Plan
-from gateway.routing.request_record import RequestRecord
-from gateway.runtime import Runtime
-from gateway.state import Gateway
-from gateway.surfaces.hot_route import HotRoute
-from schemas.answers import Answer, Embeddings
-from schemas.errors import GatewayError
-from schemas.event_source import EventSource
-from schemas.holdings import Holder
-from schemas.plain_answer import PlainAnswer
-from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
+from strowger_gateway.gateway.access.key_shares import Slot
+from strowger_gateway.gateway.asgi.response import ResponseWriter
+from strowger_gateway.gateway.http.guarded import guarded
+from strowger_gateway.gateway.routing.execution import pipeline
+from strowger_gateway.gateway.routing.execution.plain_chat import collect_plain
+from strowger_gateway.gateway.routing.planning.capability_match import with_operator_values
+from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute
+from strowger_gateway.schemas.answers import Answer, Embeddings
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.event_source import EventSource
+from strowger_gateway.schemas.holdings import Holder
+from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+)
 
 if TYPE_CHECKING:
-    from gateway.cache.cached_request import CachedRequest
-    from gateway.hooks.guarded_request import GuardedRequest
+    from strowger_gateway.gateway.cache.cached_request import CachedRequest
+    from strowger_gateway.gateway.hooks.guarded_request import GuardedRequest
 
 
 async def whole_answer(
@@ -156,7 +161,9 @@ def _cached(
     use = runtime.cache.use(record.route, resolved, response.exchange.fields)
     if use is None:
         return None
-    from gateway.cache.cached_request import CachedRequest  # late: only with the cache
+    from strowger_gateway.gateway.cache.cached_request import (
+        CachedRequest,  # late: only with the cache
+    )
 
     return CachedRequest(
         gateway.cache,

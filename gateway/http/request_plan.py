@@ -2,17 +2,17 @@
 
 from litestar.types import Scope
 
-from gateway.http.error_fields import name_field
-from gateway.routing.planning.plan import Plan
-from gateway.routing.planning.planner import Planner
-from gateway.routing.planning.request_facts import RequestFacts
-from gateway.routing.planning.route import Route
-from gateway.routing.request_record import RequestRecord
-from gateway.state import Gateway
-from gateway.surfaces.hot_route import HotRoute
-from schemas.errors import GatewayError
-from schemas.requests import Request, TokenRequest
-from schemas.service_tier import tier_in
+from strowger_gateway.gateway.http.error_fields import name_field
+from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.gateway.routing.planning.planner import Planner
+from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
+from strowger_gateway.gateway.routing.planning.route import Route
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.requests import Request, TokenRequest
+from strowger_gateway.schemas.service_tier import tier_in
 
 
 def plan_of(

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
-from gateway.asgi.response import ResponseWriter
-from gateway.surfaces.base import Renderer
-from schemas.events import Event, TextDelta
+from strowger_gateway.gateway.asgi.response import ResponseWriter
+from strowger_gateway.gateway.surfaces.base import Renderer
+from strowger_gateway.schemas.events import Event, TextDelta
 
 
 class StreamOutput:

@@ -3,20 +3,20 @@
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, cast
 
-from gateway.asgi.response import ResponseWriter
-from gateway.http.stream_output import StreamOutput
-from gateway.routing.execution import pipeline
-from gateway.routing.execution.restarted_stream import restarted_stream
-from gateway.routing.execution.stream_recovery import recovered_stream
-from gateway.routing.planning.plan import Plan
-from gateway.routing.request_record import RequestRecord
-from schemas.answers import Fold, folded
-from schemas.event_source import EventSource
-from schemas.events import Event
-from schemas.requests import GenerateRequest
+from strowger_gateway.gateway.asgi.response import ResponseWriter
+from strowger_gateway.gateway.http.stream_output import StreamOutput
+from strowger_gateway.gateway.routing.execution import pipeline
+from strowger_gateway.gateway.routing.execution.restarted_stream import restarted_stream
+from strowger_gateway.gateway.routing.execution.stream_recovery import recovered_stream
+from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.schemas.answers import Fold, folded
+from strowger_gateway.schemas.event_source import EventSource
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.requests import GenerateRequest
 
 if TYPE_CHECKING:
-    from gateway.http.passage import Passage
+    from strowger_gateway.gateway.http.passage import Passage
 
 
 def stream_source(

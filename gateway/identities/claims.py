@@ -4,12 +4,17 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar, cast
 
-from gateway.access.auth import Caller
-from gateway.access.issued_keys import instant
-from gateway.config.schema.auth import Team
-from gateway.config.schema.identities import Issuer
-from gateway.identities.refusals import EarlyToken, ExpiredToken, TokenNotAllowed, WrongToken
-from schemas.holdings import Holder
+from strowger_gateway.gateway.access.auth import Caller
+from strowger_gateway.gateway.access.issued_keys import instant
+from strowger_gateway.gateway.config.schema.auth import Team
+from strowger_gateway.gateway.config.schema.identities import Issuer
+from strowger_gateway.gateway.identities.refusals import (
+    EarlyToken,
+    ExpiredToken,
+    TokenNotAllowed,
+    WrongToken,
+)
+from strowger_gateway.schemas.holdings import Holder
 
 Claims = Mapping[str, object]
 OfIssuer = TypeVar("OfIssuer")

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Struct
 
-from gateway.identities.refusals import WrongToken
+from strowger_gateway.gateway.identities.refusals import WrongToken
 
 MOST_BYTES: Final = 8192
 """Longest token. A longer one is refused before anything is computed from it."""

@@ -9,12 +9,12 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 from msgspec import Struct
 
-from adapters.base import Outbound
-from gateway.clock import now
-from gateway.config.schema.connection import Tls
-from gateway.config.schema.identities import Issuer
-from gateway.upstream.httpx_transport import HttpxTransport
-from schemas.errors import InvalidConfig, UpstreamError
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.connection import Tls
+from strowger_gateway.gateway.config.schema.identities import Issuer
+from strowger_gateway.gateway.upstream.httpx_transport import HttpxTransport
+from strowger_gateway.schemas.errors import InvalidConfig, UpstreamError
 
 FETCH_S: Final = 5.0
 """Timeout of the documents of one issuer together."""

@@ -10,11 +10,11 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from gateway.clock import now
-from gateway.config.schema.identities import Issuer
-from gateway.identities.issuer_documents import DocumentError, IssuerDocuments
-from gateway.identities.key_set import KeySet, VerificationKey, read_key_set
-from gateway.identities.refusals import IssuerUnavailable, WrongToken
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.identities import Issuer
+from strowger_gateway.gateway.identities.issuer_documents import DocumentError, IssuerDocuments
+from strowger_gateway.gateway.identities.key_set import KeySet, VerificationKey, read_key_set
+from strowger_gateway.gateway.identities.refusals import IssuerUnavailable, WrongToken
 
 REFRESH_S: Final = 300.0
 COOLDOWN_S: Final = 10.0

@@ -13,7 +13,7 @@ from joserfc.errors import JoseError
 from joserfc.jws import JWSRegistry
 from msgspec import Struct
 
-from gateway.identities.compact_token import decoded
+from strowger_gateway.gateway.identities.compact_token import decoded
 
 MOST_KEYS: Final = 100
 _RSA_BYTES: Final = range(2048 // 8, 16384 // 8 + 1)

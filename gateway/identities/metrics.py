@@ -7,7 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from gateway.identities.issuer_keys import KnownIssuers
+    from strowger_gateway.gateway.identities.issuer_keys import KnownIssuers
 
 
 class IssuerCollector(Collector):

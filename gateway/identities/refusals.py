@@ -1,7 +1,7 @@
 """Why a token is refused. Messages name the claim and the remedy, and nothing of the token."""
 
-from gateway.access.auth import WrongKey
-from schemas.errors import Forbidden, Unauthenticated, Unavailable
+from strowger_gateway.gateway.access.auth import WrongKey
+from strowger_gateway.schemas.errors import Forbidden, Unauthenticated, Unavailable
 
 
 class WrongToken(WrongKey):

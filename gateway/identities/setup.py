@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gateway.access.auth import Tokens
-from gateway.config.schema.auth import Auth, CallerPlan, Team
+from strowger_gateway.gateway.access.auth import Tokens
+from strowger_gateway.gateway.config.schema.auth import Auth, CallerPlan, Team
 
 if TYPE_CHECKING:
-    from gateway.identities.issuer_keys import KnownIssuers
+    from strowger_gateway.gateway.identities.issuer_keys import KnownIssuers
 
 
 def known_issuers(auth: Auth, before: "KnownIssuers | None") -> "KnownIssuers | None":
@@ -17,7 +17,9 @@ def known_issuers(auth: Auth, before: "KnownIssuers | None") -> "KnownIssuers | 
     """
     if not auth.jwt or auth.mode == "none":
         return None
-    from gateway.identities.issuer_keys import KnownIssuers  # late: 24 MB, needed by few gateways
+    from strowger_gateway.gateway.identities.issuer_keys import (
+        KnownIssuers,  # late: 24 MB, needed by few gateways
+    )
 
     return KnownIssuers(auth.jwt, before)
 
@@ -28,6 +30,6 @@ def token_callers(
     """issuers: as `known_issuers` returned them."""
     if issuers is None:
         return None
-    from gateway.identities.token_callers import TokenCallers  # late: as above
+    from strowger_gateway.gateway.identities.token_callers import TokenCallers  # late: as above
 
     return TokenCallers(issuers, teams, plans)

@@ -7,13 +7,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.access.auth import Caller
-from gateway.config.schema.auth import CallerPlan, Team
-from gateway.identities.claims import caller_of, check_claims, issuer_of
-from gateway.identities.compact_token import looks_like_token, read_token
-from gateway.identities.issuer_keys import IssuerKeys, KnownIssuers
-from gateway.identities.key_set import KeySet, signed
-from gateway.identities.refusals import WrongToken
+from strowger_gateway.gateway.access.auth import Caller
+from strowger_gateway.gateway.config.schema.auth import CallerPlan, Team
+from strowger_gateway.gateway.identities.claims import caller_of, check_claims, issuer_of
+from strowger_gateway.gateway.identities.compact_token import looks_like_token, read_token
+from strowger_gateway.gateway.identities.issuer_keys import IssuerKeys, KnownIssuers
+from strowger_gateway.gateway.identities.key_set import KeySet, signed
+from strowger_gateway.gateway.identities.refusals import WrongToken
 
 MOST_KNOWN: Final = 10_000
 """Tokens that are remembered; beyond that, the oldest is forgotten."""
@@ -29,7 +29,9 @@ class _Known(Struct, frozen=True):
 
 
 class TokenCallers:
-    """See gateway.access.auth.Tokens. Tokens are remembered by digest, never themselves."""
+    """See strowger_gateway.gateway.access.auth.Tokens. Tokens are remembered by digest, never
+    themselves.
+    """
 
     def __init__(
         self,

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from gateway.audit.chain import timestamp
-from gateway.audit.event import Action, Actor, AuditEvent, Change
-from gateway.config.schema.budgets import OwnBudget
-from gateway.config.schema.limits import OwnLimit
-from gateway.issued_keys.rule_text import rule_text
-from gateway.store.key_rows import IssuedKey
+from strowger_gateway.gateway.audit.chain import timestamp
+from strowger_gateway.gateway.audit.event import Action, Actor, AuditEvent, Change
+from strowger_gateway.gateway.config.schema.budgets import OwnBudget
+from strowger_gateway.gateway.config.schema.limits import OwnLimit
+from strowger_gateway.gateway.issued_keys.rule_text import rule_text
+from strowger_gateway.gateway.store.key_rows import IssuedKey
 
 _SETTINGS = (
     *("team", "user", "models", "max_priority", "tags", "expires", "not_before"),

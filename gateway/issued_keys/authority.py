@@ -11,17 +11,17 @@ from typing import Annotated, Final, Literal, TypeVar
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
-from gateway.audit.event import Actor
-from gateway.config.checks.models import matches
-from gateway.config.problems import nearest
-from gateway.config.schema.budgets import OwnBudgets
-from gateway.config.schema.config import Config
-from gateway.config.schema.limits import OwnLimits
-from gateway.issued_keys.audit import key_event
-from gateway.issued_keys.rule_checks import check_rules
-from gateway.issued_keys.secret import LAST, digest_of, new_secret
-from gateway.store.key_rows import IssuedKey, KeyAudit, KeyRows, KeySecret
-from schemas.errors import Conflict, InvalidRequest, RouteNotFound
+from strowger_gateway.gateway.audit.event import Actor
+from strowger_gateway.gateway.config.checks.models import matches
+from strowger_gateway.gateway.config.problems import nearest
+from strowger_gateway.gateway.config.schema.budgets import OwnBudgets
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.limits import OwnLimits
+from strowger_gateway.gateway.issued_keys.audit import key_event
+from strowger_gateway.gateway.issued_keys.rule_checks import check_rules
+from strowger_gateway.gateway.issued_keys.secret import LAST, digest_of, new_secret
+from strowger_gateway.gateway.store.key_rows import IssuedKey, KeyAudit, KeyRows, KeySecret
+from strowger_gateway.schemas.errors import Conflict, InvalidRequest, RouteNotFound
 
 LONGEST_OVERLAP_S: Final = 90 * 86_400.0
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:+-]{0,127}")

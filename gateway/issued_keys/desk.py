@@ -8,9 +8,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
 
-from gateway.config.schema.config import Config
-from gateway.issued_keys.authority import KeyAuthority, KeyEvent
-from gateway.store.key_rows import KeyRows
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.issued_keys.authority import KeyAuthority, KeyEvent
+from strowger_gateway.gateway.store.key_rows import KeyRows
 
 EFFECT_S: Final = 1.0
 """The longest that a change waits until it is in effect in its own process."""

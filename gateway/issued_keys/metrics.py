@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.issued_keys.sync import KeySync
+from strowger_gateway.gateway.issued_keys.sync import KeySync
 
 
 class IssuedKeyCollector(Collector):

@@ -1,15 +1,15 @@
 """Check the limits and budgets of an issued key by the rules for those of the configuration."""
 
-from gateway.config.checks.budgets import check_budget_list, has_prices
-from gateway.config.checks.limits import check_limit_list
-from gateway.config.own_rules import budget_of, limit_of
-from gateway.config.problems import Problems
-from gateway.config.schema.budgets import Budget, UseModel
-from gateway.config.schema.config import Config
-from gateway.config.schema.limits import LimitWho
-from gateway.limits.scope import covers
-from gateway.store.key_rows import IssuedKey
-from schemas.errors import InvalidConfig, InvalidRequest
+from strowger_gateway.gateway.config.checks.budgets import check_budget_list, has_prices
+from strowger_gateway.gateway.config.checks.limits import check_limit_list
+from strowger_gateway.gateway.config.own_rules import budget_of, limit_of
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.schema.budgets import Budget, UseModel
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.limits import LimitWho
+from strowger_gateway.gateway.limits.scope import covers
+from strowger_gateway.gateway.store.key_rows import IssuedKey
+from strowger_gateway.schemas.errors import InvalidConfig, InvalidRequest
 
 _SOURCE = "key"
 

@@ -10,9 +10,9 @@ from typing import Final, TypeVar, get_args, get_type_hints
 
 import msgspec
 
-from gateway.config.schema.budgets import CountUsd, OwnBudget, UseModel
-from gateway.config.schema.limits import OwnLimit
-from schemas.errors import InvalidRequest
+from strowger_gateway.gateway.config.schema.budgets import CountUsd, OwnBudget, UseModel
+from strowger_gateway.gateway.config.schema.limits import OwnLimit
+from strowger_gateway.schemas.errors import InvalidRequest
 
 _Rule = TypeVar("_Rule", OwnLimit, OwnBudget)
 _LISTS: Final = frozenset({"models", "alerts"})

@@ -5,13 +5,18 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from gateway.config.own_rules import budget_of, configured_budgets, configured_limits, limit_of
-from gateway.config.schema.budgets import Budget, UseModel
-from gateway.config.schema.config import Config
-from gateway.config.schema.limits import Limit, LimitWho
-from gateway.issued_keys.rule_checks import may_move
-from gateway.store.key_rows import IssuedKey
-from gateway.time_zones import zone_named
+from strowger_gateway.gateway.config.own_rules import (
+    budget_of,
+    configured_budgets,
+    configured_limits,
+    limit_of,
+)
+from strowger_gateway.gateway.config.schema.budgets import Budget, UseModel
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.limits import Limit, LimitWho
+from strowger_gateway.gateway.issued_keys.rule_checks import may_move
+from strowger_gateway.gateway.store.key_rows import IssuedKey
+from strowger_gateway.gateway.time_zones import zone_named
 
 _log = logging.getLogger("strowger.budgets")
 

@@ -16,12 +16,12 @@ from functools import partial
 from secrets import token_hex
 from typing import Final, TypeVar, cast
 
-from gateway.background import OnCrash, ignore_crash, keep_running
-from gateway.clock import now
-from gateway.config.schema.config import Config
-from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
-from gateway.store.errors import StoreUnavailable
-from gateway.store.key_rows import IssuedKey, KeyList, KeyRows, ListReader
+from strowger_gateway.gateway.background import OnCrash, ignore_crash, keep_running
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.key_rows import IssuedKey, KeyList, KeyRows, ListReader
 
 POLL_S: Final = 1.0
 """Interval between polls of the store."""

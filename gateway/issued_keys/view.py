@@ -7,11 +7,11 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from gateway.config.schema.auth import Key
-from gateway.config.schema.budgets import OwnBudget
-from gateway.config.schema.config import Config
-from gateway.config.schema.limits import OwnLimit
-from gateway.store.key_rows import IssuedKey, ListReader
+from strowger_gateway.gateway.config.schema.auth import Key
+from strowger_gateway.gateway.config.schema.budgets import OwnBudget
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.limits import OwnLimit
+from strowger_gateway.gateway.store.key_rows import IssuedKey, ListReader
 
 SILENT_S: Final = 30.0
 """Silence after which a gateway that reads the list counts as not responding."""

@@ -7,7 +7,7 @@ from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
-from gateway.leases.messages import (
+from strowger_gateway.gateway.leases.messages import (
     LeaseAsk,
     LeaseDenial,
     LeaseGrant,
@@ -22,7 +22,7 @@ from gateway.leases.messages import (
     ToLeader,
     ToWorker,
 )
-from gateway.leases.pool import PART, LeasePool, Loan, settled
+from strowger_gateway.gateway.leases.pool import PART, LeasePool, Loan, settled
 
 RECALL_S: Final = 0.25
 """How long to wait for what other workers give back; a worker that hangs gives nothing."""

@@ -4,7 +4,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from gateway.leases.messages import LeaseUse
+from strowger_gateway.gateway.leases.messages import LeaseUse
 
 PART: Final = 64
 """A lease is at most this part of what is allowed, beyond what the request needs: what a killed

@@ -8,7 +8,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from gateway.leases.messages import (
+from strowger_gateway.gateway.leases.messages import (
     LeaseAsk,
     LeaseDenial,
     LeaseGrant,
@@ -23,7 +23,7 @@ from gateway.leases.messages import (
     ToLeader,
     ToWorker,
 )
-from schemas.errors import Unavailable
+from strowger_gateway.schemas.errors import Unavailable
 
 REPORT_S: Final = 0.1
 """Interval between reports; IDLE_REPORTS counts them."""

@@ -5,8 +5,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gateway.limits.ledger import Account
-from gateway.limits.window import Window
+from strowger_gateway.gateway.limits.ledger import Account
+from strowger_gateway.gateway.limits.window import Window
 
 _Quantity = Literal["requests", "tokens"]
 

@@ -4,18 +4,18 @@ from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
 
-from gateway.routing.attempt_usage import usage_of_attempts
-from gateway.routing.planning.request_facts import estimated_tokens
-from gateway.routing.planning.route import NO_VALUES, Route
-from gateway.routing.request_record import RequestRecord
-from schemas.requests import (
+from strowger_gateway.gateway.routing.attempt_usage import usage_of_attempts
+from strowger_gateway.gateway.routing.planning.request_facts import estimated_tokens
+from strowger_gateway.gateway.routing.planning.route import NO_VALUES, Route
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,
     Request,
     TokenRequest,
 )
-from schemas.service_tier import tier_in
+from strowger_gateway.schemas.service_tier import tier_in
 
 GUESS: Final = 1024
 """Tokens reserved for an answer whose length nothing limits; `settle` corrects it."""
@@ -97,7 +97,7 @@ def requested_tier(request: Request) -> str:
 def _decided(
     override: int | None | UnsetType, value: int | None | UnsetType, default: int | None | UnsetType
 ) -> int | None | UnsetType:
-    """The value that a backend receives; see `gateway.routing.planning.request_defaults`."""
+    """The value that a backend receives; see `gateway/routing/planning/request_defaults.py`."""
     if override is not UNSET:
         return override
     return default if value is UNSET or value is None else value

@@ -10,16 +10,16 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-from gateway.limits.ledger import Accounts
-from gateway.limits.limits import SECOND
-from gateway.limits.shown import (
+from strowger_gateway.gateway.limits.ledger import Accounts
+from strowger_gateway.gateway.limits.limits import SECOND
+from strowger_gateway.gateway.limits.shown import (
     REQUESTS_LEFT,
     TOKENS_LEFT,
     Headers,
     duration,
     show,
 )
-from gateway.limits.window import Window
+from strowger_gateway.gateway.limits.window import Window
 
 _KINDS: Final = (b"requests", b"tokens")
 _OPENAI: Final = tuple(

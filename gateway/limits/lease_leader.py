@@ -3,14 +3,25 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic_ns
 
-from gateway.config.schema.limits import Limit
-from gateway.leases.leader import LeaseLeader, Waiting
-from gateway.leases.messages import LeaseGrant, LeaseNeed, LeaseUse, Place, ToLeader
-from gateway.leases.pool import Loan
-from gateway.limits.ledger import Account, LimitRefusal
-from gateway.limits.limits import RequestLimits
-from gateway.limits.standing import QUANTITIES, LimitPlace, LimitStanding, standings
-from gateway.limits.window import ConcurrencySlots, Window
+from strowger_gateway.gateway.config.schema.limits import Limit
+from strowger_gateway.gateway.leases.leader import LeaseLeader, Waiting
+from strowger_gateway.gateway.leases.messages import (
+    LeaseGrant,
+    LeaseNeed,
+    LeaseUse,
+    Place,
+    ToLeader,
+)
+from strowger_gateway.gateway.leases.pool import Loan
+from strowger_gateway.gateway.limits.ledger import Account, LimitRefusal
+from strowger_gateway.gateway.limits.limits import RequestLimits
+from strowger_gateway.gateway.limits.standing import (
+    QUANTITIES,
+    LimitPlace,
+    LimitStanding,
+    standings,
+)
+from strowger_gateway.gateway.limits.window import ConcurrencySlots, Window
 
 Part = Window | ConcurrencySlots
 

@@ -6,12 +6,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.leases.messages import LeaseGrant, LeaseNeed, ToLeader, ToWorker
-from gateway.leases.worker import LeaseWorker
-from gateway.limits.leased import LeasedPart
-from gateway.limits.ledger import Accounts, Hold, LimitRefusal
-from gateway.limits.limits import RequestLimits, leased_parts
-from gateway.limits.overdraft import LimitOverdraft
+from strowger_gateway.gateway.leases.messages import LeaseGrant, LeaseNeed, ToLeader, ToWorker
+from strowger_gateway.gateway.leases.worker import LeaseWorker
+from strowger_gateway.gateway.limits.leased import LeasedPart
+from strowger_gateway.gateway.limits.ledger import Accounts, Hold, LimitRefusal
+from strowger_gateway.gateway.limits.limits import RequestLimits, leased_parts
+from strowger_gateway.gateway.limits.overdraft import LimitOverdraft
 
 ASK_S: Final = 4.0
 """How long a request waits for the leader's answer."""

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from operator import itemgetter
 
-from gateway.leases.messages import LeaseShare, LeaseUse, Place
-from gateway.leases.worker import IDLE_REPORTS
-from gateway.limits.ledger import Account
-from gateway.limits.window import ConcurrencySlots, Entry, Window
+from strowger_gateway.gateway.leases.messages import LeaseShare, LeaseUse, Place
+from strowger_gateway.gateway.leases.worker import IDLE_REPORTS
+from strowger_gateway.gateway.limits.ledger import Account
+from strowger_gateway.gateway.limits.window import ConcurrencySlots, Entry, Window
 
 _amount = itemgetter(1)
 

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from gateway.limits.shown import (
+from strowger_gateway.gateway.limits.shown import (
     REQUESTS,
     REQUESTS_LEFT,
     TOKENS,
@@ -16,7 +16,7 @@ from gateway.limits.shown import (
     show,
     shown_of,
 )
-from gateway.limits.window import PIECES, ConcurrencySlots, Entry, Window
+from strowger_gateway.gateway.limits.window import PIECES, ConcurrencySlots, Entry, Window
 
 Quantity = Literal["requests", "tokens", "concurrent"]
 
@@ -145,7 +145,7 @@ class Accounts:
         """Reserve a request with so many tokens; `None` if an account lacks room.
 
         at: the clock, nanoseconds. headers: gets OpenAI's headers of an admitted request, if no
-        account is leased: see `gateway.limits.headers`, which adds all others.
+        account is leased: see `gateway/limits/headers.py`, which adds all others.
         """
         few = self._few
         if few is None or at > self._open_until:

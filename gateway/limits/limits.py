@@ -4,13 +4,18 @@ from collections.abc import Callable, Sequence
 from time import monotonic_ns
 from typing import Final, Protocol
 
-from gateway.config.schema.limits import Limit
-from gateway.leases.messages import Place as LeasePlace
-from gateway.limits.leased import LeasedPart, LeasedSlots, LeasedWindow, leased_parts
-from gateway.limits.ledger import Account, Accounts, Hold, LimitRefusal, Quantity
-from gateway.limits.queue import LimitQueue
-from gateway.limits.scope import Place, RuleIndex, covers, subject_of
-from gateway.limits.window import ConcurrencySlots, Window
+from strowger_gateway.gateway.config.schema.limits import Limit
+from strowger_gateway.gateway.leases.messages import Place as LeasePlace
+from strowger_gateway.gateway.limits.leased import (
+    LeasedPart,
+    LeasedSlots,
+    LeasedWindow,
+    leased_parts,
+)
+from strowger_gateway.gateway.limits.ledger import Account, Accounts, Hold, LimitRefusal, Quantity
+from strowger_gateway.gateway.limits.queue import LimitQueue
+from strowger_gateway.gateway.limits.scope import Place, RuleIndex, covers, subject_of
+from strowger_gateway.gateway.limits.window import ConcurrencySlots, Window
 
 SECOND: Final = 1_000_000_000
 PERIODS: Final = {"minute": 60 * SECOND, "hour": 3600 * SECOND, "day": 86_400 * SECOND}

@@ -1,12 +1,12 @@
-"""What the workers and their leader send each other about limits: see gateway.leases.
+"""What the workers and their leader send each other about limits: see gateway/leases.
 
 The quantities of a place are those of `Quantity`.
 """
 
 from msgspec import Struct
 
-from gateway.leases.messages import ToLeader, ToWorker
-from gateway.limits.ledger import LimitRefusal
+from strowger_gateway.gateway.leases.messages import ToLeader, ToWorker
+from strowger_gateway.gateway.limits.ledger import LimitRefusal
 
 
 class LimitsToLeader(Struct, frozen=True, tag=True):

@@ -8,9 +8,9 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.limits.ledger import Account
-from gateway.limits.limits import RequestLimits
-from gateway.limits.window import ConcurrencySlots, Window
+from strowger_gateway.gateway.limits.ledger import Account
+from strowger_gateway.gateway.limits.limits import RequestLimits
+from strowger_gateway.gateway.limits.window import ConcurrencySlots, Window
 
 MOST_ACCOUNTS: Final = 1000
 """Accounts in the metrics of use: those with the least room."""

@@ -4,10 +4,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.leases.messages import LeaseGrant, LeaseNeed, Place
-from gateway.leases.pool import PART
-from gateway.limits.leased import LeasedWindow, leased_parts
-from gateway.limits.ledger import Accounts, Hold
+from strowger_gateway.gateway.leases.messages import LeaseGrant, LeaseNeed, Place
+from strowger_gateway.gateway.leases.pool import PART
+from strowger_gateway.gateway.limits.leased import LeasedWindow, leased_parts
+from strowger_gateway.gateway.limits.ledger import Accounts, Hold
 
 _MANY: Final = 10_000
 """From this number on, windows that owe nothing are forgotten before one is added."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.limits.ledger import Account, Accounts, Hold, LimitRefusal
+from strowger_gateway.gateway.limits.ledger import Account, Accounts, Hold, LimitRefusal
 
 TICK_S: Final = 0.02
 """Interval between attempts to admit waiting requests."""

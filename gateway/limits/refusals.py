@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gateway.limits.ledger import LimitRefusal
-from gateway.limits.limits import SECOND
-from schemas.errors import LimitExceeded
+from strowger_gateway.gateway.limits.ledger import LimitRefusal
+from strowger_gateway.gateway.limits.limits import SECOND
+from strowger_gateway.schemas.errors import LimitExceeded
 
 NAMES: Final = {
     "requests": "requests",

@@ -5,11 +5,11 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from gateway.config.schema.limits import Each, Limit, LimitWho
+from strowger_gateway.gateway.config.schema.limits import Each, Limit, LimitWho
 
 Place = tuple[str, str, str, str, str, str, str]
 """Where a request counts: the name of its key, the model's own name and the requested one, the team
-and the user of the key, the end user as `gateway.end_users` names it, and the caller's plan; "" for
+and the user of the key, the end user as `gateway/end_users` names it, and the caller's plan; "" for
 none."""
 
 
@@ -18,7 +18,7 @@ _ANY_END_USER: Final = "*"
 
 
 class Whose(Struct, frozen=True, kw_only=True):
-    """A caller, and the account of one of its end users, as `gateway.end_users` names it.
+    """A caller, and the account of one of its end users, as `gateway/end_users` names it.
 
     end_user: "" for all of the caller's end users.
     """

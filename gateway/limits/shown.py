@@ -6,7 +6,7 @@ https://platform.openai.com/docs/guides/rate-limits#rate-limits-in-headers
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.limits.window import Window
+from strowger_gateway.gateway.limits.window import Window
 
 Header = tuple[bytes, bytes]
 Headers = list[Header]

@@ -6,11 +6,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.config.schema.limits import Limit
-from gateway.limits.ledger import Account, Quantity
-from gateway.limits.limits import PERIODS, SECOND, RequestLimits
-from gateway.limits.scope import Whose, subjects_of
-from gateway.limits.window import ConcurrencySlots, Entry, Window
+from strowger_gateway.gateway.config.schema.limits import Limit
+from strowger_gateway.gateway.limits.ledger import Account, Quantity
+from strowger_gateway.gateway.limits.limits import PERIODS, SECOND, RequestLimits
+from strowger_gateway.gateway.limits.scope import Whose, subjects_of
+from strowger_gateway.gateway.limits.window import ConcurrencySlots, Entry, Window
 
 MOST_SUBJECTS: Final = 20
 """Of one limit, if none is named: those that have used most of it."""

@@ -5,7 +5,7 @@ from collections import deque
 from operator import itemgetter
 from typing import Final
 
-from gateway.leases.pool import Loan
+from strowger_gateway.gateway.leases.pool import Loan
 
 PIECES: Final = 1024
 """Entries of a window with a large limit: each use counts up to a 1024th of the period longer."""

@@ -7,8 +7,8 @@ from typing import cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.listener_tls.context import context_of
-from gateway.listener_tls.files import TlsFiles
+from strowger_gateway.gateway.listener_tls.context import context_of
+from strowger_gateway.gateway.listener_tls.files import TlsFiles
 
 _SHORT = {
     "commonName": "CN",

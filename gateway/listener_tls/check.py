@@ -2,8 +2,8 @@
 
 import time
 
-from gateway.config.problems import Path, Problems
-from gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.problems import Path, Problems
+from strowger_gateway.gateway.config.schema.config import Config
 
 
 def check_listener_tls(config: Config, problems: Problems) -> None:
@@ -15,8 +15,8 @@ def check_listener_tls(config: Config, problems: Problems) -> None:
     if tls.client_ca is None and tls.client_certificates == "optional":
         problems.warn((*path, "client_certificates"), "has no effect without client_ca")
     # Late: OpenSSL, for those who serve TLS.
-    from gateway.listener_tls.files import TlsFault, read_files
-    from gateway.listener_tls.inspection import inspect
+    from strowger_gateway.gateway.listener_tls.files import TlsFault, read_files
+    from strowger_gateway.gateway.listener_tls.inspection import inspect
 
     try:
         files = read_files(tls)

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gateway.listener_tls.files import TlsFault, TlsFiles
+from strowger_gateway.gateway.listener_tls.files import TlsFault, TlsFiles
 
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """Of TLS 1.2: forward secrecy and authenticated encryption, as Mozilla's intermediate profile

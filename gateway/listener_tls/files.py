@@ -9,8 +9,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gateway.config.schema.listener_tls import ListenerTls
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema.listener_tls import ListenerTls
+from strowger_gateway.schemas.secret import Secret
 
 LARGEST = 1024 * 1024
 """Bytes of one file. A file with all public authorities has 200 KiB."""

@@ -6,9 +6,9 @@ from typing import cast
 
 from prometheus_client import CollectorRegistry, Counter
 
-from gateway.clock import now
-from gateway.listener_tls.context import context_of
-from gateway.listener_tls.files import TlsFiles
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.listener_tls.context import context_of
+from strowger_gateway.gateway.listener_tls.files import TlsFiles
 
 _log = logging.getLogger("strowger.tls")
 

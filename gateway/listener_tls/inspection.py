@@ -6,9 +6,13 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from gateway.listener_tls.certificate import Certificate, authorities, own_certificate
-from gateway.listener_tls.context import context_of
-from gateway.listener_tls.files import TlsFault, TlsFiles
+from strowger_gateway.gateway.listener_tls.certificate import (
+    Certificate,
+    authorities,
+    own_certificate,
+)
+from strowger_gateway.gateway.listener_tls.context import context_of
+from strowger_gateway.gateway.listener_tls.files import TlsFault, TlsFiles
 
 SOON_S = 14 * 86_400
 """Seconds before expiry from which it is worth a warning: certbot renews 30 days before, and

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.config.schema.listener_tls import ListenerTls
-from gateway.listener_tls.files import LARGEST, TlsFault, TlsFiles, read_files
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.schema.listener_tls import ListenerTls
+from strowger_gateway.gateway.listener_tls.files import LARGEST, TlsFault, TlsFiles, read_files
+from strowger_gateway.schemas.errors import InvalidConfig
 
 if TYPE_CHECKING:
-    from gateway.listener_tls.inspection import Inspection
+    from strowger_gateway.gateway.listener_tls.inspection import Inspection
 
 _log = logging.getLogger("strowger.tls")
 
@@ -126,7 +126,9 @@ def _content(name: str | None) -> bytes | None:
 
 def _usable(settings: ListenerTls) -> "tuple[TlsFiles, Inspection]":
     """Read the files and prove that they can be used. Raises TlsFault."""
-    from gateway.listener_tls.inspection import inspect  # late: OpenSSL, only if it is needed
+    from strowger_gateway.gateway.listener_tls.inspection import (
+        inspect,  # late: OpenSSL, only if it is needed
+    )
 
     files = read_files(settings)
     return files, inspect(files)

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from gateway.limits.carried import CarriedUse
+from strowger_gateway.gateway.limits.carried import CarriedUse
 
 VARIABLE: Final = "STROWGER_HAND_OVER"
 """The environment variable with the file descriptor of the successor's end of the socket pair."""

@@ -4,7 +4,7 @@ import socket
 
 from msgspec import Struct
 
-from schemas.errors import InvalidConfig
+from strowger_gateway.schemas.errors import InvalidConfig
 
 _BACKLOG = 2048
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from time import monotonic_ns
 from typing import Final
 
-from gateway.limits.carried import CarriedUse, carry
-from gateway.limits.ledger import Account
-from gateway.listening.hand_over_messages import (
+from strowger_gateway.gateway.limits.carried import CarriedUse, carry
+from strowger_gateway.gateway.limits.ledger import Account
+from strowger_gateway.gateway.listening.hand_over_messages import (
     VARIABLE,
     Accept,
     Freed,
@@ -21,7 +21,7 @@ from gateway.listening.hand_over_messages import (
     from_old,
     line_of,
 )
-from gateway.listening.listening_socket import Listener
+from strowger_gateway.gateway.listening.listening_socket import Listener
 
 _log = logging.getLogger("strowger")
 

@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from gateway.limits.carried import CarriedUse
-from gateway.listening.accept_queue import Mode
-from gateway.listening.hand_over_messages import (
+from strowger_gateway.gateway.limits.carried import CarriedUse
+from strowger_gateway.gateway.listening.accept_queue import Mode
+from strowger_gateway.gateway.listening.hand_over_messages import (
     VARIABLE,
     Accept,
     Freed,
@@ -25,8 +25,8 @@ from gateway.listening.hand_over_messages import (
     from_new,
     line_of,
 )
-from gateway.listening.listening_socket import Listener
-from gateway.listening.systemd import notify
+from strowger_gateway.gateway.listening.listening_socket import Listener
+from strowger_gateway.gateway.listening.systemd import notify
 
 _log = logging.getLogger("strowger")
 

@@ -12,8 +12,8 @@ from ipaddress import ip_address
 from itertools import chain, repeat
 from typing import Final
 
-from gateway.listening.listening_socket import Listener
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.listening.listening_socket import Listener
+from strowger_gateway.schemas.errors import InvalidConfig
 
 SYSTEMD: Final = "systemd"
 """The `place` of a Listener whose sockets systemd has bound."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gateway.telemetry.mirror_log_entry import Comparison
-from schemas.answers import Answer, Choice, Embeddings
-from schemas.measured_json import NotJson, read_json
+from strowger_gateway.gateway.telemetry.mirror_log_entry import Comparison
+from strowger_gateway.schemas.answers import Answer, Choice, Embeddings
+from strowger_gateway.schemas.measured_json import NotJson, read_json
 
 INPUTS = 8
 """Vectors of an answer that are compared, the first ones: enough to see a difference, and fast."""

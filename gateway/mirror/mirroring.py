@@ -8,28 +8,32 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from gateway.clock import now
-from gateway.config.schema.failover import RetryRule
-from gateway.mirror.comparison import Comparison, compared
-from gateway.recording.rows_from_request import attempt_row
-from gateway.routing.attempt_usage import CountedSource, usage_of_answer
-from gateway.routing.execution import pipeline
-from gateway.routing.execution.release_traceback import release_traceback
-from gateway.routing.planning.candidate import Candidate, UnmirrorableRequest
-from gateway.routing.planning.plan import Plan
-from gateway.routing.planning.prices import Prices, cost_of
-from gateway.routing.planning.request_facts import estimated_tokens
-from gateway.routing.request_record import AttemptRecord, RequestRecord, milliseconds
-from gateway.store.rows import AttemptRow
-from gateway.telemetry.mirror_log_entry import MirrorLogEntry
-from schemas.answers import Answer, Embeddings
-from schemas.errors import GatewayError, InvalidRequest
-from schemas.events import Usage
-from schemas.holdings import LEVEL, Holder
-from schemas.requests import EmbeddingsRequest, Request
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.failover import RetryRule
+from strowger_gateway.gateway.mirror.comparison import Comparison, compared
+from strowger_gateway.gateway.recording.rows_from_request import attempt_row
+from strowger_gateway.gateway.routing.attempt_usage import CountedSource, usage_of_answer
+from strowger_gateway.gateway.routing.execution import pipeline
+from strowger_gateway.gateway.routing.execution.release_traceback import release_traceback
+from strowger_gateway.gateway.routing.planning.candidate import Candidate, UnmirrorableRequest
+from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.gateway.routing.planning.prices import Prices, cost_of
+from strowger_gateway.gateway.routing.planning.request_facts import estimated_tokens
+from strowger_gateway.gateway.routing.request_record import (
+    AttemptRecord,
+    RequestRecord,
+    milliseconds,
+)
+from strowger_gateway.gateway.store.rows import AttemptRow
+from strowger_gateway.gateway.telemetry.mirror_log_entry import MirrorLogEntry
+from strowger_gateway.schemas.answers import Answer, Embeddings
+from strowger_gateway.schemas.errors import GatewayError, InvalidRequest
+from strowger_gateway.schemas.events import Usage
+from strowger_gateway.schemas.holdings import LEVEL, Holder
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
 
 if TYPE_CHECKING:
-    from gateway.tracing.tracing import Tracing
+    from strowger_gateway.gateway.tracing.tracing import Tracing
 
 MAX_IN_FLIGHT = 32
 """Maximum number of copies in flight in one process; further ones are shed."""

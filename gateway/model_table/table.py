@@ -12,10 +12,10 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from gateway.config.checks.routing import reachable
-from gateway.config.schema.capabilities import Modality, PublishedFacts
-from gateway.config.schema.config import Config, Provider
-from gateway.model_table.spellings import spellings
+from strowger_gateway.gateway.config.checks.routing import reachable
+from strowger_gateway.gateway.config.schema.capabilities import Modality, PublishedFacts
+from strowger_gateway.gateway.config.schema.config import Config, Provider
+from strowger_gateway.gateway.model_table.spellings import spellings
 
 FILE: Final = Path(__file__).with_name("models.json")
 

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain, zip_longest
 from typing import Final, TypeVar
 
-from gateway.names.look_up import Found, SocketAddress
+from strowger_gateway.gateway.names.look_up import Found, SocketAddress
 
 STAGGER_S: Final = 0.25
 """Seconds after which the next address is tried, alongside those before (RFC 8305, section 5)."""

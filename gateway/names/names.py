@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from threading import Lock, Thread
 from typing import Final
 
-from gateway.names.look_up import ABSENT, Found, LookUp, look_up, number, with_port
+from strowger_gateway.gateway.names.look_up import ABSENT, Found, LookUp, look_up, number, with_port
 
 FRESH_S: Final = 5.0
 """Seconds for which an answer is used without another look-up. The system's resolver does not

@@ -9,8 +9,8 @@ from typing import Literal
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from gateway.surfaces.openai.stream_chunks import ChatLogprob
-from schemas.events import FinishReason
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import ChatLogprob
+from strowger_gateway.schemas.events import FinishReason
 
 
 class FunctionOfCall(Struct, frozen=True, kw_only=True):

@@ -6,10 +6,10 @@ from typing import Final, cast
 import msgspec
 from msgspec import Struct
 
-from gateway.config.schema.auth import Auth
-from gateway.http.error_envelopes import error_struct
-from gateway.openapi.request_parts import PARTS
-from gateway.openapi.route_bodies import (
+from strowger_gateway.gateway.config.schema.auth import Auth
+from strowger_gateway.gateway.http.error_envelopes import error_struct
+from strowger_gateway.gateway.openapi.request_parts import PARTS
+from strowger_gateway.gateway.openapi.route_bodies import (
     EVENTS,
     EVERY,
     OCTETS,
@@ -18,8 +18,8 @@ from gateway.openapi.route_bodies import (
     RouteDescription,
     operators,
 )
-from gateway.surfaces.base import JSON
-from gateway.surfaces.routes import HOT_ROUTES
+from strowger_gateway.gateway.surfaces.base import JSON
+from strowger_gateway.gateway.surfaces.routes import HOT_ROUTES
 
 Tree = MutableMapping[str, object]
 

@@ -12,7 +12,7 @@ from litestar.openapi.spec import OpenAPIMediaType, Operation, Reference, Reques
 from litestar.openapi.spec.enums import OpenAPIType
 from litestar.types import ASGIApp
 
-from gateway.surfaces.hot_route import HotRoute
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 
 _Json = Mapping[str, object]
 _TYPES = {kind.value: kind for kind in OpenAPIType}
@@ -21,7 +21,7 @@ _TYPES = {kind.value: kind for kind in OpenAPIType}
 def documented(route: HotRoute, endpoint: ASGIApp) -> HTTPRouteHandler:
     """Return a Litestar POST handler that passes the request to `endpoint`.
 
-    `gateway.openapi` describes its request and response bodies.
+    `gateway/openapi` describes its request and response bodies.
     """
     path = route.path.replace("}", ":str}")
 

@@ -9,10 +9,10 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from gateway.openapi.answer_structs import CallOfTool
-from gateway.surfaces.anthropic.wire import MessagesWire
-from gateway.surfaces.openai.wire import ChatWire, CompletionWire
-from gateway.surfaces.responses.wire import ResponsesWire
+from strowger_gateway.gateway.openapi.answer_structs import CallOfTool
+from strowger_gateway.gateway.surfaces.anthropic.wire import MessagesWire
+from strowger_gateway.gateway.surfaces.openai.wire import ChatWire, CompletionWire
+from strowger_gateway.gateway.surfaces.responses.wire import ResponsesWire
 
 
 class ImageOfPart(Struct, frozen=True, kw_only=True):

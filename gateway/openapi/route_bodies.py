@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.openapi.answer_structs import (
+from strowger_gateway.gateway.openapi.answer_structs import (
     ChatCompletion,
     DeletedResponse,
     FeedbackTaken,
@@ -19,18 +19,21 @@ from gateway.openapi.answer_structs import (
     ResponseTokens,
     TextCompletion,
 )
-from gateway.surfaces.anthropic.models import AnthropicModel, AnthropicModelList
-from gateway.surfaces.databricks.serving_endpoints import ServingEndpoint, ServingEndpointList
-from gateway.surfaces.kserve.bodies import (
+from strowger_gateway.gateway.surfaces.anthropic.models import AnthropicModel, AnthropicModelList
+from strowger_gateway.gateway.surfaces.databricks.serving_endpoints import (
+    ServingEndpoint,
+    ServingEndpointList,
+)
+from strowger_gateway.gateway.surfaces.kserve.bodies import (
     IndexEntry,
     ModelConfiguration,
     ModelMetadata,
     ServerMetadata,
 )
-from gateway.surfaces.kserve.generate_render import GenerateResponse
-from gateway.surfaces.mindie.render import InferTokenAnswer
-from gateway.surfaces.openai.bodies import EmbeddingList
-from gateway.surfaces.openai.models import OpenAIModel, OpenAIModelList
+from strowger_gateway.gateway.surfaces.kserve.generate_render import GenerateResponse
+from strowger_gateway.gateway.surfaces.mindie.render import InferTokenAnswer
+from strowger_gateway.gateway.surfaces.openai.bodies import EmbeddingList
+from strowger_gateway.gateway.surfaces.openai.models import OpenAIModel, OpenAIModelList
 
 TEXT: Final = "text/plain"
 EVENTS: Final = "text/event-stream"

@@ -6,14 +6,14 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from adapters.base import Outbound
-from adapters.retry_after import retry_after
-from gateway.clock import now
-from gateway.config.schema.telemetry import Otlp
-from gateway.otlp.protobuf import partial_success
-from gateway.upstream.error_body import with_date
-from gateway.upstream.transport import Transport
-from schemas.errors import GatewayError
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.adapters.retry_after import retry_after
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.telemetry import Otlp
+from strowger_gateway.gateway.otlp.protobuf import partial_success
+from strowger_gateway.gateway.upstream.error_body import with_date
+from strowger_gateway.gateway.upstream.transport import Transport
+from strowger_gateway.schemas.errors import GatewayError
 
 TIMEOUT_S: Final = 10.0
 MAX_ANSWER: Final = 64 * 1024
@@ -88,7 +88,7 @@ class CollectorClient:
         return self._transport
 
     def _open(self) -> Transport:
-        from gateway.upstream.wire import WireTransport
+        from strowger_gateway.gateway.upstream.wire import WireTransport
 
         name = "OpenTelemetry collector"
         return WireTransport(self._origin, name=name, max_connections=CONNECTIONS)

@@ -10,11 +10,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.background import OnCrash, keep_running
-from gateway.otlp.collector import CollectorClient
-from gateway.otlp.counts import ExportCounts
-from gateway.otlp.protobuf import export_request
-from gateway.otlp.resource import Resource
+from strowger_gateway.gateway.background import OnCrash, keep_running
+from strowger_gateway.gateway.otlp.collector import CollectorClient
+from strowger_gateway.gateway.otlp.counts import ExportCounts
+from strowger_gateway.gateway.otlp.protobuf import export_request
+from strowger_gateway.gateway.otlp.resource import Resource
 
 MAX_QUEUED: Final = 8192
 MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024

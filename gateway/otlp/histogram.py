@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from struct import pack
 from typing import Final
 
-from gateway.otlp.protobuf import Value, key_value, part
+from strowger_gateway.gateway.otlp.protobuf import Value, key_value, part
 
 CUMULATIVE: Final = 2
 

@@ -5,12 +5,12 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from gateway.background import OnCrash, keep_running
-from gateway.otlp.collector import CollectorClient
-from gateway.otlp.counts import ExportCounts
-from gateway.otlp.exporter import wait
-from gateway.otlp.protobuf import export_request
-from gateway.otlp.resource import Resource
+from strowger_gateway.gateway.background import OnCrash, keep_running
+from strowger_gateway.gateway.otlp.collector import CollectorClient
+from strowger_gateway.gateway.otlp.counts import ExportCounts
+from strowger_gateway.gateway.otlp.exporter import wait
+from strowger_gateway.gateway.otlp.protobuf import export_request
+from strowger_gateway.gateway.otlp.resource import Resource
 
 PATH: Final = "/v1/metrics"
 

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from gateway.otlp.protobuf import key_value, part
+from strowger_gateway.gateway.otlp.protobuf import key_value, part
 
 
 class Resource(Struct, frozen=True, kw_only=True):

@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 
-from gateway.otlp.exporter import Signal
-from gateway.otlp.protobuf import Value, any_value, key_value, part
-from gateway.payloads.record import PayloadRecord
+from strowger_gateway.gateway.otlp.exporter import Signal
+from strowger_gateway.gateway.otlp.protobuf import Value, any_value, key_value, part
+from strowger_gateway.gateway.payloads.record import PayloadRecord
 
 LOGS: Final = Signal(path="/v1/logs", items="log records")
 INFO, ERROR = 9, 17

@@ -1,13 +1,13 @@
 """Send payload records to the OpenTelemetry collector as log records."""
 
-from gateway.background import OnCrash
-from gateway.config.schema.telemetry import Otlp
-from gateway.otlp.collector import CollectorClient
-from gateway.otlp.counts import ExportCounts
-from gateway.otlp.exporter import Exporter
-from gateway.otlp.resource import own_resource
-from gateway.payloads.counts import PayloadCounts
-from gateway.payloads.log_record import LOGS
+from strowger_gateway.gateway.background import OnCrash
+from strowger_gateway.gateway.config.schema.telemetry import Otlp
+from strowger_gateway.gateway.otlp.collector import CollectorClient
+from strowger_gateway.gateway.otlp.counts import ExportCounts
+from strowger_gateway.gateway.otlp.exporter import Exporter
+from strowger_gateway.gateway.otlp.resource import own_resource
+from strowger_gateway.gateway.payloads.counts import PayloadCounts
+from strowger_gateway.gateway.payloads.log_record import LOGS
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 

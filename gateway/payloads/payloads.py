@@ -8,20 +8,20 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from gateway.background import OnCrash
-from gateway.config.schema.config import Config
-from gateway.config.schema.payloads import Payloads
-from gateway.config.schema.telemetry import Otlp
-from gateway.payload_capture import MAX_CAPTURED, CaptureBudget, CapturedPayload
-from gateway.payloads.counts import PayloadCounts
-from gateway.payloads.files import RotatedFile
-from gateway.payloads.otlp_output import OtlpOutput
-from gateway.payloads.store_output import StoreOutput
-from gateway.payloads.writer import Output, PayloadWriter
-from gateway.redaction import Redactor
-from gateway.routing.request_record import RequestRecord
-from gateway.store.payload_rows import PayloadRows
-from gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.background import OnCrash
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.payloads import Payloads
+from strowger_gateway.gateway.config.schema.telemetry import Otlp
+from strowger_gateway.gateway.payload_capture import MAX_CAPTURED, CaptureBudget, CapturedPayload
+from strowger_gateway.gateway.payloads.counts import PayloadCounts
+from strowger_gateway.gateway.payloads.files import RotatedFile
+from strowger_gateway.gateway.payloads.otlp_output import OtlpOutput
+from strowger_gateway.gateway.payloads.store_output import StoreOutput
+from strowger_gateway.gateway.payloads.writer import Output, PayloadWriter
+from strowger_gateway.gateway.redaction import Redactor
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.store.payload_rows import PayloadRows
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
 
 CLOSE_S: Final = 10.0
 """Seconds in which a writer that a reload replaces writes what is queued."""

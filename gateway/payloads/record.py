@@ -3,11 +3,11 @@
 import msgspec
 from msgspec import Struct
 
-from gateway.payload_capture import CapturedPayload
-from gateway.payloads.joined_stream import joined_stream
-from gateway.redaction import Redactor
-from gateway.telemetry.access_log import AccessLine
-from schemas.measured_json import NotJson, read_json
+from strowger_gateway.gateway.payload_capture import CapturedPayload
+from strowger_gateway.gateway.payloads.joined_stream import joined_stream
+from strowger_gateway.gateway.redaction import Redactor
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
+from strowger_gateway.schemas.measured_json import NotJson, read_json
 
 _encoder = msgspec.json.Encoder()
 

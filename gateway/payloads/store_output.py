@@ -7,10 +7,16 @@ from typing import Final
 
 import msgspec
 
-from gateway.config.schema.payloads import Payloads
-from gateway.payloads.record import PayloadRecord
-from gateway.store.errors import StoreRejected, StoreUnavailable
-from gateway.store.payload_rows import DAY_S, OVERHEAD, PayloadRows, Reason, StoredPayload
+from strowger_gateway.gateway.config.schema.payloads import Payloads
+from strowger_gateway.gateway.payloads.record import PayloadRecord
+from strowger_gateway.gateway.store.errors import StoreRejected, StoreUnavailable
+from strowger_gateway.gateway.store.payload_rows import (
+    DAY_S,
+    OVERHEAD,
+    PayloadRows,
+    Reason,
+    StoredPayload,
+)
 
 BATCH: Final = 64
 """Records of one transaction."""

@@ -12,17 +12,17 @@ from typing import Final, TypeVarTuple, Unpack
 import msgspec
 from msgspec import Struct
 
-from gateway.payload_capture import CapturedPayload
-from gateway.payloads.counts import PayloadCounts
-from gateway.payloads.files import RotatedFile
-from gateway.payloads.log_record import log_record
-from gateway.payloads.otlp_output import OtlpOutput
-from gateway.payloads.record import PayloadRecord, payload_record
-from gateway.payloads.store_output import BATCH, StoreOutput
-from gateway.redaction import Redactor
-from gateway.store.errors import StoreRejected, StoreUnavailable
-from gateway.telemetry.access_log import AccessLine
-from gateway.trace_context import RequestTrace
+from strowger_gateway.gateway.payload_capture import CapturedPayload
+from strowger_gateway.gateway.payloads.counts import PayloadCounts
+from strowger_gateway.gateway.payloads.files import RotatedFile
+from strowger_gateway.gateway.payloads.log_record import log_record
+from strowger_gateway.gateway.payloads.otlp_output import OtlpOutput
+from strowger_gateway.gateway.payloads.record import PayloadRecord, payload_record
+from strowger_gateway.gateway.payloads.store_output import BATCH, StoreOutput
+from strowger_gateway.gateway.redaction import Redactor
+from strowger_gateway.gateway.store.errors import StoreRejected, StoreUnavailable
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.trace_context import RequestTrace
 
 MAX_QUEUED: Final = 2000
 COUNT_S: Final = 5.0

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from gateway.discovery.file_source import FileSource
-from gateway.discovery.source import LookUpFailed
+from strowger_gateway.gateway.discovery.file_source import FileSource
+from strowger_gateway.gateway.discovery.source import LookUpFailed
 
 
 class AddressFile:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from gateway.placement.cluster import Placed
+from strowger_gateway.gateway.placement.cluster import Placed
 
 GRACE_S = 30.0
 """Beyond `listen.drain_s` until an engine counts as ended if its actor does not report it."""

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Collection, Mapping
 
-from gateway.config.schema.engines import EngineTls
-from gateway.engine_link.places import TcpPlace
-from gateway.placement.scaler import EngineLoad
-from gateway.upstream.engine_link import EngineLink
-from local_engine.protocol.address import parse_address
-from local_engine.protocol.mutual_tls import MutualTls, TlsPaths
-from schemas.errors import UpstreamLost
+from strowger_gateway.gateway.config.schema.engines import EngineTls
+from strowger_gateway.gateway.engine_link.places import TcpPlace
+from strowger_gateway.gateway.placement.scaler import EngineLoad
+from strowger_gateway.gateway.upstream.engine_link import EngineLink
+from strowger_gateway.local_engine.protocol.address import parse_address
+from strowger_gateway.local_engine.protocol.mutual_tls import MutualTls, TlsPaths
+from strowger_gateway.schemas.errors import UpstreamLost
 
 TIMEOUT_S = 5.0
 """To connect and to answer; an engine answers between two steps."""

@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
-from gateway.placement.cluster import Placed
-from gateway.placement.scaler import EngineLoad
+from strowger_gateway.gateway.placement.cluster import Placed
+from strowger_gateway.gateway.placement.scaler import EngineLoad
 
 _STATES = ("waiting", "starting", "ready", "failed", "unknown", "leaving")
 

@@ -5,7 +5,7 @@ from math import ceil
 
 from msgspec import Struct
 
-from gateway.placement.settings import Replicas
+from strowger_gateway.gateway.placement.settings import Replicas
 
 SLACK = 0.7
 """Share of the wanted load that remaining replicas may have after one is removed.

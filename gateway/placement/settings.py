@@ -5,9 +5,17 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gateway.config.schema.config import Engine
-from gateway.config.schema.engines import EngineTls
-from gateway.config.schema.units import MIB, Count, Name, Path, Port, Seconds, SecondsOrZero
+from strowger_gateway.gateway.config.schema.config import Engine
+from strowger_gateway.gateway.config.schema.engines import EngineTls
+from strowger_gateway.gateway.config.schema.units import (
+    MIB,
+    Count,
+    Name,
+    Path,
+    Port,
+    Seconds,
+    SecondsOrZero,
+)
 
 PoolName = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="letters, digits, - and _")

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from gateway.placement.cluster import ANYWHERE, Where
-from gateway.placement.settings import Strategy
+from strowger_gateway.gateway.placement.cluster import ANYWHERE, Where
+from strowger_gateway.gateway.placement.settings import Strategy
 
 
 def where(strategy: Strategy, nodes: Sequence[str], taken: Collection[str]) -> Where:

@@ -17,13 +17,13 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from gateway.placement.address_file import AddressFile
-from gateway.placement.cluster import ANYWHERE, Cluster, ClusterFailed, Placed
-from gateway.placement.departures import Departures
-from gateway.placement.metrics import PlacementMetrics
-from gateway.placement.scaler import EngineLoad, Scaler
-from gateway.placement.settings import Placement
-from gateway.placement.siting import where
+from strowger_gateway.gateway.placement.address_file import AddressFile
+from strowger_gateway.gateway.placement.cluster import ANYWHERE, Cluster, ClusterFailed, Placed
+from strowger_gateway.gateway.placement.departures import Departures
+from strowger_gateway.gateway.placement.metrics import PlacementMetrics
+from strowger_gateway.gateway.placement.scaler import EngineLoad, Scaler
+from strowger_gateway.gateway.placement.settings import Placement
+from strowger_gateway.gateway.placement.siting import where
 
 _T = TypeVar("_T")
 _log = logging.getLogger("strowger.placement")

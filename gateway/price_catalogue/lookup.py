@@ -6,10 +6,14 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from gateway.config.checks.routing import overlap, reachable
-from gateway.config.schema.config import Config
-from gateway.config.schema.prices import CatalogueRow, Price
-from gateway.price_catalogue.table import DatedPrice, ListedModels, read_price_table
+from strowger_gateway.gateway.config.checks.routing import overlap, reachable
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.prices import CatalogueRow, Price
+from strowger_gateway.gateway.price_catalogue.table import (
+    DatedPrice,
+    ListedModels,
+    read_price_table,
+)
 
 _NO_VENDOR: Final = "the catalogue knows no vendor at this address"
 _NO_MODEL: Final = "the catalogue does not know this model of the vendor"

@@ -10,12 +10,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from gateway.audit.event import AuditEvent, Outcome
-from gateway.audit.log import AuditLog
-from gateway.config.changes import config_changes, without_secrets
-from gateway.config.schema.config import Config
-from gateway.config.text_files import LARGEST
-from gateway.telemetry.logs import readable
+from strowger_gateway.gateway.audit.event import AuditEvent, Outcome
+from strowger_gateway.gateway.audit.log import AuditLog
+from strowger_gateway.gateway.config.changes import config_changes, without_secrets
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.text_files import LARGEST
+from strowger_gateway.gateway.telemetry.logs import readable
 
 _MOST_PROBLEMS: Final = 20
 _DISTRIBUTION: Final = "strowger-gateway"

@@ -7,8 +7,8 @@ from typing import Generic, TypeVar, cast
 
 import msgspec
 
-from gateway.processes.messages import ToLeader, ToWorker, frame
-from local_engine.protocol.frames import BrokenFrame, FrameReader
+from strowger_gateway.gateway.processes.messages import ToLeader, ToWorker, frame
+from strowger_gateway.local_engine.protocol.frames import BrokenFrame, FrameReader
 
 _Incoming = TypeVar("_Incoming", ToLeader, ToWorker)
 

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
-from gateway.config.schema.config import ServerConfig
-from gateway.http.server.server import HttpServer
-from gateway.listening.accept_queue import Mode, empty
-from gateway.state import Gateway
+from strowger_gateway.gateway.config.schema.config import ServerConfig
+from strowger_gateway.gateway.http.server.server import HttpServer
+from strowger_gateway.gateway.listening.accept_queue import Mode, empty
+from strowger_gateway.gateway.state import Gateway
 
 _log = logging.getLogger("strowger")
 

@@ -5,11 +5,11 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from gateway.config.remote_engines.replicas import with_replicas
-from gateway.config.schema.config import Config
-from gateway.config.schema.discovery import Discover
-from gateway.discovery.setup import watch_of
-from gateway.discovery.watch import Watch
+from strowger_gateway.gateway.config.remote_engines.replicas import with_replicas
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.discovery import Discover
+from strowger_gateway.gateway.discovery.setup import watch_of
+from strowger_gateway.gateway.discovery.watch import Watch
 
 _log = logging.getLogger("strowger")
 

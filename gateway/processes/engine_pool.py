@@ -7,10 +7,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gateway.config.schema.config import Config
-from gateway.engine_process.process import EngineProcess, engine_settings
-from gateway.runtime import engine_processes
-from gateway.telemetry.logs import message_style
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.engine_process.process import EngineProcess, engine_settings
+from strowger_gateway.gateway.runtime import engine_processes
+from strowger_gateway.gateway.telemetry.logs import message_style
 
 _log = logging.getLogger("strowger")
 

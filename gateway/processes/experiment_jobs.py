@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 
-from gateway.audit.log import AuditLog
-from gateway.background import OnCrash
-from gateway.config.schema.config import Config
-from gateway.experiments.service.background_jobs import ExperimentJobs
-from gateway.store.base import Store
+from strowger_gateway.gateway.audit.log import AuditLog
+from strowger_gateway.gateway.background import OnCrash
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.experiments.service.background_jobs import ExperimentJobs
+from strowger_gateway.gateway.store.base import Store
 
 
 def experiment_jobs_for(

@@ -3,11 +3,11 @@
 import asyncio
 from functools import partial
 
-from gateway.background import OnCrash, keep_running
-from gateway.listener_tls.watch import TlsWatch
-from gateway.processes.engine_addresses import EngineAddresses
-from gateway.processes.reload import Reload
-from gateway.processes.replica_watch import ReplicaWatch
+from strowger_gateway.gateway.background import OnCrash, keep_running
+from strowger_gateway.gateway.listener_tls.watch import TlsWatch
+from strowger_gateway.gateway.processes.engine_addresses import EngineAddresses
+from strowger_gateway.gateway.processes.reload import Reload
+from strowger_gateway.gateway.processes.replica_watch import ReplicaWatch
 
 
 def watching(

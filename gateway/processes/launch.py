@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from gateway.config.schema.config import Config
-from gateway.coordination.probe_locks import ACCESS_LOG_LOCK
-from gateway.experiments.service.background_jobs import ExperimentJobs
-from gateway.limits.carried import CarriedUse, carried
-from gateway.limits.lease_leader import LimitLeaseLeader
-from gateway.limits.limits import RequestLimits
-from gateway.listener_tls.watch import TlsWatch
-from gateway.listening.accept_queue import Mode
-from gateway.listening.listening_socket import Listener
-from gateway.listening.predecessor import Predecessor
-from gateway.listening.successor import HandOver
-from gateway.processes.closing import Closes
-from gateway.processes.reload import Reload
-from gateway.processes.signals import on_hand_over, on_hangup, on_stop
-from gateway.recording.setup import Records
-from gateway.telemetry.metric_snapshot import MetricFamilies
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.coordination.probe_locks import ACCESS_LOG_LOCK
+from strowger_gateway.gateway.experiments.service.background_jobs import ExperimentJobs
+from strowger_gateway.gateway.limits.carried import CarriedUse, carried
+from strowger_gateway.gateway.limits.lease_leader import LimitLeaseLeader
+from strowger_gateway.gateway.limits.limits import RequestLimits
+from strowger_gateway.gateway.listener_tls.watch import TlsWatch
+from strowger_gateway.gateway.listening.accept_queue import Mode
+from strowger_gateway.gateway.listening.listening_socket import Listener
+from strowger_gateway.gateway.listening.predecessor import Predecessor
+from strowger_gateway.gateway.listening.successor import HandOver
+from strowger_gateway.gateway.processes.closing import Closes
+from strowger_gateway.gateway.processes.reload import Reload
+from strowger_gateway.gateway.processes.signals import on_hand_over, on_hangup, on_stop
+from strowger_gateway.gateway.recording.setup import Records
+from strowger_gateway.gateway.telemetry.metric_snapshot import MetricFamilies
 
 if TYPE_CHECKING:
-    from gateway.coordination.shared_limits import SharedLimits
+    from strowger_gateway.gateway.coordination.shared_limits import SharedLimits
 
 
 _REQUESTS: Final = "strowger_requests"

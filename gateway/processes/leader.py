@@ -5,35 +5,39 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.background import OnCrash, count_unhandled, keep_running
-from gateway.budgets.setup import BudgetJobs, stored_budgets
-from gateway.config.schema.config import Config
-from gateway.coordination.probe_locks import PROBES, FileLeases
-from gateway.coordination.setup import gateway_sync_running, shared_limits, transport_of
-from gateway.engine_process.process import EngineProcess
-from gateway.experiments.service.harm_limit_metrics import HarmLimitCollector
-from gateway.issued_keys.metrics import IssuedKeyCollector
-from gateway.issued_keys.rules_in_force import RulesInForce
-from gateway.issued_keys.sync import KeySync, latest_keys
-from gateway.limits.lease_leader import LimitLeaseLeader
-from gateway.limits.ledger import Account
-from gateway.limits.metrics import LimitUseCollector
-from gateway.listening.predecessor import Predecessor
-from gateway.listening.systemd import notify
-from gateway.processes.closing import close_all
-from gateway.processes.engine_addresses import found_engines
-from gateway.processes.engine_pool import EnginePool
-from gateway.processes.experiment_jobs import experiment_jobs_for
-from gateway.processes.file_watching import watching
-from gateway.processes.launch import Launch
-from gateway.processes.reload import Reload
-from gateway.processes.replica_watch import ReplicaWatch
-from gateway.processes.worker_pool import WorkerPool
-from gateway.recording.setup import Records
-from gateway.telemetry.process_metrics import ProcessMetrics
+from strowger_gateway.gateway.background import OnCrash, count_unhandled, keep_running
+from strowger_gateway.gateway.budgets.setup import BudgetJobs, stored_budgets
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.coordination.probe_locks import PROBES, FileLeases
+from strowger_gateway.gateway.coordination.setup import (
+    gateway_sync_running,
+    shared_limits,
+    transport_of,
+)
+from strowger_gateway.gateway.engine_process.process import EngineProcess
+from strowger_gateway.gateway.experiments.service.harm_limit_metrics import HarmLimitCollector
+from strowger_gateway.gateway.issued_keys.metrics import IssuedKeyCollector
+from strowger_gateway.gateway.issued_keys.rules_in_force import RulesInForce
+from strowger_gateway.gateway.issued_keys.sync import KeySync, latest_keys
+from strowger_gateway.gateway.limits.lease_leader import LimitLeaseLeader
+from strowger_gateway.gateway.limits.ledger import Account
+from strowger_gateway.gateway.limits.metrics import LimitUseCollector
+from strowger_gateway.gateway.listening.predecessor import Predecessor
+from strowger_gateway.gateway.listening.systemd import notify
+from strowger_gateway.gateway.processes.closing import close_all
+from strowger_gateway.gateway.processes.engine_addresses import found_engines
+from strowger_gateway.gateway.processes.engine_pool import EnginePool
+from strowger_gateway.gateway.processes.experiment_jobs import experiment_jobs_for
+from strowger_gateway.gateway.processes.file_watching import watching
+from strowger_gateway.gateway.processes.launch import Launch
+from strowger_gateway.gateway.processes.reload import Reload
+from strowger_gateway.gateway.processes.replica_watch import ReplicaWatch
+from strowger_gateway.gateway.processes.worker_pool import WorkerPool
+from strowger_gateway.gateway.recording.setup import Records
+from strowger_gateway.gateway.telemetry.process_metrics import ProcessMetrics
 
 if TYPE_CHECKING:
-    from gateway.coordination.shared_limits import SharedLimits
+    from strowger_gateway.gateway.coordination.shared_limits import SharedLimits
 
 
 async def run_leader(config: Config, launch: Launch) -> None:

@@ -8,17 +8,22 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from gateway.code_on_disk import CodeChanged
-from gateway.config.schema.config import Config
-from gateway.coordination.probe_locks import ACCESS_LOG_LOCK, LogFileLock
-from gateway.listener_tls.watch import TlsWatch
-from gateway.listening.listening_socket import Listener, bind, place_of, url_of
-from gateway.listening.predecessor import Predecessor
-from gateway.open_files import file_warnings, raise_limit
-from gateway.processes.audit_events import recorded_run
-from gateway.recording.setup import import_running
-from gateway.telemetry.access_log import AccessLog
-from gateway.telemetry.logs import append_output, configure_logging, has_colours, line_style
+from strowger_gateway.gateway.code_on_disk import CodeChanged
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.coordination.probe_locks import ACCESS_LOG_LOCK, LogFileLock
+from strowger_gateway.gateway.listener_tls.watch import TlsWatch
+from strowger_gateway.gateway.listening.listening_socket import Listener, bind, place_of, url_of
+from strowger_gateway.gateway.listening.predecessor import Predecessor
+from strowger_gateway.gateway.open_files import file_warnings, raise_limit
+from strowger_gateway.gateway.processes.audit_events import recorded_run
+from strowger_gateway.gateway.recording.setup import import_running
+from strowger_gateway.gateway.telemetry.access_log import AccessLog
+from strowger_gateway.gateway.telemetry.logs import (
+    append_output,
+    configure_logging,
+    has_colours,
+    line_style,
+)
 
 _log = logging.getLogger("strowger")
 
@@ -51,7 +56,7 @@ def serve(
         recorded_run(records.audit, config, source),
     ):
         # Imported late: workers import this module, too, and launch nothing.
-        from gateway.processes.launch import Launch
+        from strowger_gateway.gateway.processes.launch import Launch
 
         run_dir = Path(folder)
         if predecessor is not None:
@@ -67,11 +72,11 @@ def serve(
         )
         if config.server.workers > 1:
             # Imported late: the leader needs nothing of what serves requests.
-            from gateway.processes.leader import run_leader
+            from strowger_gateway.gateway.processes.leader import run_leader
 
             _run(run_leader(config, launch))
         else:
-            from gateway.processes.single_process import run_single_process
+            from strowger_gateway.gateway.processes.single_process import run_single_process
 
             access_log = _access_log(config, run_dir)
             try:
@@ -102,7 +107,7 @@ def _check_workers(config: Config) -> None:
     """Raises InvalidConfig if workers cannot get the configuration."""
     if config.server.workers > 1:
         # Imported late: a single process sends no messages.
-        from gateway.processes.messages import check_sendable
+        from strowger_gateway.gateway.processes.messages import check_sendable
 
         check_sendable(config)
 
@@ -130,6 +135,6 @@ def loop_factory() -> type[asyncio.AbstractEventLoop] | None:
     """The event loop class on uvloop; `None`, asyncio's own, on Windows."""
     if sys.platform == "win32":
         return None
-    from gateway.eventloop.loop import NamesLoop
+    from strowger_gateway.gateway.eventloop.loop import NamesLoop
 
     return NamesLoop

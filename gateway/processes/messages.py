@@ -5,29 +5,29 @@ import os
 import msgspec
 from msgspec import Struct
 
-from gateway.backend_events.event import BackendEvent
-from gateway.budgets.messages import BudgetsToLeader, BudgetsToWorker
-from gateway.config.schema.config import Config
-from gateway.coordination.breaker_messages import (
+from strowger_gateway.gateway.backend_events.event import BackendEvent
+from strowger_gateway.gateway.budgets.messages import BudgetsToLeader, BudgetsToWorker
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.coordination.breaker_messages import (
     BreakerReset,
     BreakerUpdate,
     LoadUpdate,
     OutcomeUpdate,
     OutcomeWatch,
 )
-from gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
-from gateway.engine_process.process import EngineView, State
-from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
-from gateway.limits.messages import LimitsToLeader, LimitsToWorker
-from gateway.limits.standing import LimitPlace
-from gateway.listener_tls.files import TlsFiles
-from gateway.listening.accept_queue import Mode
-from gateway.replica_gauges.readings import ReplicaReadings
-from gateway.store.key_rows import KeyList
-from gateway.telemetry.time_series import Window
-from local_engine.protocol.frames import HEAD_BYTES
-from schemas.errors import InvalidConfig
-from schemas.secret import Secret
+from strowger_gateway.gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
+from strowger_gateway.gateway.engine_process.process import EngineView, State
+from strowger_gateway.gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
+from strowger_gateway.gateway.limits.messages import LimitsToLeader, LimitsToWorker
+from strowger_gateway.gateway.limits.standing import LimitPlace
+from strowger_gateway.gateway.listener_tls.files import TlsFiles
+from strowger_gateway.gateway.listening.accept_queue import Mode
+from strowger_gateway.gateway.replica_gauges.readings import ReplicaReadings
+from strowger_gateway.gateway.store.key_rows import KeyList
+from strowger_gateway.gateway.telemetry.time_series import Window
+from strowger_gateway.local_engine.protocol.frames import HEAD_BYTES
+from strowger_gateway.schemas.errors import InvalidConfig
+from strowger_gateway.schemas.secret import Secret
 
 
 class EngineState(Struct, frozen=True, kw_only=True):

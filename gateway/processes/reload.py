@@ -11,18 +11,18 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gateway.audit.log import AuditLog, NoAudit
-from gateway.config.schema.config import Config
-from gateway.config.text_files import LARGEST
-from gateway.engine_process.process import EngineProcess
-from gateway.processes.audit_events import ReloadAudit
-from gateway.processes.engine_pool import EnginePool
-from gateway.processes.reload_target import ProcessEnded, Proposal, Target
-from gateway.processes.replica_watch import ReplicaWatch
-from gateway.processes.restart_required import needs_restart
-from gateway.telemetry.logs import set_level
-from gateway.telemetry.process_metrics import ProcessMetrics
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.audit.log import AuditLog, NoAudit
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.text_files import LARGEST
+from strowger_gateway.gateway.engine_process.process import EngineProcess
+from strowger_gateway.gateway.processes.audit_events import ReloadAudit
+from strowger_gateway.gateway.processes.engine_pool import EnginePool
+from strowger_gateway.gateway.processes.reload_target import ProcessEnded, Proposal, Target
+from strowger_gateway.gateway.processes.replica_watch import ReplicaWatch
+from strowger_gateway.gateway.processes.restart_required import needs_restart
+from strowger_gateway.gateway.telemetry.logs import set_level
+from strowger_gateway.gateway.telemetry.process_metrics import ProcessMetrics
+from strowger_gateway.schemas.errors import InvalidConfig
 
 _log = logging.getLogger("strowger")
 

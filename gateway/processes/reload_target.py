@@ -5,8 +5,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from gateway.config.schema.config import Config
-from gateway.engine_process.process import EngineView
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.engine_process.process import EngineView
 
 
 class Proposal(Struct, frozen=True, kw_only=True):

@@ -4,9 +4,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from gateway.clock import now
-from gateway.engine_process.process import EngineView, State
-from gateway.processes.messages import EngineState
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.engine_process.process import EngineView, State
+from strowger_gateway.gateway.processes.messages import EngineState
 
 
 class RemoteEngineView:

@@ -2,12 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 
-from gateway.config.schema.config import Config
-from gateway.discovery.discovered import Discovered
-from gateway.discovery.finder import ReplicaFinder
-from gateway.replica_gauges.poller import GaugePoller
-from gateway.replica_gauges.readings import ReplicaReadings
-from gateway.telemetry.process_metrics import ProcessMetrics
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.discovery.discovered import Discovered
+from strowger_gateway.gateway.discovery.finder import ReplicaFinder
+from strowger_gateway.gateway.replica_gauges.poller import GaugePoller
+from strowger_gateway.gateway.replica_gauges.readings import ReplicaReadings
+from strowger_gateway.gateway.telemetry.process_metrics import ProcessMetrics
 
 
 class ReplicaWatch:

@@ -1,6 +1,6 @@
 """Settings that cannot change while the gateway runs."""
 
-from gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.config import Config
 
 FIXED = (
     "server.host",

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from gateway.runtime import Runtime
+from strowger_gateway.gateway.runtime import Runtime
 
 POLL_S = 0.1
 """Interval between checks for the end of an old generation's last request."""

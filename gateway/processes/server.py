@@ -9,43 +9,43 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from gateway.access.issued_keys import TICK_S
-from gateway.app import build_app
-from gateway.asgi.client_timeouts import SlowClientReaper
-from gateway.background import keep_running
-from gateway.client_connections import FilesCollector, limits_in_force
-from gateway.config.schema.config import Config, ServerConfig
-from gateway.config.schema.responses import ResponsesConfig
-from gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
-from gateway.engine_process.process import EngineView
-from gateway.eventloop.metrics import TurnCollector
-from gateway.experiments.service.experiment_service import ExperimentService
-from gateway.health_checks.checks import HealthChecks
-from gateway.http.server.server import HttpServer
-from gateway.issued_keys.desk import KeyDesk
-from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
-from gateway.listener_tls.files import TlsFiles
-from gateway.listener_tls.handshakes import ListenerContext
-from gateway.listening.accept_queue import Mode
-from gateway.processes.draining import Draining
-from gateway.processes.reload_target import Proposal
-from gateway.processes.runtime_generations import Generations
-from gateway.recording.audit_recorder import AuditRecorder
-from gateway.recording.metrics import AuditCollector, RecorderCollector
-from gateway.recording.recorder import FileRecorder
-from gateway.recording.setup import audit_recorder, open_spool
-from gateway.replica_gauges.readings import ReplicaReadings
-from gateway.responses.archive import ResponseArchive
-from gateway.responses.metrics import ResponseCollector
-from gateway.responses.seals import Seals
-from gateway.runtime import Runtime
-from gateway.state import Gateway
-from gateway.store.key_rows import KeyList
-from gateway.store.open import open_store
-from gateway.store_access import StoreAccess
-from gateway.telemetry.access_log import AccessLog
-from gateway.telemetry.logs import set_level
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.access.issued_keys import TICK_S
+from strowger_gateway.gateway.app import build_app
+from strowger_gateway.gateway.asgi.client_timeouts import SlowClientReaper
+from strowger_gateway.gateway.background import keep_running
+from strowger_gateway.gateway.client_connections import FilesCollector, limits_in_force
+from strowger_gateway.gateway.config.schema.config import Config, ServerConfig
+from strowger_gateway.gateway.config.schema.responses import ResponsesConfig
+from strowger_gateway.gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
+from strowger_gateway.gateway.engine_process.process import EngineView
+from strowger_gateway.gateway.eventloop.metrics import TurnCollector
+from strowger_gateway.gateway.experiments.service.experiment_service import ExperimentService
+from strowger_gateway.gateway.health_checks.checks import HealthChecks
+from strowger_gateway.gateway.http.server.server import HttpServer
+from strowger_gateway.gateway.issued_keys.desk import KeyDesk
+from strowger_gateway.gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
+from strowger_gateway.gateway.listener_tls.files import TlsFiles
+from strowger_gateway.gateway.listener_tls.handshakes import ListenerContext
+from strowger_gateway.gateway.listening.accept_queue import Mode
+from strowger_gateway.gateway.processes.draining import Draining
+from strowger_gateway.gateway.processes.reload_target import Proposal
+from strowger_gateway.gateway.processes.runtime_generations import Generations
+from strowger_gateway.gateway.recording.audit_recorder import AuditRecorder
+from strowger_gateway.gateway.recording.metrics import AuditCollector, RecorderCollector
+from strowger_gateway.gateway.recording.recorder import FileRecorder
+from strowger_gateway.gateway.recording.setup import audit_recorder, open_spool
+from strowger_gateway.gateway.replica_gauges.readings import ReplicaReadings
+from strowger_gateway.gateway.responses.archive import ResponseArchive
+from strowger_gateway.gateway.responses.metrics import ResponseCollector
+from strowger_gateway.gateway.responses.seals import Seals
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.key_rows import KeyList
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store_access import StoreAccess
+from strowger_gateway.gateway.telemetry.access_log import AccessLog
+from strowger_gateway.gateway.telemetry.logs import set_level
+from strowger_gateway.schemas.errors import InvalidConfig
 
 _log = logging.getLogger("strowger")
 

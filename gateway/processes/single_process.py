@@ -6,44 +6,48 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.background import OnCrash, count_unhandled, keep_running
-from gateway.budgets.lease_leader import BudgetLeaseLeader
-from gateway.budgets.lease_worker import BudgetLeaseWorker
-from gateway.budgets.setup import stored_budgets
-from gateway.config.schema.config import Config
-from gateway.coordination.gateway_transport import GatewayTransport
-from gateway.coordination.probe_locks import LocalLeases
-from gateway.coordination.setup import gateway_sync_running, shared_limits, transport_of
-from gateway.coordination.state_hub import StateHub
-from gateway.coordination.state_sharing import StateSharing
-from gateway.experiments.service.harm_limit_metrics import HarmLimitCollector
-from gateway.issued_keys.metrics import IssuedKeyCollector
-from gateway.issued_keys.rules_in_force import RulesInForce
-from gateway.issued_keys.sync import KeySync, latest_keys
-from gateway.limits.lease_worker import LimitLeaseWorker
-from gateway.limits.ledger import Account
-from gateway.limits.metrics import LimitUseCollector
-from gateway.limits.standing import LimitPlace, LimitStanding
-from gateway.listener_tls.watch import TlsWatch
-from gateway.listening.predecessor import Predecessor
-from gateway.listening.systemd import notify
-from gateway.peers import NoPeers
-from gateway.processes.closing import close_all
-from gateway.processes.engine_addresses import found_engines
-from gateway.processes.engine_pool import EnginePool
-from gateway.processes.experiment_jobs import experiment_jobs_for
-from gateway.processes.file_watching import watching
-from gateway.processes.launch import Launch
-from gateway.processes.reload import Reload
-from gateway.processes.replica_watch import ReplicaWatch
-from gateway.processes.server import Server
-from gateway.surfaces.late_module import import_translations
-from gateway.telemetry.access_log import AccessLog
-from gateway.telemetry.metric_snapshot import MetricFamilies, snapshot
-from gateway.telemetry.process_metrics import ProcessMetrics
+from strowger_gateway.gateway.background import OnCrash, count_unhandled, keep_running
+from strowger_gateway.gateway.budgets.lease_leader import BudgetLeaseLeader
+from strowger_gateway.gateway.budgets.lease_worker import BudgetLeaseWorker
+from strowger_gateway.gateway.budgets.setup import stored_budgets
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.coordination.gateway_transport import GatewayTransport
+from strowger_gateway.gateway.coordination.probe_locks import LocalLeases
+from strowger_gateway.gateway.coordination.setup import (
+    gateway_sync_running,
+    shared_limits,
+    transport_of,
+)
+from strowger_gateway.gateway.coordination.state_hub import StateHub
+from strowger_gateway.gateway.coordination.state_sharing import StateSharing
+from strowger_gateway.gateway.experiments.service.harm_limit_metrics import HarmLimitCollector
+from strowger_gateway.gateway.issued_keys.metrics import IssuedKeyCollector
+from strowger_gateway.gateway.issued_keys.rules_in_force import RulesInForce
+from strowger_gateway.gateway.issued_keys.sync import KeySync, latest_keys
+from strowger_gateway.gateway.limits.lease_worker import LimitLeaseWorker
+from strowger_gateway.gateway.limits.ledger import Account
+from strowger_gateway.gateway.limits.metrics import LimitUseCollector
+from strowger_gateway.gateway.limits.standing import LimitPlace, LimitStanding
+from strowger_gateway.gateway.listener_tls.watch import TlsWatch
+from strowger_gateway.gateway.listening.predecessor import Predecessor
+from strowger_gateway.gateway.listening.systemd import notify
+from strowger_gateway.gateway.peers import NoPeers
+from strowger_gateway.gateway.processes.closing import close_all
+from strowger_gateway.gateway.processes.engine_addresses import found_engines
+from strowger_gateway.gateway.processes.engine_pool import EnginePool
+from strowger_gateway.gateway.processes.experiment_jobs import experiment_jobs_for
+from strowger_gateway.gateway.processes.file_watching import watching
+from strowger_gateway.gateway.processes.launch import Launch
+from strowger_gateway.gateway.processes.reload import Reload
+from strowger_gateway.gateway.processes.replica_watch import ReplicaWatch
+from strowger_gateway.gateway.processes.server import Server
+from strowger_gateway.gateway.surfaces.late_module import import_translations
+from strowger_gateway.gateway.telemetry.access_log import AccessLog
+from strowger_gateway.gateway.telemetry.metric_snapshot import MetricFamilies, snapshot
+from strowger_gateway.gateway.telemetry.process_metrics import ProcessMetrics
 
 if TYPE_CHECKING:
-    from gateway.coordination.shared_limits import SharedLimits
+    from strowger_gateway.gateway.coordination.shared_limits import SharedLimits
 
 
 class LeaderCounters(NoPeers):

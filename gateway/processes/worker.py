@@ -1,4 +1,4 @@
-"""A worker process, which serves requests: `python -m gateway.processes.worker`.
+"""A worker process, which serves requests: `python -m strowger_gateway.gateway.processes.worker`.
 
 It gets the listening sockets and one end of a socket pair as file descriptor numbers, and
 everything else as messages, the configuration first. When the leader exits, the worker finishes its
@@ -17,22 +17,27 @@ from pathlib import Path
 
 import msgspec
 
-from gateway.backend_events.event import ListedEvent
-from gateway.background import count_unhandled
-from gateway.budgets.lease_worker import BudgetLeaseWorker
-from gateway.budgets.messages import BudgetsToWorker
-from gateway.config.schema.config import Config
-from gateway.coordination.probe_locks import ACCESS_LOG_LOCK, PROBES, FileLeases, LogFileLock
-from gateway.coordination.state_sharing import StateSharing
-from gateway.discovery.discovered import Discovered
-from gateway.experiments.service.history import ExperimentHistory
-from gateway.limits.lease_worker import LimitLeaseWorker
-from gateway.limits.messages import LimitsToLeader, LimitsToWorker
-from gateway.limits.standing import LimitPlace, LimitStanding
-from gateway.listener_tls.files import TlsFiles
-from gateway.processes.channel import Channel
-from gateway.processes.main import loop_factory
-from gateway.processes.messages import (
+from strowger_gateway.gateway.backend_events.event import ListedEvent
+from strowger_gateway.gateway.background import count_unhandled
+from strowger_gateway.gateway.budgets.lease_worker import BudgetLeaseWorker
+from strowger_gateway.gateway.budgets.messages import BudgetsToWorker
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.coordination.probe_locks import (
+    ACCESS_LOG_LOCK,
+    PROBES,
+    FileLeases,
+    LogFileLock,
+)
+from strowger_gateway.gateway.coordination.state_sharing import StateSharing
+from strowger_gateway.gateway.discovery.discovered import Discovered
+from strowger_gateway.gateway.experiments.service.history import ExperimentHistory
+from strowger_gateway.gateway.limits.lease_worker import LimitLeaseWorker
+from strowger_gateway.gateway.limits.messages import LimitsToLeader, LimitsToWorker
+from strowger_gateway.gateway.limits.standing import LimitPlace, LimitStanding
+from strowger_gateway.gateway.listener_tls.files import TlsFiles
+from strowger_gateway.gateway.processes.channel import Channel
+from strowger_gateway.gateway.processes.main import loop_factory
+from strowger_gateway.gateway.processes.messages import (
     Answer,
     Ask,
     AskPeers,
@@ -70,18 +75,18 @@ from gateway.processes.messages import (
     packed,
     to_worker,
 )
-from gateway.processes.reload_target import Proposal
-from gateway.processes.remote_engine_view import RemoteEngineViews
-from gateway.processes.server import Server as Served
-from gateway.replica_gauges.readings import ReplicaReadings
-from gateway.store.key_rows import KeyList
-from gateway.surfaces.late_module import import_translations
-from gateway.telemetry.access_log import AccessLog
-from gateway.telemetry.logs import configure_logging, has_colours, line_style
-from gateway.telemetry.metric_snapshot import MetricFamilies
-from gateway.telemetry.recent_requests import RecentRequest
-from gateway.telemetry.time_series import BackendSeries, Window
-from schemas.errors import Unavailable
+from strowger_gateway.gateway.processes.reload_target import Proposal
+from strowger_gateway.gateway.processes.remote_engine_view import RemoteEngineViews
+from strowger_gateway.gateway.processes.server import Server as Served
+from strowger_gateway.gateway.replica_gauges.readings import ReplicaReadings
+from strowger_gateway.gateway.store.key_rows import KeyList
+from strowger_gateway.gateway.surfaces.late_module import import_translations
+from strowger_gateway.gateway.telemetry.access_log import AccessLog
+from strowger_gateway.gateway.telemetry.logs import configure_logging, has_colours, line_style
+from strowger_gateway.gateway.telemetry.metric_snapshot import MetricFamilies
+from strowger_gateway.gateway.telemetry.recent_requests import RecentRequest
+from strowger_gateway.gateway.telemetry.time_series import BackendSeries, Window
+from strowger_gateway.schemas.errors import Unavailable
 
 _log = logging.getLogger("strowger")
 

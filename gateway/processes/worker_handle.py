@@ -8,10 +8,10 @@ from contextlib import suppress
 from itertools import count
 from typing import TypeVar
 
-from gateway.child_environment import child_environment
-from gateway.listening.listening_socket import Listener
-from gateway.processes.channel import Channel
-from gateway.processes.messages import (
+from strowger_gateway.gateway.child_environment import child_environment
+from strowger_gateway.gateway.listening.listening_socket import Listener
+from strowger_gateway.gateway.processes.channel import Channel
+from strowger_gateway.gateway.processes.messages import (
     Answer,
     Ask,
     Commit,
@@ -28,7 +28,7 @@ from gateway.processes.messages import (
     state_of,
     to_leader,
 )
-from gateway.processes.reload_target import ProcessEnded, Proposal
+from strowger_gateway.gateway.processes.reload_target import ProcessEnded, Proposal
 
 ANSWER_S = 0.5
 """Timeout of a worker's answer. A late worker is skipped; its last reported counts are used."""
@@ -161,7 +161,7 @@ async def spawn(control: socket.socket, listener: Listener) -> asyncio.subproces
     """Start a worker, which inherits the sockets and our output, nothing else. Raises OSError."""
     numbers = (control.fileno(), *(one.fileno() for one in listener.sockets))
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway.processes.worker"),
+        *(sys.executable, "-m", "strowger_gateway.gateway.processes.worker"),
         *map(str, numbers),
         stdin=asyncio.subprocess.DEVNULL,
         pass_fds=numbers,

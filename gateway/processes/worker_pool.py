@@ -12,27 +12,27 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway.backend_events.book import EventBook
-from gateway.backend_events.event import BackendEvent
-from gateway.background import keep_running
-from gateway.budgets.lease_leader import BudgetLeaseLeader
-from gateway.budgets.messages import BudgetsToLeader, BudgetsToWorker
-from gateway.code_on_disk import CodeChanged, CodeOnDisk
-from gateway.config.schema.config import Config
-from gateway.coordination.state_hub import StateHub
-from gateway.discovery.discovered import Discovered
-from gateway.engine_process.process import EngineView
-from gateway.experiments.service.history import ExperimentHistory
-from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
-from gateway.issued_keys.rules_in_force import RulesInForce
-from gateway.issued_keys.sync import KeySync, latest_keys
-from gateway.limits.lease_leader import LimitLeaseLeader
-from gateway.limits.messages import LimitsToLeader, LimitsToWorker
-from gateway.limits.standing import LimitPlace
-from gateway.listener_tls.watch import TlsWatch
-from gateway.listening.accept_queue import Mode, empty
-from gateway.listening.listening_socket import Listener
-from gateway.processes.messages import (
+from strowger_gateway.gateway.backend_events.book import EventBook
+from strowger_gateway.gateway.backend_events.event import BackendEvent
+from strowger_gateway.gateway.background import keep_running
+from strowger_gateway.gateway.budgets.lease_leader import BudgetLeaseLeader
+from strowger_gateway.gateway.budgets.messages import BudgetsToLeader, BudgetsToWorker
+from strowger_gateway.gateway.code_on_disk import CodeChanged, CodeOnDisk
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.coordination.state_hub import StateHub
+from strowger_gateway.gateway.discovery.discovered import Discovered
+from strowger_gateway.gateway.engine_process.process import EngineView
+from strowger_gateway.gateway.experiments.service.history import ExperimentHistory
+from strowger_gateway.gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
+from strowger_gateway.gateway.issued_keys.rules_in_force import RulesInForce
+from strowger_gateway.gateway.issued_keys.sync import KeySync, latest_keys
+from strowger_gateway.gateway.limits.lease_leader import LimitLeaseLeader
+from strowger_gateway.gateway.limits.messages import LimitsToLeader, LimitsToWorker
+from strowger_gateway.gateway.limits.standing import LimitPlace
+from strowger_gateway.gateway.listener_tls.watch import TlsWatch
+from strowger_gateway.gateway.listening.accept_queue import Mode, empty
+from strowger_gateway.gateway.listening.listening_socket import Listener
+from strowger_gateway.gateway.processes.messages import (
     Answer,
     AskPeers,
     BreakerReset,
@@ -63,13 +63,18 @@ from gateway.processes.messages import (
     packed,
     state_of,
 )
-from gateway.processes.replica_watch import ReplicaWatch
-from gateway.processes.worker_handle import HEARTBEATS, WorkerHandle, spawn
-from gateway.telemetry.metric_snapshot import MetricFamilies, merge, snapshot, without_gauges
-from gateway.telemetry.process_metrics import ProcessMetrics
+from strowger_gateway.gateway.processes.replica_watch import ReplicaWatch
+from strowger_gateway.gateway.processes.worker_handle import HEARTBEATS, WorkerHandle, spawn
+from strowger_gateway.gateway.telemetry.metric_snapshot import (
+    MetricFamilies,
+    merge,
+    snapshot,
+    without_gauges,
+)
+from strowger_gateway.gateway.telemetry.process_metrics import ProcessMetrics
 
 if TYPE_CHECKING:
-    from gateway.coordination.shared_limits import SharedLimits
+    from strowger_gateway.gateway.coordination.shared_limits import SharedLimits
 
 _log = logging.getLogger("strowger")
 

@@ -15,8 +15,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from gateway.audit.chain import AuditRow, ChainHead, line_of, row_of
-from gateway.store.audit_rows import AuditRows
+from strowger_gateway.gateway.audit.chain import AuditRow, ChainHead, line_of, row_of
+from strowger_gateway.gateway.store.audit_rows import AuditRows
 
 _POSITION: Final = "file-position"
 _MODE: Final = 0o640

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from gateway.audit.chain import ChainHead, timestamp
-from gateway.audit.event import AuditEvent
-from gateway.recording.audit_file import AuditFile
-from gateway.recording.audit_recorder import WHAT
-from gateway.recording.import_messages import AuditImport, AuditProgress
-from gateway.recording.importer import Importer
-from gateway.recording.spool import Spool
-from gateway.store.audit_rows import AuditRows
-from gateway.store.base import ImportResult, Sink
-from gateway.store.errors import StoreUnavailable
-from gateway.store.rows import Row
+from strowger_gateway.gateway.audit.chain import ChainHead, timestamp
+from strowger_gateway.gateway.audit.event import AuditEvent
+from strowger_gateway.gateway.recording.audit_file import AuditFile
+from strowger_gateway.gateway.recording.audit_recorder import WHAT
+from strowger_gateway.gateway.recording.import_messages import AuditImport, AuditProgress
+from strowger_gateway.gateway.recording.importer import Importer
+from strowger_gateway.gateway.recording.spool import Spool
+from strowger_gateway.gateway.store.audit_rows import AuditRows
+from strowger_gateway.gateway.store.base import ImportResult, Sink
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.rows import Row
 
 EVERY_S: Final = 1.0
 ANCHOR_S: Final = 3600.0

@@ -6,13 +6,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from gateway.audit.event import AuditEvent
-from gateway.audit.repeats import Repeats
-from gateway.config.schema.config import Config
-from gateway.config.schema_store import SPOOL
-from gateway.recording.recorder import FileRecorder
-from gateway.recording.spool import Spool
-from gateway.recording.spool_owner import own_folder
+from strowger_gateway.gateway.audit.event import AuditEvent
+from strowger_gateway.gateway.audit.repeats import Repeats
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema_store import SPOOL
+from strowger_gateway.gateway.recording.recorder import FileRecorder
+from strowger_gateway.gateway.recording.spool import Spool
+from strowger_gateway.gateway.recording.spool_owner import own_folder
 
 WHAT: Final = "audit events"
 _FOLDER: Final = "audit"

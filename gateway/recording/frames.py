@@ -11,9 +11,9 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
-from gateway.audit.event import AuditEvent
-from gateway.recording.rows_from_request import expand_rows
-from gateway.store.rows import (
+from strowger_gateway.gateway.audit.event import AuditEvent
+from strowger_gateway.gateway.recording.rows_from_request import expand_rows
+from strowger_gateway.gateway.store.rows import (
     AttemptRow,
     FeedbackRow,
     RequestBatch,

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from gateway.config.schema.config import Logging
-from gateway.records_export.progress import ExportProgress
+from strowger_gateway.gateway.config.schema.config import Logging
+from strowger_gateway.gateway.records_export.progress import ExportProgress
 
 STOP_S = 10.0
 """Time for the last import after the order to stop. What does not fit stays in the spool."""

@@ -1,4 +1,4 @@
-"""The importing process: `python -m gateway.recording.import_program`.
+"""The importing process: `python -m strowger_gateway.gateway.recording.import_program`.
 
 The leader starts it and sends it orders on its standard input: its settings, changes of the log
 level, and the order to stop. It reports its progress on its standard output. When the input ends
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from gateway.recording.audit_importer import AuditImporter
-from gateway.recording.import_messages import (
+from strowger_gateway.gateway.recording.audit_importer import AuditImporter
+from strowger_gateway.gateway.recording.import_messages import (
     STOP_S,
     ExportSettings,
     LogLevel,
@@ -26,15 +26,15 @@ from gateway.recording.import_messages import (
     order_decoder,
     settings_decoder,
 )
-from gateway.recording.importer import Importer
-from gateway.recording.spool import Spool
-from gateway.store.open import open_store
-from gateway.store.sql import SqlStore
-from gateway.telemetry.logs import configure_logging
-from schemas.secret import Secret
+from strowger_gateway.gateway.recording.importer import Importer
+from strowger_gateway.gateway.recording.spool import Spool
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.gateway.telemetry.logs import configure_logging
+from strowger_gateway.schemas.secret import Secret
 
 if TYPE_CHECKING:
-    from gateway.records_export.background import BackgroundExport
+    from strowger_gateway.gateway.records_export.background import BackgroundExport
 
 _log = logging.getLogger("strowger.records")
 
@@ -132,7 +132,7 @@ def _append(audit: AuditImporter | None, stopping: threading.Event) -> None:
 
 def _export(settings: ExportSettings, store: SqlStore, url: bytes) -> "BackgroundExport":
     """Import the modules of the export where it is configured, and return it."""
-    from gateway.records_export.background import BackgroundExport
+    from strowger_gateway.gateway.records_export.background import BackgroundExport
 
     where, secret = os.fsdecode(settings.to), Secret(os.fsdecode(url))
     return BackgroundExport(store.database, secret, where, settings.every_s)

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gateway.recording.frames import HEAD, Read, unpacked
-from gateway.recording.import_messages import ImportProgress
-from gateway.recording.spool import Spool, quarantine, reading, remove
-from gateway.store.base import ImportResult, Sink
-from gateway.store.errors import ConcurrentImport, StoreUnavailable
+from strowger_gateway.gateway.recording.frames import HEAD, Read, unpacked
+from strowger_gateway.gateway.recording.import_messages import ImportProgress
+from strowger_gateway.gateway.recording.spool import Spool, quarantine, reading, remove
+from strowger_gateway.gateway.store.base import ImportResult, Sink
+from strowger_gateway.gateway.store.errors import ConcurrentImport, StoreUnavailable
 
 _log = logging.getLogger("strowger.records")
 ROWS = 2_000

@@ -14,8 +14,8 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.child_environment import child_environment
-from gateway.recording.import_messages import (
+from strowger_gateway.gateway.child_environment import child_environment
+from strowger_gateway.gateway.recording.import_messages import (
     STOP_S,
     AuditProgress,
     ImportProgress,
@@ -26,7 +26,7 @@ from gateway.recording.import_messages import (
     progress_decoder,
     settings_decoder,
 )
-from gateway.records_export.progress import ExportProgress
+from strowger_gateway.gateway.records_export.progress import ExportProgress
 
 _log = logging.getLogger("strowger.records")
 _strowger = logging.getLogger("strowger")
@@ -231,7 +231,7 @@ class ImporterProcess:
         if self._stopping.is_set():
             orders += as_line(StopImport())
         process = subprocess.Popen(
-            (sys.executable, "-m", "gateway.recording.import_program"),
+            (sys.executable, "-m", "strowger_gateway.gateway.recording.import_program"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=child_environment(),

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.config.schema.audit import Audit
-from gateway.recording.audit_recorder import AuditRecorder
-from gateway.recording.importer_process import ImporterProcess
-from gateway.recording.recorder import FileRecorder
-from gateway.recording.spool import Spool
+from strowger_gateway.gateway.config.schema.audit import Audit
+from strowger_gateway.gateway.recording.audit_recorder import AuditRecorder
+from strowger_gateway.gateway.recording.importer_process import ImporterProcess
+from strowger_gateway.gateway.recording.recorder import FileRecorder
+from strowger_gateway.gateway.recording.spool import Spool
 
 UNWRITABLE = frozenset({"full", "read_only", "denied"})
 """See StoreFault."""

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterable
 from time import monotonic
 
-from gateway.recording.frames import ROWS, frame
-from gateway.recording.spool import Spool, SpoolFile, SpoolFull
-from gateway.store.rows import SpoolEntry, size_of
+from strowger_gateway.gateway.recording.frames import ROWS, frame
+from strowger_gateway.gateway.recording.spool import Spool, SpoolFile, SpoolFull
+from strowger_gateway.gateway.store.rows import SpoolEntry, size_of
 
 _log = logging.getLogger("strowger.records")
 _IDLE_FILE_S = 3600.0

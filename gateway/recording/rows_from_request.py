@@ -10,11 +10,11 @@ from operator import attrgetter
 
 import msgspec
 
-from gateway.routing.attempt_usage import usage_of_answer, usage_of_attempts
-from gateway.routing.participation import NO_PARTICIPATION
-from gateway.routing.planning.prices import Prices, cost_of, is_reported
-from gateway.routing.request_record import AttemptRecord, RequestRecord
-from gateway.store.rows import (
+from strowger_gateway.gateway.routing.attempt_usage import usage_of_answer, usage_of_attempts
+from strowger_gateway.gateway.routing.participation import NO_PARTICIPATION
+from strowger_gateway.gateway.routing.planning.prices import Prices, cost_of, is_reported
+from strowger_gateway.gateway.routing.request_record import AttemptRecord, RequestRecord
+from strowger_gateway.gateway.store.rows import (
     AttemptRow,
     RecordedFields,
     RequestBatch,
@@ -23,9 +23,9 @@ from gateway.store.rows import (
     Source,
     SpoolEntry,
 )
-from gateway.telemetry.access_log import AccessLine, in_one_line
-from schemas.events import Usage
-from schemas.service_tier import tier_in_usage
+from strowger_gateway.gateway.telemetry.access_log import AccessLine, in_one_line
+from strowger_gateway.schemas.events import Usage
+from strowger_gateway.schemas.service_tier import tier_in_usage
 
 _recorded = attrgetter(*RecordedFields.__struct_fields__)
 _lines: msgspec.json.Decoder[AccessLine] = msgspec.json.Decoder(AccessLine)

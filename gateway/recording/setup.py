@@ -10,23 +10,27 @@ from pathlib import Path
 from msgspec import Struct
 from prometheus_client.registry import Collector
 
-from gateway.audit.log import AuditLog, NoAudit
-from gateway.config.schema.config import Config, Logging
-from gateway.config.schema_store import SPOOL
-from gateway.recording.audit_recorder import AuditRecorder, audit_spool
-from gateway.recording.import_messages import AuditImport, ExportSettings, ImportSettings
-from gateway.recording.importer_process import ImporterProcess
-from gateway.recording.metrics import (
+from strowger_gateway.gateway.audit.log import AuditLog, NoAudit
+from strowger_gateway.gateway.config.schema.config import Config, Logging
+from strowger_gateway.gateway.config.schema_store import SPOOL
+from strowger_gateway.gateway.recording.audit_recorder import AuditRecorder, audit_spool
+from strowger_gateway.gateway.recording.import_messages import (
+    AuditImport,
+    ExportSettings,
+    ImportSettings,
+)
+from strowger_gateway.gateway.recording.importer_process import ImporterProcess
+from strowger_gateway.gateway.recording.metrics import (
     AuditCollector,
     AuditImportCollector,
     ExportCollector,
     ImporterCollector,
 )
-from gateway.recording.spool import Spool
-from gateway.recording.spool_owner import own_folder, store_id
-from gateway.store.errors import StoreUnavailable
-from gateway.store.open import open_store
-from gateway.store.sql import SqlStore
+from strowger_gateway.gateway.recording.spool import Spool
+from strowger_gateway.gateway.recording.spool_owner import own_folder, store_id
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.sql import SqlStore
 
 _log = logging.getLogger("strowger.records")
 

@@ -12,8 +12,8 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gateway.recording.frames import HEAD
-from gateway.recording.spool_owner import claim
+from strowger_gateway.gateway.recording.frames import HEAD
+from strowger_gateway.gateway.recording.spool_owner import claim
 
 MIB = 1024 * 1024
 _ENDING, _UNBORN, _DAMAGED = ".rows", ".new", ".damaged"

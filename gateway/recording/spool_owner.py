@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from gateway.config.schema_store import SQLITE
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema_store import SQLITE
+from strowger_gateway.schemas.secret import Secret
 
 _log = logging.getLogger("strowger.records")
 

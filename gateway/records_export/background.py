@@ -6,14 +6,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from gateway.records_export.export import Export
-from gateway.records_export.progress import ExportProgress
-from gateway.records_export.target import ExportTarget, open_target
-from gateway.records_export.turns import turn
-from gateway.store.database import Database
-from gateway.store.errors import StoreUnavailable
-from schemas.errors import InvalidConfig
-from schemas.secret import Secret
+from strowger_gateway.gateway.records_export.export import Export
+from strowger_gateway.gateway.records_export.progress import ExportProgress
+from strowger_gateway.gateway.records_export.target import ExportTarget, open_target
+from strowger_gateway.gateway.records_export.turns import turn
+from strowger_gateway.gateway.store.database import Database
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.schemas.errors import InvalidConfig
+from strowger_gateway.schemas.secret import Secret
 
 _log = logging.getLogger("strowger.records")
 

@@ -13,11 +13,18 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.records_export.parts import by_day, parquet
-from gateway.records_export.tables import TABLES, Page, Position, RecordTable, newest_batch, page
-from gateway.records_export.target import ExportTarget
-from gateway.store.database import Database
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.records_export.parts import by_day, parquet
+from strowger_gateway.gateway.records_export.tables import (
+    TABLES,
+    Page,
+    Position,
+    RecordTable,
+    newest_batch,
+    page,
+)
+from strowger_gateway.gateway.records_export.target import ExportTarget
+from strowger_gateway.gateway.store.database import Database
+from strowger_gateway.schemas.errors import InvalidConfig
 
 MANIFEST = "_strowger/manifest.json"
 """Readers of partitioned folders ignore names that begin with `_`."""

@@ -10,9 +10,9 @@ from importlib import import_module
 from io import BytesIO
 from typing import Any
 
-from gateway.records_export.tables import Kind, RecordTable
-from gateway.store.database import Value
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.records_export.tables import Kind, RecordTable
+from strowger_gateway.gateway.store.database import Value
+from strowger_gateway.schemas.errors import InvalidConfig
 
 NO_PARQUET = "the export needs pyarrow; pip install 'strowger-gateway[parquet]'"
 

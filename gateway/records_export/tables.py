@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from gateway.store.database import Session, Value, listed
-from gateway.store.rows import ATTEMPT_COLUMNS, REQUEST_COLUMNS, Column
+from strowger_gateway.gateway.store.database import Session, Value, listed
+from strowger_gateway.gateway.store.rows import ATTEMPT_COLUMNS, REQUEST_COLUMNS, Column
 
 Kind = Literal["text", "time", "int", "float", "bool"]
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from gateway.records_export.parts import arrow
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.records_export.parts import arrow
+from strowger_gateway.schemas.errors import InvalidConfig
 
 S3 = "s3://"
 _LOCK = "_strowger/lock"

@@ -9,10 +9,10 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from hashlib import blake2b
 
-from gateway.config.schema_store import SQLITE
-from gateway.store.database import Database
-from schemas.errors import InvalidConfig
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema_store import SQLITE
+from strowger_gateway.gateway.store.database import Database
+from strowger_gateway.schemas.errors import InvalidConfig
+from strowger_gateway.schemas.secret import Secret
 
 _HELD = "SELECT pg_try_advisory_xact_lock(?)"
 

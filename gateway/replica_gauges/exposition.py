@@ -7,7 +7,7 @@ from math import isfinite
 
 from msgspec import Struct
 
-from gateway.replica_gauges.readings import Reading
+from strowger_gateway.gateway.replica_gauges.readings import Reading
 
 MOST_REQUESTS = 1e6
 """A larger gauge is a fault of the server's, and is ignored."""

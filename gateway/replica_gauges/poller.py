@@ -15,19 +15,23 @@ from msgspec import Struct
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from adapters.base import Outbound
-from gateway.background import OnCrash, ignore_crash, keep_running
-from gateway.clock import now
-from gateway.config.schema.config import Config, Provider
-from gateway.config.schema.discovery import DiscoverReplicas
-from gateway.discovery.discovered import Discovered
-from gateway.discovery.source import HostPort
-from gateway.replica_gauges.exposition import reading_in
-from gateway.replica_gauges.readings import Reading, ReplicaReading, ReplicaReadings
-from gateway.upstream.tls import TlsContexts
-from gateway.upstream.wire import WireTransport
-from gateway.upstream.wire.dialing import resolve_at
-from schemas.errors import GatewayError, UpstreamBroken
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.gateway.background import OnCrash, ignore_crash, keep_running
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.config import Config, Provider
+from strowger_gateway.gateway.config.schema.discovery import DiscoverReplicas
+from strowger_gateway.gateway.discovery.discovered import Discovered
+from strowger_gateway.gateway.discovery.source import HostPort
+from strowger_gateway.gateway.replica_gauges.exposition import reading_in
+from strowger_gateway.gateway.replica_gauges.readings import (
+    Reading,
+    ReplicaReading,
+    ReplicaReadings,
+)
+from strowger_gateway.gateway.upstream.tls import TlsContexts
+from strowger_gateway.gateway.upstream.wire import WireTransport
+from strowger_gateway.gateway.upstream.wire.dialing import resolve_at
+from strowger_gateway.schemas.errors import GatewayError, UpstreamBroken
 
 _log = logging.getLogger("strowger.discovery")
 

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from gateway.discovery.source import HostPort
+from strowger_gateway.gateway.discovery.source import HostPort
 
 
 class Reading(Struct, frozen=True, kw_only=True):

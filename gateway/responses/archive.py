@@ -9,30 +9,30 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, Literal, TypeVar
 
-from gateway.config.schema.responses import ResponsesConfig
-from gateway.eventloop.inline_task import in_task
-from gateway.fair_threads import FairThreads
-from gateway.responses.group_writer import GroupWriter
-from gateway.responses.room import ResponseRoom, RoomBounds
-from gateway.store.base import Store
-from gateway.store.errors import StoreFull, StoreRejected, StoreUnavailable
-from gateway.store.response_rows import (
+from strowger_gateway.gateway.config.schema.responses import ResponsesConfig
+from strowger_gateway.gateway.eventloop.inline_task import in_task
+from strowger_gateway.gateway.fair_threads import FairThreads
+from strowger_gateway.gateway.responses.group_writer import GroupWriter
+from strowger_gateway.gateway.responses.room import ResponseRoom, RoomBounds
+from strowger_gateway.gateway.store.base import Store
+from strowger_gateway.gateway.store.errors import StoreFull, StoreRejected, StoreUnavailable
+from strowger_gateway.gateway.store.response_rows import (
     MOST_FOUND,
     MOST_ROWS,
     ResponseRows,
     StoredResponse,
 )
-from gateway.surfaces.responses.item_pages import ItemPage, item_page
-from gateway.surfaces.responses.stored_conversation import (
+from strowger_gateway.gateway.surfaces.responses.item_pages import ItemPage, item_page
+from strowger_gateway.gateway.surfaces.responses.stored_conversation import (
     is_response_id,
     joined_items,
     known_items,
     response_of,
     whole_resource,
 )
-from gateway.surfaces.stored_items import EarlierItems, EarlierItemsNeeded
-from schemas.errors import InvalidRequest, ResponseNotFound
-from schemas.holdings import Holder
+from strowger_gateway.gateway.surfaces.stored_items import EarlierItems, EarlierItemsNeeded
+from strowger_gateway.schemas.errors import InvalidRequest, ResponseNotFound
+from strowger_gateway.schemas.holdings import Holder
 
 _log = logging.getLogger("strowger.responses")
 

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
 
-from gateway.clock import now
-from gateway.store.errors import StoreFull, StoreRejected
-from gateway.store.response_rows import StoredResponse
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.store.errors import StoreFull, StoreRejected
+from strowger_gateway.gateway.store.response_rows import StoredResponse
 
 MOST_WAITING_BYTES: Final = 64 * 1024 * 1024
 """Of rows in memory; beyond it, responses leave unstored."""

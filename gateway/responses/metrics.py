@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.responses.archive import OUTCOMES, ResponseArchive
+from strowger_gateway.gateway.responses.archive import OUTCOMES, ResponseArchive
 
 
 class ResponseCollector(Collector):

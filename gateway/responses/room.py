@@ -7,9 +7,9 @@ stores little keeps what it has, whatever the others store, and however many the
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from gateway.clock import now
-from gateway.store.errors import StoreFull
-from gateway.store.response_rows import ResponseRows, StoredResponse
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.store.errors import StoreFull
+from strowger_gateway.gateway.store.response_rows import ResponseRows, StoredResponse
 
 READ_AGAIN_S: Final = 10.0
 """Interval at which the sum is read that all gateways on the database share."""

@@ -17,9 +17,9 @@ from binascii import Error as NotBase64
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from gateway.config.schema.responses import ResponsesConfig
-from gateway.eventloop.inline_task import in_task
-from gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.config.schema.responses import ResponsesConfig
+from strowger_gateway.gateway.eventloop.inline_task import in_task
+from strowger_gateway.gateway.store.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -48,7 +48,7 @@ class KeptKeys(Protocol):
     """Where keys are while the configuration has none."""
 
     def keys(self, at: float, valid_s: float) -> list[str]:
-        """See `gateway.store.sealing_key_rows`."""
+        """See `gateway/store/sealing_key_rows.py`."""
         ...
 
 

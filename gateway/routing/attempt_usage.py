@@ -12,8 +12,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.routing.request_record import AttemptRecord, RequestRecord
-from schemas.events import Usage
+from strowger_gateway.gateway.routing.request_record import AttemptRecord, RequestRecord
+from strowger_gateway.schemas.events import Usage
 
 CountedSource = Literal["", "reported", "estimated"]
 """reported: all counts are the backend's. estimated: some are not. "": nothing was used."""

@@ -4,9 +4,9 @@ from math import ceil, isinf
 
 from msgspec import Struct
 
-from gateway.routing.planning.route import Backend
-from gateway.routing.resilience.breaker_state import Phase, State
-from gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.routing.planning.route import Backend
+from strowger_gateway.gateway.routing.resilience.breaker_state import Phase, State
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
 
 
 class BackendStatus(Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from gateway.routing.exclusion import Exclusion
+from strowger_gateway.gateway.routing.exclusion import Exclusion
 
 
 class Participation(Struct, frozen=True, kw_only=True, gc=False):

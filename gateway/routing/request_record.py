@@ -12,14 +12,14 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.payload_capture import CapturedPayload
-from gateway.room import Room
-from gateway.routing.participation import NO_PARTICIPATION, Participation
-from gateway.trace_context import RequestTrace
-from gateway.upstream.drawn_tokens import DrawnTokens
-from schemas.errors import GatewayError
-from schemas.events import Usage
-from schemas.holdings import ANONYMOUS, LEVEL, Holder
+from strowger_gateway.gateway.payload_capture import CapturedPayload
+from strowger_gateway.gateway.room import Room
+from strowger_gateway.gateway.routing.participation import NO_PARTICIPATION, Participation
+from strowger_gateway.gateway.trace_context import RequestTrace
+from strowger_gateway.gateway.upstream.drawn_tokens import DrawnTokens
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import Usage
+from strowger_gateway.schemas.holdings import ANONYMOUS, LEVEL, Holder
 
 _UUID_BITS = 0x7 << 76 | 0b10 << 62
 """The version and the variant of a UUIDv7."""

@@ -21,13 +21,13 @@ from typing import Final, Protocol, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.clock import now
-from gateway.sessions.cookie import session_values
-from gateway.sessions.principal import KEY_HOLDER, Principal
-from gateway.sessions.tokens import SessionToken, SessionTokens, TokenKind
-from gateway.store.errors import StoreUnavailable
-from gateway.store.session_rows import AdminSession, SessionRows
-from schemas.errors import InvalidRequest, Unavailable
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.sessions.cookie import session_values
+from strowger_gateway.gateway.sessions.principal import KEY_HOLDER, Principal
+from strowger_gateway.gateway.sessions.tokens import SessionToken, SessionTokens, TokenKind
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.session_rows import AdminSession, SessionRows
+from strowger_gateway.schemas.errors import InvalidRequest, Unavailable
 
 FRESH_S: Final = 1.0
 """Time for which a row that was read is not read again."""

@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from gateway.config.schema.admin_oidc import Role
+from strowger_gateway.gateway.config.schema.admin_oidc import Role
 
 Kind = Literal["admin key", "provider"]
 """How someone got in: with the operator's key, or through the identity provider."""

@@ -16,8 +16,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from gateway.config.schema.admin_oidc import AdminOidc
-from gateway.config.schema.auth import Auth
+from strowger_gateway.gateway.config.schema.admin_oidc import AdminOidc
+from strowger_gateway.gateway.config.schema.auth import Auth
 
 _NONCE, _TIME, _MAC = 16, 8, 32
 _LENGTH: Final = 1 + _NONCE + _TIME + _MAC

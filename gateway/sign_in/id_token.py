@@ -6,13 +6,13 @@ https://openid.net/specs/openid-connect-core-1_0.html#IDTokenValidation
 import hmac
 from typing import cast
 
-from gateway.config.schema.identities import Issuer
-from gateway.identities.claims import Claims, check_claims
-from gateway.identities.compact_token import read_token
-from gateway.identities.issuer_keys import IssuerKeys
-from gateway.identities.key_set import signed
-from gateway.sign_in.refusals import RefusedToken
-from schemas.errors import Forbidden, Unauthenticated
+from strowger_gateway.gateway.config.schema.identities import Issuer
+from strowger_gateway.gateway.identities.claims import Claims, check_claims
+from strowger_gateway.gateway.identities.compact_token import read_token
+from strowger_gateway.gateway.identities.issuer_keys import IssuerKeys
+from strowger_gateway.gateway.identities.key_set import signed
+from strowger_gateway.gateway.sign_in.refusals import RefusedToken
+from strowger_gateway.schemas.errors import Forbidden, Unauthenticated
 
 
 async def verified_claims(

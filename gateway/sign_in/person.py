@@ -2,10 +2,10 @@
 
 from typing import Final, cast
 
-from gateway.config.schema.admin_oidc import AdminOidc
-from gateway.identities.claims import LONGEST, Claims, claim_at
-from gateway.sessions.principal import Principal, highest
-from gateway.sign_in.refusals import NoRole, RefusedToken
+from strowger_gateway.gateway.config.schema.admin_oidc import AdminOidc
+from strowger_gateway.gateway.identities.claims import LONGEST, Claims, claim_at
+from strowger_gateway.gateway.sessions.principal import Principal, highest
+from strowger_gateway.gateway.sign_in.refusals import NoRole, RefusedToken
 
 _MOST_VALUES: Final = 1000
 

@@ -16,24 +16,28 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 import msgspec
 from msgspec import Struct
 
-from gateway.clock import now
-from gateway.config.schema.admin_oidc import AdminOidc
-from gateway.config.schema.identities import Issuer
-from gateway.fair_slots import FairSlots
-from gateway.identities.claims import Claims
-from gateway.identities.compact_token import MOST_BYTES
-from gateway.identities.issuer_documents import Discovery, DocumentError, IssuerDocuments
-from gateway.identities.issuer_keys import IssuerKeys
-from gateway.identities.refusals import IssuerUnavailable
-from gateway.sign_in.attempt import SignInAttempt
-from gateway.sign_in.id_token import verified_claims
-from gateway.sign_in.refusals import (
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.admin_oidc import AdminOidc
+from strowger_gateway.gateway.config.schema.identities import Issuer
+from strowger_gateway.gateway.fair_slots import FairSlots
+from strowger_gateway.gateway.identities.claims import Claims
+from strowger_gateway.gateway.identities.compact_token import MOST_BYTES
+from strowger_gateway.gateway.identities.issuer_documents import (
+    Discovery,
+    DocumentError,
+    IssuerDocuments,
+)
+from strowger_gateway.gateway.identities.issuer_keys import IssuerKeys
+from strowger_gateway.gateway.identities.refusals import IssuerUnavailable
+from strowger_gateway.gateway.sign_in.attempt import SignInAttempt
+from strowger_gateway.gateway.sign_in.id_token import verified_claims
+from strowger_gateway.gateway.sign_in.refusals import (
     ProviderUnavailable,
     RefusedByProvider,
     RefusedToken,
     error_code,
 )
-from schemas.holdings import ANONYMOUS, Holder
+from strowger_gateway.schemas.holdings import ANONYMOUS, Holder
 
 CALLBACK: Final = "/admin/sign-in/callback"
 REFRESH_S: Final = 300.0

@@ -1,6 +1,6 @@
 """Why a sign-in with the identity provider fails. Messages hold no code, no token, no secret."""
 
-from schemas.errors import Forbidden, InvalidRequest, Unauthenticated, Unavailable
+from strowger_gateway.schemas.errors import Forbidden, InvalidRequest, Unauthenticated, Unavailable
 
 
 class WrongAttempt(InvalidRequest):

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from gateway.config.schema.auth import Auth
+from strowger_gateway.gateway.config.schema.auth import Auth
 
 if TYPE_CHECKING:
-    from gateway.sign_in.provider import SignInProvider
+    from strowger_gateway.gateway.sign_in.provider import SignInProvider
 
 
 def sign_in_provider(auth: Auth, before: "SignInProvider | None") -> "SignInProvider | None":
@@ -18,6 +18,8 @@ def sign_in_provider(auth: Auth, before: "SignInProvider | None") -> "SignInProv
         return None
     if before is not None and before.settings == settings:
         return before
-    from gateway.sign_in.provider import SignInProvider  # late: 24 MB, needed by few gateways
+    from strowger_gateway.gateway.sign_in.provider import (
+        SignInProvider,  # late: 24 MB, needed by few gateways
+    )
 
     return SignInProvider(settings)

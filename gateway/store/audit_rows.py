@@ -10,10 +10,10 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from gateway.audit.chain import NO_HASH, AuditRow, ChainHead, chained
-from gateway.audit.event import AuditEvent
-from gateway.audit.verification import PRUNE, THROUGH, THROUGH_HASH
-from gateway.store.database import Database, Session
+from strowger_gateway.gateway.audit.chain import NO_HASH, AuditRow, ChainHead, chained
+from strowger_gateway.gateway.audit.event import AuditEvent
+from strowger_gateway.gateway.audit.verification import PRUNE, THROUGH, THROUGH_HASH
+from strowger_gateway.gateway.store.database import Database, Session
 
 _COLUMNS: Final = ", ".join(AuditRow.__struct_fields__)
 _MARKS: Final = ", ".join("?" * len(AuditRow.__struct_fields__))

@@ -5,16 +5,16 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from gateway.audit.event import AuditEvent
-from gateway.experiments.statistics.interval_history import Point
-from gateway.experiments.statistics.outcomes import Outcomes, Per
-from gateway.experiments.statistics.sample_ratio import EpochCounts
-from gateway.store.database import Database
-from gateway.store.request_queries import RecordedRequest
-from gateway.store.rows import Row
-from gateway.store.spend_rows import SpendRows
-from gateway.store.unit_pages import UnitTotal
-from gateway.store.usage_rows import Usage
+from strowger_gateway.gateway.audit.event import AuditEvent
+from strowger_gateway.gateway.experiments.statistics.interval_history import Point
+from strowger_gateway.gateway.experiments.statistics.outcomes import Outcomes, Per
+from strowger_gateway.gateway.experiments.statistics.sample_ratio import EpochCounts
+from strowger_gateway.gateway.store.database import Database
+from strowger_gateway.gateway.store.request_queries import RecordedRequest
+from strowger_gateway.gateway.store.rows import Row
+from strowger_gateway.gateway.store.spend_rows import SpendRows
+from strowger_gateway.gateway.store.unit_pages import UnitTotal
+from strowger_gateway.gateway.store.usage_rows import Usage
 
 PAUSED = " paused"
 """Suffix of the fingerprint of an epoch in which control serves everyone."""

@@ -13,8 +13,8 @@ from typing import Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from gateway.store.errors import StoreRejected, StoreUnavailable
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.store.errors import StoreRejected, StoreUnavailable
+from strowger_gateway.schemas.errors import InvalidConfig
 
 Value = str | int | float | None
 _T = TypeVar("_T")

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from schemas.errors import Unavailable
+from strowger_gateway.schemas.errors import Unavailable
 
 StoreFault = Literal["unreachable", "full", "read_only", "denied"]
 

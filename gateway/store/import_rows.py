@@ -5,13 +5,13 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 
-from gateway.audit.event import AuditEvent
-from gateway.experiments.statistics.metrics import BUILT_IN, VOTE_RATE
-from gateway.store.audit_rows import append
-from gateway.store.database import Insert, Session, Value, marks, pieces
-from gateway.store.errors import StoreRejected
-from gateway.store.request_observations import observations
-from gateway.store.rows import (
+from strowger_gateway.gateway.audit.event import AuditEvent
+from strowger_gateway.gateway.experiments.statistics.metrics import BUILT_IN, VOTE_RATE
+from strowger_gateway.gateway.store.audit_rows import append
+from strowger_gateway.gateway.store.database import Insert, Session, Value, marks, pieces
+from strowger_gateway.gateway.store.errors import StoreRejected
+from strowger_gateway.gateway.store.request_observations import observations
+from strowger_gateway.gateway.store.rows import (
     ATTEMPT_COLUMNS,
     REQUEST_COLUMNS,
     AttemptRow,
@@ -20,8 +20,8 @@ from gateway.store.rows import (
     RequestRow,
     Row,
 )
-from gateway.store.spend_rows import add_spend, note_imported, spend_of
-from gateway.store.usage_rows import add_usage, new_copies, usage_of
+from strowger_gateway.gateway.store.spend_rows import add_spend, note_imported, spend_of
+from strowger_gateway.gateway.store.usage_rows import add_usage, new_copies, usage_of
 
 _Place = tuple[str, str, int, str]
 """Experiment, unit, epoch, variant."""

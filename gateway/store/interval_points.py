@@ -4,8 +4,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gateway.experiments.statistics.interval_history import Interval, Point, needs_point, redundant
-from gateway.store.database import Session
+from strowger_gateway.gateway.experiments.statistics.interval_history import (
+    Interval,
+    Point,
+    needs_point,
+    redundant,
+)
+from strowger_gateway.gateway.store.database import Session
 
 _intervals: msgspec.json.Decoder[Mapping[str, Interval]] = msgspec.json.Decoder(
     Mapping[str, Interval]

@@ -12,18 +12,18 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.audit.event import AuditEvent
-from gateway.config.schema.budgets import OwnBudget
-from gateway.config.schema.limits import OwnLimit
-from gateway.config.schema.units import (
+from strowger_gateway.gateway.audit.event import AuditEvent
+from strowger_gateway.gateway.config.schema.budgets import OwnBudget
+from strowger_gateway.gateway.config.schema.limits import OwnLimit
+from strowger_gateway.gateway.config.schema.units import (
     LONGEST_WAIT_S,
     MOST_COUNTED_USD,
     MOST_OF_A_BUDGET,
     MOST_OF_A_LIMIT,
     MOST_URGENT,
 )
-from gateway.store.audit_rows import append
-from gateway.store.database import Database, Session
+from strowger_gateway.gateway.store.audit_rows import append
+from strowger_gateway.gateway.store.database import Database, Session
 
 _T = TypeVar("_T")
 _log = logging.getLogger("strowger.keys")

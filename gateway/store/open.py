@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from gateway.config.schema_store import SQLITE
-from gateway.store.database import Driver
-from gateway.store.sql import SqlStore
-from gateway.store.sqlite import SqliteDriver
-from schemas.errors import InvalidConfig
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema_store import SQLITE
+from strowger_gateway.gateway.store.database import Driver
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.gateway.store.sqlite import SqliteDriver
+from strowger_gateway.schemas.errors import InvalidConfig
+from strowger_gateway.schemas.secret import Secret
 
 NO_FILE = ":memory:"
 """https://www.sqlite.org/inmemorydb.html"""
@@ -40,7 +40,7 @@ def driver_of(url: Secret) -> Driver:
     if address.startswith(SQLITE):
         return SqliteDriver(Path(address.removeprefix(SQLITE)))
     try:
-        from gateway.store.postgres import PostgresDriver
+        from strowger_gateway.gateway.store.postgres import PostgresDriver
     except ImportError as exc:
         raise InvalidConfig(
             (

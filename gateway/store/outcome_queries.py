@@ -1,9 +1,14 @@
-"""Compute the moments of `gateway.experiments.statistics.outcomes` in the database."""
+"""Compute the moments of `gateway/experiments/statistics/outcomes.py` in the database."""
 
 from collections.abc import Sequence
 
-from gateway.experiments.statistics.outcomes import Cell, Outcomes, Per, SharedUnits
-from gateway.store.database import Session
+from strowger_gateway.gateway.experiments.statistics.outcomes import (
+    Cell,
+    Outcomes,
+    Per,
+    SharedUnits,
+)
+from strowger_gateway.gateway.store.database import Session
 
 _COUNT: dict[Per, str] = {
     "observation": "CAST({0}.count AS DOUBLE PRECISION)",

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from gateway.store.database import Database, Session
+from strowger_gateway.gateway.store.database import Database, Session
 
 DAY_S: Final = 86_400
 OVERHEAD: Final = 512
@@ -44,7 +44,7 @@ class PayloadEntry(Struct, frozen=True, kw_only=True):
 
 
 class StoredPayload(PayloadEntry, frozen=True, kw_only=True):
-    """record: JSON, see gateway.payloads.record."""
+    """record: JSON, see gateway/payloads/record.py."""
 
     record: str
 

@@ -17,9 +17,9 @@ import psycopg
 from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from gateway.store.database import Insert, Value, listed
-from gateway.store.errors import StoreUnavailable
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.store.database import Insert, Value, listed
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.schemas.errors import InvalidConfig
 
 _WRITING = 7_287_483_001
 """Our advisory lock; every writer on any machine holds it."""

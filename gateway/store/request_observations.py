@@ -16,8 +16,8 @@ cost_usd:      every request with a price, because it was paid.
 A missing value is not an observation; it does not count as 0.
 """
 
-from gateway.experiments.statistics.metrics import BUILT_IN, VOTE_RATE
-from gateway.store.rows import RequestRow
+from strowger_gateway.gateway.experiments.statistics.metrics import BUILT_IN, VOTE_RATE
+from strowger_gateway.gateway.store.rows import RequestRow
 
 _ttft, _latency = BUILT_IN["ttft_ms"].scaled, BUILT_IN["latency_ms"].scaled
 _tokens, _cost = BUILT_IN["output_tokens"].scaled, BUILT_IN["cost_usd"].scaled

@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.store.database import Session, listed
-from gateway.store.rows import REQUEST_COLUMNS, RecordedFields
+from strowger_gateway.gateway.store.database import Session, listed
+from strowger_gateway.gateway.store.rows import REQUEST_COLUMNS, RecordedFields
 
 
 class RecordedAttempt(Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from gateway.store.database import Database, Session
+from strowger_gateway.gateway.store.database import Database, Session
 
 MOST_ROWS: Final = 1_000
 """Responses of one conversation that a request can continue."""

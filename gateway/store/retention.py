@@ -1,9 +1,9 @@
 """Delete old rows, a few thousand at a time; sums of experiments stay, those of usage longer."""
 
-from gateway.store.database import Database
-from gateway.store.payload_rows import drop_old_payloads
-from gateway.store.spend_rows import CHANGES_S, DETAIL_S, fold_old_spend
-from gateway.store.usage_rows import drop_old_usage
+from strowger_gateway.gateway.store.database import Database
+from strowger_gateway.gateway.store.payload_rows import drop_old_payloads
+from strowger_gateway.gateway.store.spend_rows import CHANGES_S, DETAIL_S, fold_old_spend
+from strowger_gateway.gateway.store.usage_rows import drop_old_usage
 
 _BATCH_ROWS = 5_000
 _OLD = """DELETE FROM {table} WHERE {id} IN

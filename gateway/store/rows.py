@@ -17,7 +17,7 @@ from msgspec.inspect import (
 )
 from msgspec.structs import fields
 
-from gateway.audit.event import AuditEvent
+from strowger_gateway.gateway.audit.event import AuditEvent
 
 Role = Literal["served", "failed", "hedge", "mirror"]
 

@@ -14,10 +14,10 @@ from zlib import crc32
 
 import msgspec
 
-from gateway.audit.chain import NO_HASH
-from gateway.store.database import Driver, Session
-from gateway.store.rows import ATTEMPT_COLUMNS, REQUEST_COLUMNS, Column, Kind
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.audit.chain import NO_HASH
+from strowger_gateway.gateway.store.database import Driver, Session
+from strowger_gateway.gateway.store.rows import ATTEMPT_COLUMNS, REQUEST_COLUMNS, Column, Kind
+from strowger_gateway.schemas.errors import InvalidConfig
 
 _TYPES: Final[Mapping[Kind, str]] = {
     "text": "{text}",

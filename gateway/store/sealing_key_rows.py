@@ -7,7 +7,7 @@ import os
 from base64 import urlsafe_b64encode
 from typing import Final
 
-from gateway.store.database import Database
+from strowger_gateway.gateway.store.database import Database
 
 _BYTES: Final = 32
 

@@ -6,7 +6,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
-from gateway.store.database import Database, Session
+from strowger_gateway.gateway.store.database import Database, Session
 
 _COLUMNS: Final = "id, kind, subject, name, role, teams, address, since, last_seen, expires"
 _teams = msgspec.json.Decoder(tuple[str, ...])

@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.store.database import Database, Insert, Session, listed
-from gateway.store.rows import AttemptRow, RequestRow
+from strowger_gateway.gateway.store.database import Database, Insert, Session, listed
+from strowger_gateway.gateway.store.rows import AttemptRow, RequestRow
 
 SLOT_S: Final = 900
 NANOS: Final = 1_000_000_000
@@ -32,7 +32,7 @@ class Payer(Struct, frozen=True, order=True):
     """Whose spend it is; the fields are columns.
 
     model:    the requested name, or the route's if a budget chose the route.
-    end_user: whom the client named, if a budget holds end users apart; see gateway.end_users.
+    end_user: whom the client named, if a budget holds end users apart; see gateway/end_users.
     """
 
     key: str

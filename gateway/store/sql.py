@@ -6,14 +6,14 @@ from collections.abc import Generator, Mapping, Sequence
 
 import msgspec
 
-from gateway.audit.event import AuditEvent
-from gateway.experiments.statistics.interval_history import Point
-from gateway.experiments.statistics.outcomes import Outcomes, Per
-from gateway.experiments.statistics.sample_ratio import ArmCount, EpochCounts
-from gateway.store import request_queries as recorded
-from gateway.store import vote_queries as votes
-from gateway.store.audit_rows import AuditRows, append
-from gateway.store.base import (
+from strowger_gateway.gateway.audit.event import AuditEvent
+from strowger_gateway.gateway.experiments.statistics.interval_history import Point
+from strowger_gateway.gateway.experiments.statistics.outcomes import Outcomes, Per
+from strowger_gateway.gateway.experiments.statistics.sample_ratio import ArmCount, EpochCounts
+from strowger_gateway.gateway.store import request_queries as recorded
+from strowger_gateway.gateway.store import vote_queries as votes
+from strowger_gateway.gateway.store.audit_rows import AuditRows, append
+from strowger_gateway.gateway.store.base import (
     Epoch,
     ImportResult,
     KnownRequest,
@@ -23,23 +23,23 @@ from gateway.store.base import (
     Vote,
     Votes,
 )
-from gateway.store.database import Database, Driver, Session
-from gateway.store.errors import ConcurrentImport, StoreRejected
-from gateway.store.import_rows import insert_one_by_one, insert_rows, remove_vote
-from gateway.store.interval_points import add_point, points
-from gateway.store.key_rows import KeyRows
-from gateway.store.outcome_queries import outcomes, responses
-from gateway.store.payload_rows import PayloadRows
-from gateway.store.request_queries import RecordedRequest
-from gateway.store.response_rows import ResponseRows
-from gateway.store.retention import prune
-from gateway.store.rows import Row
-from gateway.store.schema import migration
-from gateway.store.sealing_key_rows import SealingKeyRows
-from gateway.store.session_rows import SessionRows
-from gateway.store.spend_rows import SpendRows
-from gateway.store.unit_pages import UnitTotal, pages
-from gateway.store.usage_rows import Usage, usage
+from strowger_gateway.gateway.store.database import Database, Driver, Session
+from strowger_gateway.gateway.store.errors import ConcurrentImport, StoreRejected
+from strowger_gateway.gateway.store.import_rows import insert_one_by_one, insert_rows, remove_vote
+from strowger_gateway.gateway.store.interval_points import add_point, points
+from strowger_gateway.gateway.store.key_rows import KeyRows
+from strowger_gateway.gateway.store.outcome_queries import outcomes, responses
+from strowger_gateway.gateway.store.payload_rows import PayloadRows
+from strowger_gateway.gateway.store.request_queries import RecordedRequest
+from strowger_gateway.gateway.store.response_rows import ResponseRows
+from strowger_gateway.gateway.store.retention import prune
+from strowger_gateway.gateway.store.rows import Row
+from strowger_gateway.gateway.store.schema import migration
+from strowger_gateway.gateway.store.sealing_key_rows import SealingKeyRows
+from strowger_gateway.gateway.store.session_rows import SessionRows
+from strowger_gateway.gateway.store.spend_rows import SpendRows
+from strowger_gateway.gateway.store.unit_pages import UnitTotal, pages
+from strowger_gateway.gateway.store.usage_rows import Usage, usage
 
 WRITE_PROBE_S = 10.0
 """Interval at which an idle database is written, to find out that it cannot be."""

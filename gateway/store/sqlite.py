@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 
-from gateway.store.database import Insert, Value, listed, marks
-from gateway.store.errors import StoreFault, StoreUnavailable
+from strowger_gateway.gateway.store.database import Insert, Value, listed, marks
+from strowger_gateway.gateway.store.errors import StoreFault, StoreUnavailable
 
 _BUSY_S = 10.0
 _CACHE_KIB = 512

@@ -4,7 +4,7 @@ from collections.abc import Generator, Sequence
 
 from msgspec import Struct
 
-from gateway.store.database import Session
+from strowger_gateway.gateway.store.database import Session
 
 PAGE = 10_000
 """Rows in memory at a time."""

@@ -10,9 +10,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from gateway.store.database import Insert, Session, listed, marks, pieces
-from gateway.store.rows import AttemptRow, RequestRow
-from gateway.store.spend_rows import MOST_TOKENS, MOST_USD, NANOS, slot_of
+from strowger_gateway.gateway.store.database import Insert, Session, listed, marks, pieces
+from strowger_gateway.gateway.store.rows import AttemptRow, RequestRow
+from strowger_gateway.gateway.store.spend_rows import MOST_TOKENS, MOST_USD, NANOS, slot_of
 
 _MAX_PAYERS: Final = 64
 """Payers per statement; a power of two."""

@@ -10,13 +10,18 @@ from typing import Protocol, overload
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.surfaces.field_names import FieldNames
-from schemas.answers import Answer, Embeddings
-from schemas.errors import GatewayError
-from schemas.events import Event
-from schemas.fields import Task
-from schemas.plain_answer import PlainAnswer
-from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
+from strowger_gateway.gateway.surfaces.field_names import FieldNames
+from strowger_gateway.schemas.answers import Answer, Embeddings
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.fields import Task
+from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+)
 
 JSON = "application/json"
 Headers = list[tuple[bytes, bytes]]

@@ -14,8 +14,8 @@ from typing import Final, Generic, TypeVar, cast
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, UnsetType, ValidationError
 
-from gateway.surfaces.number_lists import SHORT, is_long, lists
-from schemas.errors import InvalidRequest
+from strowger_gateway.gateway.surfaces.number_lists import SHORT, is_long, lists
+from strowger_gateway.schemas.errors import InvalidRequest
 
 UNREADABLE: Final = (DecodeError, RecursionError, UnicodeDecodeError)
 """Everything that msgspec's decoders raise for a client's bytes."""

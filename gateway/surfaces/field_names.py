@@ -9,10 +9,10 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from gateway.surfaces.sent_places import CONTENT, IN_MESSAGE, IN_TOOL, clients_path
-from schemas.errors import GatewayError, InvalidRequest
-from schemas.messages import Message, OpaquePart, Part
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.gateway.surfaces.sent_places import CONTENT, IN_MESSAGE, IN_TOOL, clients_path
+from strowger_gateway.schemas.errors import GatewayError, InvalidRequest
+from strowger_gateway.schemas.messages import Message, OpaquePart, Part
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 _OF_MESSAGE: Final = ("role", "name")
 _SEARCHED: Final = 64 * 1024

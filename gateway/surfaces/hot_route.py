@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.surfaces.base import Surface
+from strowger_gateway.gateway.surfaces.base import Surface
 
 _MOST_KEPT: Final = 256
 _LONGEST_KEPT: Final = 200

@@ -1,12 +1,14 @@
 """What most surfaces have in common: bodies of JSON, streams of events, statuses as they are."""
 
-from gateway.surfaces.base import EVENT_STREAM, JSON, Inbound, PlainRenderer
-from gateway.surfaces.sse import COMMIT_S, KEEP_ALIVE
-from schemas.errors import GatewayError
+from strowger_gateway.gateway.surfaces.base import EVENT_STREAM, JSON, Inbound, PlainRenderer
+from strowger_gateway.gateway.surfaces.sse import COMMIT_S, KEEP_ALIVE
+from strowger_gateway.schemas.errors import GatewayError
 
 
 class JsonSurface:
-    """The usual values of `gateway.surfaces.base.Surface`; a surface overrides what differs."""
+    """The usual values of `strowger_gateway.gateway.surfaces.base.Surface`; a surface overrides
+    what differs.
+    """
 
     accepts: tuple[bytes, ...] = ()
     keep_alive = KEEP_ALIVE

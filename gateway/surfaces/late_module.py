@@ -12,9 +12,9 @@ class LateModule:
     the module itself for type checkers:
 
         if TYPE_CHECKING:
-            from gateway.surfaces.mindie import translation
+            from strowger_gateway.gateway.surfaces.mindie import translation
         else:
-            translation = LateModule("gateway.surfaces.mindie.translation")
+            translation = LateModule("gateway/surfaces/mindie/translation.py")
     """
 
     def __init__(self, name: str) -> None:
@@ -32,6 +32,6 @@ def import_translations(surfaces: Collection[str]) -> None:
     surfaces: their names; those without such a module are left out.
     """
     for name in surfaces:
-        package = f"gateway.surfaces.{name}"
+        package = f"strowger_gateway.gateway.surfaces.{name}"
         if name.isidentifier() and find_spec(package) and find_spec(f"{package}.translation"):
             import_module(f"{package}.translation")

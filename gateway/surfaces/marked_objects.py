@@ -1,6 +1,6 @@
 """Objects of other dialects than OpenAI's: their known fields, and their marks.
 
-Marks are the fields that our schema does not have; see `schemas.messages`.
+Marks are the fields that our schema does not have; see `schemas/messages.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,9 +10,9 @@ from typing import Final, Generic, TypeVar, cast
 import msgspec
 from msgspec import DecodeError, Raw, Struct, UnsetType, ValidationError
 
-from gateway.surfaces.decoding import invalid_request, is_null
-from gateway.surfaces.openai.stream_chunks import encode
-from schemas.messages import Part, TextPart
+from strowger_gateway.gateway.surfaces.decoding import invalid_request, is_null
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.schemas.messages import Part, TextPart
 
 K = TypeVar("K")
 
@@ -33,7 +33,7 @@ class TypedReader(Generic[K]):
 
     union:   the structs' union; they forbid unknown fields.
     kinds:   the structs by type.
-    allowed: see `gateway.surfaces.decoding.BodyReader`.
+    allowed: see `strowger_gateway.gateway.surfaces.decoding.BodyReader`.
     default: the type of an object that has none.
     """
 

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from gateway.config.schema.capabilities import Modality
+from strowger_gateway.gateway.config.schema.capabilities import Modality
 
 
 class CardPrice(Struct, frozen=True, kw_only=True):

@@ -6,17 +6,17 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from gateway.surfaces.anthropic.surface import ROUTES as ANTHROPIC
-from gateway.surfaces.base import Inbound
-from gateway.surfaces.databricks.surface import ROUTES as DATABRICKS
-from gateway.surfaces.decoding import UNREADABLE, check_utf8, invalid_request
-from gateway.surfaces.hot_route import HotRoute, TemplatedPaths
-from gateway.surfaces.kserve.surface import ROUTES as KSERVE
-from gateway.surfaces.mindie.surface import ROUTES as MINDIE
-from gateway.surfaces.openai.surface import ROUTES as OPENAI
-from gateway.surfaces.responses.surface import ROUTES as RESPONSES
-from schemas.errors import InvalidRequest, RouteNotFound
-from schemas.requests import Request
+from strowger_gateway.gateway.surfaces.anthropic.surface import ROUTES as ANTHROPIC
+from strowger_gateway.gateway.surfaces.base import Inbound
+from strowger_gateway.gateway.surfaces.databricks.surface import ROUTES as DATABRICKS
+from strowger_gateway.gateway.surfaces.decoding import UNREADABLE, check_utf8, invalid_request
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute, TemplatedPaths
+from strowger_gateway.gateway.surfaces.kserve.surface import ROUTES as KSERVE
+from strowger_gateway.gateway.surfaces.mindie.surface import ROUTES as MINDIE
+from strowger_gateway.gateway.surfaces.openai.surface import ROUTES as OPENAI
+from strowger_gateway.gateway.surfaces.responses.surface import ROUTES as RESPONSES
+from strowger_gateway.schemas.errors import InvalidRequest, RouteNotFound
+from strowger_gateway.schemas.requests import Request
 
 HOT_ROUTES: Final[tuple[HotRoute, ...]] = (
     *OPENAI,

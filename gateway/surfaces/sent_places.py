@@ -10,8 +10,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
-from schemas.messages import FunctionTool, Message, Part, TextPart, Tool
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.messages import FunctionTool, Message, Part, TextPart, Tool
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 IN_MESSAGE: Final = re.compile(
     r"messages\[(\d*)\](?:\.(content|tool_calls)\[(\d*)\])?(?:\.(.+))?", re.DOTALL

@@ -5,8 +5,8 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from schemas.errors import InvalidRequest
-from schemas.requests import Request
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import Request
 
 
 class EarlierItems(Struct, frozen=True, kw_only=True):

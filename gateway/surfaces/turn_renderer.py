@@ -9,10 +9,10 @@ from types import MappingProxyType
 
 from msgspec import Raw
 
-from gateway.surfaces.base import Headers
-from schemas.answers import Choice
-from schemas.errors import GatewayError
-from schemas.events import OF_CHOICE, Event, Finished, OpaqueDelta, Started, Usage
+from strowger_gateway.gateway.surfaces.base import Headers
+from strowger_gateway.schemas.answers import Choice
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import OF_CHOICE, Event, Finished, OpaqueDelta, Started, Usage
 
 
 class TurnRenderer:

@@ -9,10 +9,10 @@ from typing import BinaryIO
 
 import msgspec
 
-from gateway.routing.request_record import AttemptRecord
-from gateway.store.rows import RecordedFields, Source
-from gateway.telemetry.logs import Style, painted
-from gateway.telemetry.mirror_log_entry import MirrorLogEntry
+from strowger_gateway.gateway.routing.request_record import AttemptRecord
+from strowger_gateway.gateway.store.rows import RecordedFields, Source
+from strowger_gateway.gateway.telemetry.logs import Style, painted
+from strowger_gateway.gateway.telemetry.mirror_log_entry import MirrorLogEntry
 
 MAX_MESSAGE_CHARS = 500
 """Characters of an error message or a field path in a line, at most."""

@@ -13,8 +13,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from gateway.telemetry.engine_reports import EngineReport
-from local_engine.protocol.stats import BOUNDS, Histogram, Stats
+from strowger_gateway.gateway.telemetry.engine_reports import EngineReport
+from strowger_gateway.local_engine.protocol.stats import BOUNDS, Histogram, Stats
 
 ENGINE, MODEL = ("engine",), ("engine", "model")
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gateway.engine_process.process import EngineView, State
-from gateway.upstream.local_engine import LocalUpstream
-from local_engine.protocol.frames import StatsReply
-from local_engine.protocol.stats import Machine, Stats
-from schemas.errors import GatewayError
+from strowger_gateway.gateway.engine_process.process import EngineView, State
+from strowger_gateway.gateway.upstream.local_engine import LocalUpstream
+from strowger_gateway.local_engine.protocol.frames import StatsReply
+from strowger_gateway.local_engine.protocol.stats import Machine, Stats
+from strowger_gateway.schemas.errors import GatewayError
 
 TIMEOUT_S = 0.5
 """For an engine's report; an engine that takes longer counts as down."""

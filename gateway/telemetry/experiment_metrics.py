@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from gateway.telemetry.fast_counters import FastCounter
+from strowger_gateway.gateway.telemetry.fast_counters import FastCounter
 
 
 class ExperimentMetrics:

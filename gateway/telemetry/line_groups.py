@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from gateway.routing.request_record import AttemptRecord
-from gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.routing.request_record import AttemptRecord
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
 
 CELL_S = 5
 """Seconds of the shortest interval in which requests are counted: a group is within one."""

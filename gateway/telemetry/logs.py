@@ -9,7 +9,7 @@ from typing import Literal, TextIO
 
 import msgspec
 
-from gateway.config.schema.config import Logging
+from strowger_gateway.gateway.config.schema.config import Logging
 
 Style = Literal["json", "console"]
 """The values of `logging.format` except `auto`, which one of them replaces."""

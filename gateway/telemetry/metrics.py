@@ -8,15 +8,15 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from gateway.store.rows import AttemptRow, Source
-from gateway.telemetry.access_log import AccessLine
-from gateway.telemetry.engine_metrics import EngineCollector
-from gateway.telemetry.experiment_metrics import ExperimentMetrics
-from gateway.telemetry.fast_counters import FastCounter, FastHistogram, Labels
-from gateway.telemetry.internal_errors import InternalErrors
-from gateway.telemetry.line_groups import LineGroup
-from gateway.telemetry.mirror_metrics import MirrorMetrics
-from gateway.telemetry.picker_metrics import PickerCollector
+from strowger_gateway.gateway.store.rows import AttemptRow, Source
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.telemetry.engine_metrics import EngineCollector
+from strowger_gateway.gateway.telemetry.experiment_metrics import ExperimentMetrics
+from strowger_gateway.gateway.telemetry.fast_counters import FastCounter, FastHistogram, Labels
+from strowger_gateway.gateway.telemetry.internal_errors import InternalErrors
+from strowger_gateway.gateway.telemetry.line_groups import LineGroup
+from strowger_gateway.gateway.telemetry.mirror_metrics import MirrorMetrics
+from strowger_gateway.gateway.telemetry.picker_metrics import PickerCollector
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 

@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from gateway.telemetry.mirror_log_entry import MirrorLogEntry
+from strowger_gateway.gateway.telemetry.mirror_log_entry import MirrorLogEntry
 
 _LABELS = ("model", "backend")
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)

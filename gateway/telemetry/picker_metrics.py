@@ -11,9 +11,9 @@ from collections.abc import Container, Iterable, Sequence
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.config.schema.config import Config
-from gateway.telemetry.engine_reports import EngineReport
-from local_engine.protocol.stats import Stats
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.telemetry.engine_reports import EngineReport
+from strowger_gateway.local_engine.protocol.stats import Stats
 
 MODEL = ("model_name",)
 LORA = ("max_lora", "running_lora_adapters", "waiting_lora_adapters")

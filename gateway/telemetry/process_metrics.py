@@ -4,7 +4,7 @@ from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from gateway.telemetry.internal_errors import InternalErrors
+from strowger_gateway.gateway.telemetry.internal_errors import InternalErrors
 
 
 class ProcessMetrics:

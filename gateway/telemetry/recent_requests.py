@@ -7,8 +7,8 @@ from itertools import islice
 import msgspec
 from msgspec import Struct
 
-from gateway.routing.exclusion import Exclusion
-from gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.routing.exclusion import Exclusion
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
 
 MAX_MESSAGE_CHARS = 500
 """Characters of a rejection message, at most: it may quote what the client sent."""

@@ -12,8 +12,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gateway.telemetry.access_log import AccessLine
-from gateway.telemetry.line_groups import CELL_S, LineGroup
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.telemetry.line_groups import CELL_S, LineGroup
 
 Window = Literal["5m", "15m", "1h"]
 CELLS = 60

@@ -17,8 +17,8 @@ from typing import Final
 
 from msgspec import Raw
 
-from gateway.token_estimate.image_size import image_size
-from schemas.messages import (
+from strowger_gateway.gateway.token_estimate.image_size import image_size
+from strowger_gateway.schemas.messages import (
     AudioPart,
     FunctionTool,
     ImagePart,
@@ -29,7 +29,7 @@ from schemas.messages import (
     Tool,
     thinking_of,
 )
-from schemas.requests import ChatRequest
+from strowger_gateway.schemas.requests import ChatRequest
 
 PER_MESSAGE: Final = 4
 PER_TOOL: Final = 12

@@ -9,12 +9,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.otlp.histogram import CumulativeHistogram, histogram_metric
-from gateway.otlp.protobuf import Value
-from gateway.routing.request_record import AttemptRecord, RequestRecord
-from gateway.tracing import conventions as names
-from gateway.tracing.spans import FINE, served_attempt
-from schemas.events import Usage
+from strowger_gateway.gateway.otlp.histogram import CumulativeHistogram, histogram_metric
+from strowger_gateway.gateway.otlp.protobuf import Value
+from strowger_gateway.gateway.routing.request_record import AttemptRecord, RequestRecord
+from strowger_gateway.gateway.tracing import conventions as names
+from strowger_gateway.gateway.tracing.spans import FINE, served_attempt
+from strowger_gateway.schemas.events import Usage
 
 DURATION_BOUNDS: Final = tuple(0.01 * 2**step for step in range(14))
 TOKEN_BOUNDS: Final = tuple(4.0**step for step in range(14))

@@ -4,9 +4,9 @@ import asyncio
 import weakref
 from collections.abc import Callable, Sequence
 
-from gateway.config.schema.telemetry import Otlp
-from gateway.otlp.collector import CollectorClient
-from gateway.otlp.exporter import Exporter
+from strowger_gateway.gateway.config.schema.telemetry import Otlp
+from strowger_gateway.gateway.otlp.collector import CollectorClient
+from strowger_gateway.gateway.otlp.exporter import Exporter
 
 CLOSE_S = 10.0
 """Seconds in which the spans for a collector that a reload has removed are sent."""

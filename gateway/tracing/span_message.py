@@ -10,7 +10,7 @@ from functools import lru_cache
 from struct import Struct, pack
 from typing import Final
 
-from gateway.otlp.protobuf import MAX_CHARS, Value, key_value, part, varint
+from strowger_gateway.gateway.otlp.protobuf import MAX_CHARS, Value, key_value, part, varint
 
 SERVER: Final = 2
 CLIENT: Final = 3

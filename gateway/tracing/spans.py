@@ -6,12 +6,17 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
-from gateway.otlp.protobuf import MAX_CHARS, Value, key_value, part
-from gateway.routing.request_record import AttemptRecord, RequestRecord
-from gateway.telemetry.access_log import AccessLine
-from gateway.trace_context import AttemptTrace, EngineSpan, RequestTrace, SampledRequest
-from gateway.tracing import conventions as names
-from gateway.tracing.span_message import (
+from strowger_gateway.gateway.otlp.protobuf import MAX_CHARS, Value, key_value, part
+from strowger_gateway.gateway.routing.request_record import AttemptRecord, RequestRecord
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.trace_context import (
+    AttemptTrace,
+    EngineSpan,
+    RequestTrace,
+    SampledRequest,
+)
+from strowger_gateway.gateway.tracing import conventions as names
+from strowger_gateway.gateway.tracing.span_message import (
     CLIENT,
     END,
     SERVER,
@@ -28,7 +33,7 @@ from gateway.tracing.span_message import (
     text_head,
     trace_state,
 )
-from schemas.events import Usage
+from strowger_gateway.schemas.events import Usage
 
 MAX_BAGGAGE = 16
 """Entries of the caller's baggage that become attributes."""

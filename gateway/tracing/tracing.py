@@ -5,19 +5,19 @@ from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry
 
-from gateway.asgi.exchange import HotExchange
-from gateway.background import OnCrash
-from gateway.config.schema.config import Config
-from gateway.config.schema.telemetry import Otlp
-from gateway.otlp.collector import CollectorClient
-from gateway.otlp.counts import ExportCounts
-from gateway.otlp.exporter import SPANS, Exporter
-from gateway.otlp.metric_pusher import MetricPusher
-from gateway.otlp.resource import own_resource
-from gateway.routing.request_record import RequestRecord
-from gateway.surfaces.hot_route import HotRoute
-from gateway.telemetry.access_log import AccessLine
-from gateway.trace_context import (
+from strowger_gateway.gateway.asgi.exchange import HotExchange
+from strowger_gateway.gateway.background import OnCrash
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.telemetry import Otlp
+from strowger_gateway.gateway.otlp.collector import CollectorClient
+from strowger_gateway.gateway.otlp.counts import ExportCounts
+from strowger_gateway.gateway.otlp.exporter import SPANS, Exporter
+from strowger_gateway.gateway.otlp.metric_pusher import MetricPusher
+from strowger_gateway.gateway.otlp.resource import own_resource
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.trace_context import (
     DECIDING_BITS,
     RequestTrace,
     SampledRequest,
@@ -26,10 +26,10 @@ from gateway.trace_context import (
     begin_traces,
     join_trace,
 )
-from gateway.tracing.conventions import SCHEMA_URL
-from gateway.tracing.genai_metrics import GenAiMetrics, observe_all
-from gateway.tracing.sink import CLOSE_S, CollectorSink, Pipes
-from gateway.tracing.spans import attempt_spans, count_spans, request_spans
+from strowger_gateway.gateway.tracing.conventions import SCHEMA_URL
+from strowger_gateway.gateway.tracing.genai_metrics import GenAiMetrics, observe_all
+from strowger_gateway.gateway.tracing.sink import CLOSE_S, CollectorSink, Pipes
+from strowger_gateway.gateway.tracing.spans import attempt_spans, count_spans, request_spans
 
 
 class Tracing:

@@ -5,16 +5,16 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from adapters.base import Supports
-from gateway.room import Room
-from gateway.trace_context import AttemptTrace
-from gateway.upstream.drawn_tokens import DrawnTokens
-from gateway.upstream.sending import UNWATCHED, Sending
-from schemas.answers import Embeddings
-from schemas.events import Event
-from schemas.holdings import ANONYMOUS, LEVEL, Holder
-from schemas.plain_answer import PlainAnswer
-from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.gateway.room import Room
+from strowger_gateway.gateway.trace_context import AttemptTrace
+from strowger_gateway.gateway.upstream.drawn_tokens import DrawnTokens
+from strowger_gateway.gateway.upstream.sending import UNWATCHED, Sending
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.holdings import ANONYMOUS, LEVEL, Holder
+from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
 
 
 class Call(Struct, frozen=True, kw_only=True, gc=False):

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from schemas.requests import GenerateRequest
+from strowger_gateway.schemas.requests import GenerateRequest
 
 
 class DrawnTokens(Struct, kw_only=True, eq=False):

@@ -6,11 +6,11 @@ from typing import Final
 
 import msgspec
 
-from gateway.upstream.sending import PartSending, Sending, add_up, is_unread
-from schemas.answers import Embeddings
-from schemas.errors import GatewayError
-from schemas.events import Usage
-from schemas.requests import EmbeddingsRequest
+from strowger_gateway.gateway.upstream.sending import PartSending, Sending, add_up, is_unread
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import Usage
+from strowger_gateway.schemas.requests import EmbeddingsRequest
 
 AT_ONCE: Final = 4
 """Requests that are on their way at a time for one of a client's: more would let it use up the

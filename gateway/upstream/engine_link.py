@@ -6,10 +6,10 @@ from typing import cast
 
 import msgspec
 
-from gateway.eventloop.turn import current_turn
-from gateway.upstream.base import Call
-from gateway.upstream.pending_answer import Part, PendingAnswer
-from local_engine.protocol.frames import (
+from strowger_gateway.gateway.eventloop.turn import current_turn
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.gateway.upstream.pending_answer import Part, PendingAnswer
+from strowger_gateway.local_engine.protocol.frames import (
     PROTOCOL,
     SLOW_WORKER,
     Batch,
@@ -32,8 +32,14 @@ from local_engine.protocol.frames import (
     frame,
     raised,
 )
-from schemas.errors import BodyTooLarge, GatewayError, UpstreamBroken, UpstreamBusy, UpstreamLost
-from schemas.requests import EmbeddingsRequest, GenerateRequest
+from strowger_gateway.schemas.errors import (
+    BodyTooLarge,
+    GatewayError,
+    UpstreamBroken,
+    UpstreamBusy,
+    UpstreamLost,
+)
+from strowger_gateway.schemas.requests import EmbeddingsRequest, GenerateRequest
 
 ENGINE_LOST = "the connection to the engine is lost"
 

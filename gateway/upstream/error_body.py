@@ -11,10 +11,10 @@ import zlib
 from collections.abc import Mapping, Sequence
 from email.utils import formatdate
 
-from adapters.error_message import redacted
-from gateway.clock import now
-from gateway.upstream.transport import Reply
-from schemas.errors import GatewayError, UpstreamError
+from strowger_gateway.adapters.error_message import redacted
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.upstream.transport import Reply
+from strowger_gateway.schemas.errors import GatewayError, UpstreamError
 
 ERROR_BODY_BYTES = 1024 * 1024
 """Maximum bytes read of a body; the rest is not read, and the connection is closed."""

@@ -3,16 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
-from adapters.base import Decoder, EndMarked
-from adapters.framing import Frame, FrameParser
-from adapters.text_place import UNREADABLE, TextPlace, read_text
-from gateway.clock import now
-from gateway.upstream.large_answers import LARGE, check_frame
-from gateway.upstream.patience import Patience
-from gateway.upstream.transport import AnswerTooLarge
-from schemas.errors import UpstreamError, UpstreamSilent
-from schemas.event_source import EventSink, TextSink, text_sink
-from schemas.events import CONTENT, Event, TextDelta
+from strowger_gateway.adapters.base import Decoder, EndMarked
+from strowger_gateway.adapters.framing import Frame, FrameParser
+from strowger_gateway.adapters.text_place import UNREADABLE, TextPlace, read_text
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.upstream.large_answers import LARGE, check_frame
+from strowger_gateway.gateway.upstream.patience import Patience
+from strowger_gateway.gateway.upstream.transport import AnswerTooLarge
+from strowger_gateway.schemas.errors import UpstreamError, UpstreamSilent
+from strowger_gateway.schemas.event_source import EventSink, TextSink, text_sink
+from strowger_gateway.schemas.events import CONTENT, Event, TextDelta
 
 _SEARCHES: Final = 8
 """Frames in a row whose text is looked for without effect: their other bytes differ each time."""

@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from msgspec.structs import replace
 
-from adapters.base import (
+from strowger_gateway.adapters.base import (
     Adapter,
     Decoder,
     EndMarked,
@@ -18,23 +18,27 @@ from adapters.base import (
     PlainReader,
     TokenCounter,
 )
-from adapters.capabilities import restricted
-from adapters.framing import FRAMING, MAX_FRAME
-from adapters.lost_fields import LostFields
-from adapters.unencodable import ENCODE_ERRORS, unencodable
-from gateway.clock import now
-from gateway.config.schema.config import Timeouts
-from gateway.config.schema.connection import ClientFields
-from gateway.upstream.base import Call, WholeChat
-from gateway.upstream.credentials.base import Credentials
-from gateway.upstream.credentials.transport import AuthorizedTransport
-from gateway.upstream.embedding_batches import join_answers, side_by_side, split_batches
-from gateway.upstream.error_body import error_body, hide_addresses, with_date
-from gateway.upstream.event_reader import EventReader
-from gateway.upstream.large_answers import LARGE, VECTOR_BYTES, decoded_apart
-from gateway.upstream.lora_scope import scope_lora_ids
-from gateway.upstream.own_limits import own_wait
-from gateway.upstream.patience import (
+from strowger_gateway.adapters.capabilities import restricted
+from strowger_gateway.adapters.framing import FRAMING, MAX_FRAME
+from strowger_gateway.adapters.lost_fields import LostFields
+from strowger_gateway.adapters.unencodable import ENCODE_ERRORS, unencodable
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.config import Timeouts
+from strowger_gateway.gateway.config.schema.connection import ClientFields
+from strowger_gateway.gateway.upstream.base import Call, WholeChat
+from strowger_gateway.gateway.upstream.credentials.base import Credentials
+from strowger_gateway.gateway.upstream.credentials.transport import AuthorizedTransport
+from strowger_gateway.gateway.upstream.embedding_batches import (
+    join_answers,
+    side_by_side,
+    split_batches,
+)
+from strowger_gateway.gateway.upstream.error_body import error_body, hide_addresses, with_date
+from strowger_gateway.gateway.upstream.event_reader import EventReader
+from strowger_gateway.gateway.upstream.large_answers import LARGE, VECTOR_BYTES, decoded_apart
+from strowger_gateway.gateway.upstream.lora_scope import scope_lora_ids
+from strowger_gateway.gateway.upstream.own_limits import own_wait
+from strowger_gateway.gateway.upstream.patience import (
     REASONING,
     USUAL,
     Patience,
@@ -42,10 +46,10 @@ from gateway.upstream.patience import (
     patience_of,
     total_of,
 )
-from gateway.upstream.sending import Sending
-from gateway.upstream.transport import AnswerTooLarge, Reply, Transport
-from schemas.answers import Embeddings
-from schemas.errors import (
+from strowger_gateway.gateway.upstream.sending import Sending
+from strowger_gateway.gateway.upstream.transport import AnswerTooLarge, Reply, Transport
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import (
     GatewayError,
     Uncountable,
     UpstreamBroken,
@@ -53,10 +57,16 @@ from schemas.errors import (
     UpstreamFailed,
     UpstreamSilent,
 )
-from schemas.event_source import EventSource
-from schemas.events import Event
-from schemas.plain_answer import PlainAnswer
-from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request, TokenRequest
+from strowger_gateway.schemas.event_source import EventSource
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+    TokenRequest,
+)
 
 MOST_BYTES: Final = 64 * 1024 * 1024
 STREAMED: Final = 4

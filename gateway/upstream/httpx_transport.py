@@ -15,21 +15,32 @@ from typing import Protocol, cast
 
 import httpx
 
-from adapters.base import Outbound
-from gateway.config.schema.config import Tls
-from gateway.eventloop.inline_task import in_task
-from gateway.fair_slots import FairSlots
-from gateway.room import Room
-from gateway.upstream.origin import origin_of
-from gateway.upstream.own_limits import closing, in_use, own_wait, shortage, shortage_behind
-from gateway.upstream.request_validation import check
-from gateway.upstream.sending import UNWATCHED, Sending
-from gateway.upstream.socket_options import SOCKET_OPTIONS
-from gateway.upstream.tls import client_context
-from gateway.upstream.transport import UNCLAIMED, AnswerTooLarge, Step, relay_chunks
-from gateway.upstream.wire.faults import unsent
-from gateway.upstream.wire.head import Limits, ReplyHeaders
-from schemas.errors import (
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.gateway.config.schema.config import Tls
+from strowger_gateway.gateway.eventloop.inline_task import in_task
+from strowger_gateway.gateway.fair_slots import FairSlots
+from strowger_gateway.gateway.room import Room
+from strowger_gateway.gateway.upstream.origin import origin_of
+from strowger_gateway.gateway.upstream.own_limits import (
+    closing,
+    in_use,
+    own_wait,
+    shortage,
+    shortage_behind,
+)
+from strowger_gateway.gateway.upstream.request_validation import check
+from strowger_gateway.gateway.upstream.sending import UNWATCHED, Sending
+from strowger_gateway.gateway.upstream.socket_options import SOCKET_OPTIONS
+from strowger_gateway.gateway.upstream.tls import client_context
+from strowger_gateway.gateway.upstream.transport import (
+    UNCLAIMED,
+    AnswerTooLarge,
+    Step,
+    relay_chunks,
+)
+from strowger_gateway.gateway.upstream.wire.faults import unsent
+from strowger_gateway.gateway.upstream.wire.head import Limits, ReplyHeaders
+from strowger_gateway.schemas.errors import (
     GatewayError,
     InvalidConfig,
     UpstreamBroken,
@@ -38,7 +49,7 @@ from schemas.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
-from schemas.holdings import ANONYMOUS, AT_ONCE, LEVEL, Holder
+from strowger_gateway.schemas.holdings import ANONYMOUS, AT_ONCE, LEVEL, Holder
 
 FAILED = "the exchange failed"
 STREAMS = 100
@@ -48,7 +59,8 @@ _LIMITS = Limits()
 
 
 class HttpxTransport:
-    """See gateway.upstream.transport.Transport. Sends no headers that httpx adds by default.
+    """See strowger_gateway.gateway.upstream.transport.Transport. Sends no headers that httpx adds
+    by default.
 
     proxy: http://, https:// or socks5://, optionally with a user name and password.
     http2: offer HTTP/2 by ALPN; requires the package h2.
@@ -197,7 +209,7 @@ class HttpxTransport:
 
 
 class HttpxReply:
-    """See gateway.upstream.transport.Reply."""
+    """See strowger_gateway.gateway.upstream.transport.Reply."""
 
     def __init__(
         self,

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
-from gateway.upstream.base import Call
-from gateway.upstream.transport import Reply
-from schemas.errors import UpstreamBroken
-from schemas.measured_json import ANSWER, EVENT, TooComplex, measure
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.gateway.upstream.transport import Reply
+from strowger_gateway.schemas.errors import UpstreamBroken
+from strowger_gateway.schemas.measured_json import ANSWER, EVENT, TooComplex, measure
 
 T = TypeVar("T")
 

@@ -1,8 +1,8 @@
 """The request fields that a local engine honours, as routing reads them."""
 
-from adapters.base import EVERY_MODEL, READABLE, Continues, Supports
-from adapters.client_fields.carried import NOTHING
-from local_engine.protocol.capabilities import EXTRA, SUPPORTED
+from strowger_gateway.adapters.base import EVERY_MODEL, READABLE, Continues, Supports
+from strowger_gateway.adapters.client_fields.carried import NOTHING
+from strowger_gateway.local_engine.protocol.capabilities import EXTRA, SUPPORTED
 
 LOCAL_SUPPORTS = Supports(
     chat=SUPPORTED["chat"],

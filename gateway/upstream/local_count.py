@@ -10,10 +10,10 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from gateway.upstream.base import Call
-from schemas.errors import UpstreamBroken
-from schemas.events import Event, Usage
-from schemas.requests import ChatRequest, GenerateRequest
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.schemas.errors import UpstreamBroken
+from strowger_gateway.schemas.events import Event, Usage
+from strowger_gateway.schemas.requests import ChatRequest, GenerateRequest
 
 
 class Reader(Protocol):

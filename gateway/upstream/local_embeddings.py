@@ -5,10 +5,10 @@ from array import array
 from base64 import b64encode
 from collections.abc import Sequence
 
-from gateway.upstream.base import Call
-from local_engine.protocol.frames import Vectors
-from schemas.answers import Embeddings
-from schemas.events import Usage
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.local_engine.protocol.frames import Vectors
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.events import Usage
 
 FLOAT_BYTES = 4
 

@@ -4,32 +4,32 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from types import MappingProxyType
 
-from adapters.base import Supports
-from gateway.clock import now
-from gateway.config.schema.connection import Timeouts
-from gateway.engine_link.faults import Fault
-from gateway.engine_link.places import EnginePlace
-from gateway.eventloop.inline_task import in_task
-from gateway.trace_context import EngineSpan
-from gateway.upstream.base import Call
-from gateway.upstream.engine_link import EngineLink
-from gateway.upstream.local_capabilities import LOCAL_SUPPORTS
-from gateway.upstream.local_count import CountsByReading
-from gateway.upstream.local_embeddings import to_embeddings
-from gateway.upstream.patience import REASONING, USUAL, patience_of, total_of
-from local_engine.protocol.frames import Batch, StatsReply, Vectors
-from local_engine.protocol.stats import Stats
-from local_engine.requests.request_limits import refuse_excess, refuse_unfit
-from local_engine.text.text_length import Reach
-from schemas.answers import Embeddings
-from schemas.errors import (
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.connection import Timeouts
+from strowger_gateway.gateway.engine_link.faults import Fault
+from strowger_gateway.gateway.engine_link.places import EnginePlace
+from strowger_gateway.gateway.eventloop.inline_task import in_task
+from strowger_gateway.gateway.trace_context import EngineSpan
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.gateway.upstream.engine_link import EngineLink
+from strowger_gateway.gateway.upstream.local_capabilities import LOCAL_SUPPORTS
+from strowger_gateway.gateway.upstream.local_count import CountsByReading
+from strowger_gateway.gateway.upstream.local_embeddings import to_embeddings
+from strowger_gateway.gateway.upstream.patience import REASONING, USUAL, patience_of, total_of
+from strowger_gateway.local_engine.protocol.frames import Batch, StatsReply, Vectors
+from strowger_gateway.local_engine.protocol.stats import Stats
+from strowger_gateway.local_engine.requests.request_limits import refuse_excess, refuse_unfit
+from strowger_gateway.local_engine.text.text_length import Reach
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import (
     UpstreamBroken,
     UpstreamSilent,
     UpstreamStarting,
     UpstreamTimeout,
 )
-from schemas.events import CONTENT, Event, Usage
-from schemas.requests import EmbeddingsRequest, GenerateRequest
+from strowger_gateway.schemas.events import CONTENT, Event, Usage
+from strowger_gateway.schemas.requests import EmbeddingsRequest, GenerateRequest
 
 BACKOFF_S = 0.02
 """Seconds between the first attempts to connect; a request in between fails immediately."""

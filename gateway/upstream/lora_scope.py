@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import UnsetType
 
-from schemas.requests import GenerateRequest, TokenRequest
+from strowger_gateway.schemas.requests import GenerateRequest, TokenRequest
 
 _AnyRequest = TypeVar("_AnyRequest", bound=GenerateRequest)
 

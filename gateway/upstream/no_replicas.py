@@ -1,14 +1,14 @@
 """The transport of a backend none of whose replicas is known."""
 
-from adapters.base import Outbound
-from gateway.upstream.sending import UNWATCHED, Sending
-from gateway.upstream.transport import Reply
-from schemas.errors import UpstreamUnreachable
-from schemas.holdings import ANONYMOUS, LEVEL, Holder
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.gateway.upstream.sending import UNWATCHED, Sending
+from strowger_gateway.gateway.upstream.transport import Reply
+from strowger_gateway.schemas.errors import UpstreamUnreachable
+from strowger_gateway.schemas.holdings import ANONYMOUS, LEVEL, Holder
 
 
 class NoReplicas:
-    """See gateway.upstream.transport.Transport. Nothing is ever sent.
+    """See strowger_gateway.gateway.upstream.transport.Transport. Nothing is ever sent.
 
     A failure does not count for the circuit breaker: it says nothing about the replicas to come.
     """

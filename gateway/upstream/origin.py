@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from schemas.errors import InvalidConfig
+from strowger_gateway.schemas.errors import InvalidConfig
 
 _PORTS: dict[str, int] = {"http": 80, "https": 443}
 _LABEL = r"[A-Za-z0-9_-]{1,63}"

@@ -9,9 +9,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final, cast
 
-from gateway.clock import now
-from gateway.upstream.sending import Sending
-from schemas.errors import Unavailable, UpstreamFailed
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.upstream.sending import Sending
+from strowger_gateway.schemas.errors import Unavailable, UpstreamFailed
 
 _SHORTAGES: Final = {
     errno.EMFILE: "file descriptors (ulimit -n)",

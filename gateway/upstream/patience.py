@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec import UNSET, Struct
 
-from gateway.config.schema.connection import STREAM_S, WHOLE_S, Timeouts
-from schemas.requests import CompletionRequest, GenerateRequest
+from strowger_gateway.gateway.config.schema.connection import STREAM_S, WHOLE_S, Timeouts
+from strowger_gateway.schemas.requests import CompletionRequest, GenerateRequest
 
 
 class Patience(Struct, frozen=True, kw_only=True, gc=False):

@@ -2,10 +2,10 @@
 
 from typing import Generic, TypeVar
 
-from gateway.eventloop.inline_task import Waiter, waiter_of
-from gateway.eventloop.turn import Turn
-from local_engine.protocol.frames import Batch, Vectors
-from schemas.errors import GatewayError
+from strowger_gateway.gateway.eventloop.inline_task import Waiter, waiter_of
+from strowger_gateway.gateway.eventloop.turn import Turn
+from strowger_gateway.local_engine.protocol.frames import Batch, Vectors
+from strowger_gateway.schemas.errors import GatewayError
 
 Part = TypeVar("Part", Batch, Vectors)
 

@@ -2,8 +2,8 @@
 
 import re
 
-from adapters.base import Outbound
-from schemas.errors import GatewayError, InvalidRequest
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.schemas.errors import GatewayError, InvalidRequest
 
 RESERVED = frozenset(
     {"host", "content-length", "accept-encoding", "transfer-encoding", "connection", "te"}

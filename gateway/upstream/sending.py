@@ -7,7 +7,7 @@ credentials, images and tokenizers, needs to know nothing: until then the prompt
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from schemas.errors import (
+from strowger_gateway.schemas.errors import (
     GatewayError,
     InvalidRequest,
     Throttled,

@@ -4,8 +4,8 @@ import ssl
 
 from msgspec.structs import replace
 
-from gateway.config.schema.config import Tls
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.schema.config import Tls
+from strowger_gateway.schemas.errors import InvalidConfig
 
 
 def client_context(tls: Tls | None, *, upstream: str) -> ssl.SSLContext:

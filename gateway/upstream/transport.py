@@ -1,18 +1,18 @@
 """Interface of transports: one HTTP exchange with a provider, under absolute deadlines.
 
-Two implementations: `gateway.upstream.wire` (our HTTP/1.1 client, the hot path) and
-`gateway.upstream.httpx_transport` (httpx, for HTTP/2, proxies and everything off the hot path).
+Two implementations: `gateway/upstream/wire` (our HTTP/1.1 client, the hot path) and
+`gateway/upstream/httpx_transport.py` (httpx, for HTTP/2, proxies and everything off the hot path).
 Times named `by` are readings of `asyncio.get_running_loop().time()`, in seconds.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from adapters.base import Outbound
-from gateway.room import Room
-from gateway.upstream.sending import UNWATCHED, Sending
-from schemas.errors import UpstreamBroken
-from schemas.holdings import ANONYMOUS, LEVEL, Holder
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.gateway.room import Room
+from strowger_gateway.gateway.upstream.sending import UNWATCHED, Sending
+from strowger_gateway.schemas.errors import UpstreamBroken
+from strowger_gateway.schemas.holdings import ANONYMOUS, LEVEL, Holder
 
 Step = Callable[[bytes], float | None]
 """Takes a piece of a body. Returns the `by` of the next piece; `None` if it wants no more now."""

@@ -4,7 +4,7 @@ import csv
 import io
 from typing import Final
 
-from gateway.usage.report import UsageReport, Used
+from strowger_gateway.gateway.usage.report import UsageReport, Used
 
 _COLUMNS: Final = tuple(one for one in Used.__struct_fields__ if not one.endswith("_nano_usd"))
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")

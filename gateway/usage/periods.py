@@ -7,10 +7,10 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from gateway.budgets.calendar import period_of
-from gateway.store.spend_rows import SLOT_S
-from gateway.time_zones import zone_named
-from schemas.errors import InvalidRequest
+from strowger_gateway.gateway.budgets.calendar import period_of
+from strowger_gateway.gateway.store.spend_rows import SLOT_S
+from strowger_gateway.gateway.time_zones import zone_named
+from strowger_gateway.schemas.errors import InvalidRequest
 
 Span = Literal["hour", "day", "week", "month"]
 MAX_PERIODS: Final = 2000

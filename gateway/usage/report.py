@@ -8,11 +8,11 @@ from typing import Final, Literal, get_args
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from gateway.config.problems import nearest
-from gateway.store.spend_rows import NANOS
-from gateway.store.usage_rows import Usage, UsageCounts, UsagePayer
-from gateway.usage.periods import Span, UsagePeriod, UsageRange, periods
-from schemas.errors import InvalidRequest
+from strowger_gateway.gateway.config.problems import nearest
+from strowger_gateway.gateway.store.spend_rows import NANOS
+from strowger_gateway.gateway.store.usage_rows import Usage, UsageCounts, UsagePayer
+from strowger_gateway.gateway.usage.periods import Span, UsagePeriod, UsageRange, periods
+from strowger_gateway.schemas.errors import InvalidRequest
 
 Dimension = Literal[
     "hour", "day", "week", "month", "key", "team", "user", "tag", "tags", "model", "backend", "role"

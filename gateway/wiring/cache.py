@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from gateway.config.schema.cache import CacheConfig
-from gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.cache import CacheConfig
+from strowger_gateway.gateway.config.schema.config import Config
 
 if TYPE_CHECKING:
-    from gateway.cache.rules import CacheRules
+    from strowger_gateway.gateway.cache.rules import CacheRules
 
 
 def cache_of(config: Config) -> "CacheRules | None":
@@ -14,8 +14,8 @@ def cache_of(config: Config) -> "CacheRules | None":
     models = {one.name: one.cache for one in config.models if one.cache is not None}
     if config.cache is None and not models:
         return None
-    from gateway.cache.fingerprints import fingerprints_of
-    from gateway.cache.rules import CacheRules
+    from strowger_gateway.gateway.cache.fingerprints import fingerprints_of
+    from strowger_gateway.gateway.cache.rules import CacheRules
 
     return CacheRules(
         config=config.cache or CacheConfig(), models=models, fingerprints=fingerprints_of(config)

@@ -5,14 +5,14 @@ from functools import partial
 
 from msgspec import Struct, field
 
-from gateway.config.schema.config import Provider
-from gateway.config.schema.engines import EngineTls
-from gateway.engine_link.places import EnginePlace, NoPlace, TcpPlace, UnixPlace
-from gateway.engine_process.process import EngineView, engine_settings
-from gateway.upstream.local_engine import LocalUpstream
-from local_engine.protocol.address import parse_address
-from local_engine.protocol.identity import weights_of
-from local_engine.protocol.mutual_tls import MutualTls, TlsPaths
+from strowger_gateway.gateway.config.schema.config import Provider
+from strowger_gateway.gateway.config.schema.engines import EngineTls
+from strowger_gateway.gateway.engine_link.places import EnginePlace, NoPlace, TcpPlace, UnixPlace
+from strowger_gateway.gateway.engine_process.process import EngineView, engine_settings
+from strowger_gateway.gateway.upstream.local_engine import LocalUpstream
+from strowger_gateway.local_engine.protocol.address import parse_address
+from strowger_gateway.local_engine.protocol.identity import weights_of
+from strowger_gateway.local_engine.protocol.mutual_tls import MutualTls, TlsPaths
 
 Certificates = dict[TlsPaths, MutualTls]
 """Replicas with the same files share one context."""

@@ -3,13 +3,13 @@
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
-from gateway.config.schema.config import Config
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.schemas.errors import InvalidConfig
 
 if TYPE_CHECKING:
-    from gateway.config.schema.guardrails import GuardrailConfig
-    from gateway.hooks.contract import AsyncHook, Hook, HookFactory
-    from gateway.hooks.guarded_request import Guards
+    from strowger_gateway.gateway.config.schema.guardrails import GuardrailConfig
+    from strowger_gateway.gateway.hooks.contract import AsyncHook, Hook, HookFactory
+    from strowger_gateway.gateway.hooks.guarded_request import Guards
 
 BUILT_IN: Final = ("patterns", "secrets", "sizes")
 SERVICES: Final = ("judge", "moderation", "presidio")
@@ -19,7 +19,7 @@ def guards_of(config: Config) -> "Guards | None":
     """Return the guardrails; `None` without any. Raises InvalidConfig."""
     if not config.guardrails:
         return None
-    from gateway.hooks.guarded_request import Guards  # late: only with guardrails
+    from strowger_gateway.gateway.hooks.guarded_request import Guards  # late: only with guardrails
 
     problems: list[str] = []
     hooks: dict[str, Hook | AsyncHook] = {}
@@ -56,7 +56,7 @@ def _hook(guardrail: "GuardrailConfig", place: str) -> "Hook | AsyncHook":
 def _factory(guardrail: "GuardrailConfig", place: str) -> "HookFactory":
     if guardrail.use in BUILT_IN:
         try:
-            from gateway.guardrails import built_in
+            from strowger_gateway.gateway.guardrails import built_in
         except ModuleNotFoundError as exc:
             raise InvalidConfig(
                 (
@@ -66,7 +66,9 @@ def _factory(guardrail: "GuardrailConfig", place: str) -> "HookFactory":
             ) from None
         return built_in.FACTORIES[guardrail.use]
     if guardrail.use in SERVICES:
-        from gateway.guardrails import services  # late: only with guardrails that ask one
+        from strowger_gateway.gateway.guardrails import (
+            services,  # late: only with guardrails that ask one
+        )
 
         return services.FACTORIES[guardrail.use]
     found = entry_points(group="strowger.hooks", name=guardrail.use)

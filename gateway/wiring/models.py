@@ -1,7 +1,7 @@
 """Build the facts about the models of a configuration."""
 
-from gateway.config.schema.config import Config
-from gateway.routing.planning.model_facts import KnownModels, known_models
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.routing.planning.model_facts import KnownModels, known_models
 
 
 def models_of(config: Config) -> KnownModels:

@@ -2,8 +2,8 @@
 
 from urllib.parse import urlsplit
 
-from gateway.config.schema.config import Config, Provider
-from gateway.routing.planning.prices import Prices
+from strowger_gateway.gateway.config.schema.config import Config, Provider
+from strowger_gateway.gateway.routing.planning.prices import Prices
 
 _HOST, _ADAPTER = "openrouter.ai", "openrouter-responses"
 """OpenRouter's answers state their cost in US dollars.

@@ -6,25 +6,25 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from adapters.base import Supports
-from adapters.capabilities import of_model
-from adapters.client_fields.patterns import allowed
-from adapters.form_repairs.prompt_cache import MARKS, prompt_cache
-from adapters.repairs.rule import Repair
-from adapters.universal_repairs import with_universal
-from gateway.clock import now
-from gateway.config.error_codes import plain
-from gateway.config.schema.config import Config, Model, WhenRule
-from gateway.config.schema.connection import STREAM_S, WHOLE_S
-from gateway.config.schema.discovery import DiscoverReplicas
-from gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
-from gateway.discovery.source import HostPort
-from gateway.routing.planning.enrolment import ExperimentRouter, ExperimentState
-from gateway.routing.planning.model_facts import KnownModels
-from gateway.routing.planning.policies import POLICIES
-from gateway.routing.planning.pool_headers import PoolHeaders
-from gateway.routing.planning.prices import Prices
-from gateway.routing.planning.route import (
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.adapters.capabilities import of_model
+from strowger_gateway.adapters.client_fields.patterns import allowed
+from strowger_gateway.adapters.form_repairs.prompt_cache import MARKS, prompt_cache
+from strowger_gateway.adapters.repairs.rule import Repair
+from strowger_gateway.adapters.universal_repairs import with_universal
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.error_codes import plain
+from strowger_gateway.gateway.config.schema.config import Config, Model, WhenRule
+from strowger_gateway.gateway.config.schema.connection import STREAM_S, WHOLE_S
+from strowger_gateway.gateway.config.schema.discovery import DiscoverReplicas
+from strowger_gateway.gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
+from strowger_gateway.gateway.discovery.source import HostPort
+from strowger_gateway.gateway.routing.planning.enrolment import ExperimentRouter, ExperimentState
+from strowger_gateway.gateway.routing.planning.model_facts import KnownModels
+from strowger_gateway.gateway.routing.planning.policies import POLICIES
+from strowger_gateway.gateway.routing.planning.pool_headers import PoolHeaders
+from strowger_gateway.gateway.routing.planning.prices import Prices
+from strowger_gateway.gateway.routing.planning.route import (
     NO_VALUES,
     Backend,
     ErrorFallback,
@@ -34,14 +34,14 @@ from gateway.routing.planning.route import (
     RouteTable,
     Rule,
 )
-from gateway.routing.resilience.breaker_per_model import Breakers
-from gateway.routing.resilience.circuit_breaker import Breaker
-from gateway.routing.resilience.recent_activity import Load
-from gateway.routing.resilience.replica import REPLICA_MARK, Replica
-from gateway.routing.resilience.retry import RetryBudget
-from gateway.routing.slowness.siblings import Siblings
-from gateway.upstream.base import Upstream, whole_chat_of
-from gateway.wiring.upstreams import Upstreams
+from strowger_gateway.gateway.routing.resilience.breaker_per_model import Breakers
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.routing.resilience.recent_activity import Load
+from strowger_gateway.gateway.routing.resilience.replica import REPLICA_MARK, Replica
+from strowger_gateway.gateway.routing.resilience.retry import RetryBudget
+from strowger_gateway.gateway.routing.slowness.siblings import Siblings
+from strowger_gateway.gateway.upstream.base import Upstream, whole_chat_of
+from strowger_gateway.gateway.wiring.upstreams import Upstreams
 
 HEDGES_FLOOR, HEDGES_SHARE = 10, 0.1
 """Per model and 10 seconds: this many requests are hedged, or this share if that is more."""

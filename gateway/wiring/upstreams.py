@@ -7,30 +7,30 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from adapters.base import Endpoint as ProviderEndpoint
-from adapters.registry import Registry
-from gateway.config.schema.config import Config, Provider
-from gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
-from gateway.discovery.source import HostPort
-from gateway.engine_process.process import EngineView
-from gateway.routing.resilience.retry import RetryBudget
-from gateway.upstream.adaptation.compose import adapt
-from gateway.upstream.base import Upstream
-from gateway.upstream.credentials.factory import credentials_of
-from gateway.upstream.http import HttpUpstream
-from gateway.upstream.image_fetching.image import ImageSource
-from gateway.upstream.image_fetching.upstream import with_image_fetching
-from gateway.upstream.local_engine import LocalUpstream
-from gateway.upstream.no_replicas import NoReplicas
-from gateway.upstream.origin import addresses_of
-from gateway.upstream.tls import TlsContexts
-from gateway.upstream.transport import Transport
-from gateway.upstream.wire import WireTransport
-from gateway.upstream.wire.dialing import resolve, resolve_at
-from gateway.wiring.engines import EngineKnowledge, engine_elsewhere, engine_here
+from strowger_gateway.adapters.base import Endpoint as ProviderEndpoint
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.gateway.config.schema.config import Config, Provider
+from strowger_gateway.gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
+from strowger_gateway.gateway.discovery.source import HostPort
+from strowger_gateway.gateway.engine_process.process import EngineView
+from strowger_gateway.gateway.routing.resilience.retry import RetryBudget
+from strowger_gateway.gateway.upstream.adaptation.compose import adapt
+from strowger_gateway.gateway.upstream.base import Upstream
+from strowger_gateway.gateway.upstream.credentials.factory import credentials_of
+from strowger_gateway.gateway.upstream.http import HttpUpstream
+from strowger_gateway.gateway.upstream.image_fetching.image import ImageSource
+from strowger_gateway.gateway.upstream.image_fetching.upstream import with_image_fetching
+from strowger_gateway.gateway.upstream.local_engine import LocalUpstream
+from strowger_gateway.gateway.upstream.no_replicas import NoReplicas
+from strowger_gateway.gateway.upstream.origin import addresses_of
+from strowger_gateway.gateway.upstream.tls import TlsContexts
+from strowger_gateway.gateway.upstream.transport import Transport
+from strowger_gateway.gateway.upstream.wire import WireTransport
+from strowger_gateway.gateway.upstream.wire.dialing import resolve, resolve_at
+from strowger_gateway.gateway.wiring.engines import EngineKnowledge, engine_elsewhere, engine_here
 
 if TYPE_CHECKING:
-    from gateway.upstream.image_fetching.fetcher import ImageFetcher
+    from strowger_gateway.gateway.upstream.image_fetching.fetcher import ImageFetcher
 
 
 class Upstreams(Struct, kw_only=True, eq=False):
@@ -59,7 +59,7 @@ class Upstreams(Struct, kw_only=True, eq=False):
     def images(self) -> ImageSource:
         """The fetcher, created for the first provider that needs it: few do, and it takes 7 MB."""
         if self.fetcher is None:
-            from gateway.upstream.image_fetching.fetcher import ImageFetcher
+            from strowger_gateway.gateway.upstream.image_fetching.fetcher import ImageFetcher
 
             self.fetcher = ImageFetcher(self.config.server.fetch)
         return self.fetcher
@@ -186,7 +186,7 @@ def _transport(
     connections = provider.connections_of(workers)
     if provider.proxy is not None:
         # Late, because httpx takes 6 MB.
-        from gateway.upstream.httpx_transport import HttpxTransport
+        from strowger_gateway.gateway.upstream.httpx_transport import HttpxTransport
 
         return HttpxTransport(
             base_url,

@@ -1,13 +1,13 @@
 """Choose how to read a call: by the first kind of body that can begin with the text."""
 
-from local_engine.answer_formats.bracket_calls import (
+from strowger_gateway.local_engine.answer_formats.bracket_calls import (
     KeyedReader,
     PythonReader,
     begins_keyed,
     begins_python,
 )
-from local_engine.answer_formats.calls import CallReader, Functions
-from local_engine.answer_formats.formats import (
+from strowger_gateway.local_engine.answer_formats.calls import CallReader, Functions
+from strowger_gateway.local_engine.answer_formats.formats import (
     Body,
     JsonBody,
     KeyedBody,
@@ -16,9 +16,9 @@ from local_engine.answer_formats.formats import (
     TaggedBody,
     ToolFormat,
 )
-from local_engine.answer_formats.json_calls import JsonReader, begins_json
-from local_engine.answer_formats.named_calls import NamedReader, begins_named
-from local_engine.answer_formats.tagged_calls import TaggedReader, begins_tagged
+from strowger_gateway.local_engine.answer_formats.json_calls import JsonReader, begins_json
+from strowger_gateway.local_engine.answer_formats.named_calls import NamedReader, begins_named
+from strowger_gateway.local_engine.answer_formats.tagged_calls import TaggedReader, begins_tagged
 
 
 def reader_of(

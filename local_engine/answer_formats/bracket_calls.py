@@ -3,16 +3,16 @@
 import re
 from typing import cast
 
-from local_engine.answer_formats.calls import Call, Functions, Item
-from local_engine.answer_formats.formats import KeyedBody
-from local_engine.answer_formats.loose_values import (
+from strowger_gateway.local_engine.answer_formats.calls import Call, Functions, Item
+from strowger_gateway.local_engine.answer_formats.formats import KeyedBody
+from strowger_gateway.local_engine.answer_formats.loose_values import (
     Loose,
     LooseReader,
     Malformed,
     loose_value,
     written,
 )
-from local_engine.answer_formats.value_end import PYTHON, ValueEnd, keyed
+from strowger_gateway.local_engine.answer_formats.value_end import PYTHON, ValueEnd, keyed
 
 _CALL = re.compile(r"\[?\s*[A-Za-z_][\w.\-]{0,255}\s*\(")
 _PARTIAL = re.compile(r"\[?\s*(?:[A-Za-z_][\w.\-]{0,255}\s*)?")

@@ -1,6 +1,11 @@
 """Formats whose calls look like those of a programming language, and harmony."""
 
-from local_engine.answer_formats.formats import JsonBody, KeyedBody, PythonBody, ToolFormat
+from strowger_gateway.local_engine.answer_formats.formats import (
+    JsonBody,
+    KeyedBody,
+    PythonBody,
+    ToolFormat,
+)
 
 PYTHONIC = ToolFormat(
     name="pythonic",

@@ -2,13 +2,13 @@
 
 import re
 
-from local_engine.answer_formats.body_readers import reader_of
-from local_engine.answer_formats.calls import BLANK, Call, CallReader, Functions
-from local_engine.answer_formats.formats import ToolFormat
-from local_engine.answer_formats.guaranteed_calls import GuaranteedCalls
-from local_engine.answer_formats.half_marks import without_half_a_mark
-from local_engine.text.stop_strings import overlap
-from schemas.events import Event, TextDelta, ToolDelta
+from strowger_gateway.local_engine.answer_formats.body_readers import reader_of
+from strowger_gateway.local_engine.answer_formats.calls import BLANK, Call, CallReader, Functions
+from strowger_gateway.local_engine.answer_formats.formats import ToolFormat
+from strowger_gateway.local_engine.answer_formats.guaranteed_calls import GuaranteedCalls
+from strowger_gateway.local_engine.answer_formats.half_marks import without_half_a_mark
+from strowger_gateway.local_engine.text.stop_strings import overlap
+from strowger_gateway.schemas.events import Event, TextDelta, ToolDelta
 
 _SEPARATORS = BLANK + ",;"
 _STRAY = re.compile(r"[}\])\s]{1,64}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from local_engine.answer_formats.bracket_formats import (
+from strowger_gateway.local_engine.answer_formats.bracket_formats import (
     FUNCTION_GEMMA,
     GEMMA3,
     GEMMA4,
@@ -11,8 +11,8 @@ from local_engine.answer_formats.bracket_formats import (
     OLMO3,
     PYTHONIC,
 )
-from local_engine.answer_formats.formats import ToolFormat
-from local_engine.answer_formats.json_formats import (
+from strowger_gateway.local_engine.answer_formats.formats import ToolFormat
+from strowger_gateway.local_engine.answer_formats.json_formats import (
     APERTUS,
     COHERE,
     GENERIC,
@@ -27,14 +27,14 @@ from local_engine.answer_formats.json_formats import (
     PHI,
     TOOL_CALLS,
 )
-from local_engine.answer_formats.named_formats import (
+from strowger_gateway.local_engine.answer_formats.named_formats import (
     DEEPSEEK_V3,
     DEEPSEEK_V31,
     FUNCTION_TAG,
     KIMI,
     MISTRAL_NAMED,
 )
-from local_engine.answer_formats.tagged_formats import (
+from strowger_gateway.local_engine.answer_formats.tagged_formats import (
     DSML,
     GLM,
     HUNYUAN3,

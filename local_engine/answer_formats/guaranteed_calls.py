@@ -4,9 +4,9 @@ import re
 
 import msgspec
 
-from local_engine.answer_formats.calls import Functions
-from local_engine.answer_formats.formats import JsonBody, NamedBody, ToolFormat
-from local_engine.answer_formats.value_end import JSON, ValueEnd
+from strowger_gateway.local_engine.answer_formats.calls import Functions
+from strowger_gateway.local_engine.answer_formats.formats import JsonBody, NamedBody, ToolFormat
+from strowger_gateway.local_engine.answer_formats.value_end import JSON, ValueEnd
 
 _string = msgspec.json.Decoder(str)
 

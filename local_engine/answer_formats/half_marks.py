@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from local_engine.answer_formats.calls import BLANK
-from local_engine.text.stop_strings import overlap
+from strowger_gateway.local_engine.answer_formats.calls import BLANK
+from strowger_gateway.local_engine.text.stop_strings import overlap
 
 _LEAST = 2
 """Characters that are taken for the beginning of a mark."""

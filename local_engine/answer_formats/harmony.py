@@ -6,12 +6,12 @@ https://cookbook.openai.com/articles/openai-harmony: `analysis` is reasoning, `f
 
 import re
 
-from local_engine.answer_formats.calls import BLANK, Functions
-from local_engine.answer_formats.catalogue import HARMONY
-from local_engine.answer_formats.half_marks import without_half_a_mark
-from local_engine.answer_formats.json_calls import arguments_of
-from local_engine.text.stop_strings import overlap
-from schemas.events import Event, ReasoningDelta, TextDelta, ToolDelta
+from strowger_gateway.local_engine.answer_formats.calls import BLANK, Functions
+from strowger_gateway.local_engine.answer_formats.catalogue import HARMONY
+from strowger_gateway.local_engine.answer_formats.half_marks import without_half_a_mark
+from strowger_gateway.local_engine.answer_formats.json_calls import arguments_of
+from strowger_gateway.local_engine.text.stop_strings import overlap
+from strowger_gateway.schemas.events import Event, ReasoningDelta, TextDelta, ToolDelta
 
 CHANNEL, MESSAGE = "<|channel|>", "<|message|>"
 _ENDS = ("<|end|>", "<|call|>", "<|return|>", "<|start|>", CHANNEL)

@@ -7,10 +7,15 @@ from typing import cast
 import msgspec
 from msgspec import Raw
 
-from local_engine.answer_formats.calls import Call, Functions, Item
-from local_engine.answer_formats.formats import JsonBody
-from local_engine.answer_formats.loose_values import Loose, Malformed, loose_value, written
-from local_engine.answer_formats.value_end import JSON, ValueEnd
+from strowger_gateway.local_engine.answer_formats.calls import Call, Functions, Item
+from strowger_gateway.local_engine.answer_formats.formats import JsonBody
+from strowger_gateway.local_engine.answer_formats.loose_values import (
+    Loose,
+    Malformed,
+    loose_value,
+    written,
+)
+from strowger_gateway.local_engine.answer_formats.value_end import JSON, ValueEnd
 
 _NAMES = ("name", "tool_name", "function")
 _ARGUMENTS = ("arguments", "parameters", "args", "function")

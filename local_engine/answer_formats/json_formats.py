@@ -1,6 +1,11 @@
 """Formats whose calls are JSON objects, or arrays of them."""
 
-from local_engine.answer_formats.formats import JsonBody, NamedBody, PythonBody, ToolFormat
+from strowger_gateway.local_engine.answer_formats.formats import (
+    JsonBody,
+    NamedBody,
+    PythonBody,
+    ToolFormat,
+)
 
 _VLLM = "https://github.com/vllm-project/vllm/tree/main/vllm/tool_parsers"
 

@@ -2,10 +2,10 @@
 
 import re
 
-from local_engine.answer_formats.calls import BLANK, Call, Item
-from local_engine.answer_formats.formats import NamedBody
-from local_engine.answer_formats.json_calls import arguments_of
-from local_engine.answer_formats.value_end import JSON, ValueEnd
+from strowger_gateway.local_engine.answer_formats.calls import BLANK, Call, Item
+from strowger_gateway.local_engine.answer_formats.formats import NamedBody
+from strowger_gateway.local_engine.answer_formats.json_calls import arguments_of
+from strowger_gateway.local_engine.answer_formats.value_end import JSON, ValueEnd
 
 LONGEST_NAME = 256
 """Characters."""

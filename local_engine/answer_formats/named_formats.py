@@ -1,6 +1,6 @@
 """Formats whose calls are a name, a mark and a JSON object."""
 
-from local_engine.answer_formats.formats import JsonBody, NamedBody, ToolFormat
+from strowger_gateway.local_engine.answer_formats.formats import JsonBody, NamedBody, ToolFormat
 
 _DEEPSEEK_TOKENS = ("<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>")
 _V31 = NamedBody(

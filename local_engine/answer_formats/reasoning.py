@@ -2,9 +2,9 @@
 
 from msgspec import Struct
 
-from local_engine.answer_formats.calls import BLANK
-from local_engine.answer_formats.half_marks import without_half_a_mark
-from local_engine.text.stop_strings import overlap
+from strowger_gateway.local_engine.answer_formats.calls import BLANK
+from strowger_gateway.local_engine.answer_formats.half_marks import without_half_a_mark
+from strowger_gateway.local_engine.text.stop_strings import overlap
 
 
 class Thinking(Struct, frozen=True, kw_only=True):

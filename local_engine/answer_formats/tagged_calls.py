@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from local_engine.answer_formats.calls import Call, Functions, Item
-from local_engine.answer_formats.formats import TaggedBody
-from local_engine.answer_formats.loose_values import written
-from local_engine.answer_formats.typed_values import typed
+from strowger_gateway.local_engine.answer_formats.calls import Call, Functions, Item
+from strowger_gateway.local_engine.answer_formats.formats import TaggedBody
+from strowger_gateway.local_engine.answer_formats.loose_values import written
+from strowger_gateway.local_engine.answer_formats.typed_values import typed
 
 LONGEST_NAME = 256
 """Characters."""

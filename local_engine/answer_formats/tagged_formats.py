@@ -1,6 +1,6 @@
 """Formats whose calls have one element per argument, as in XML."""
 
-from local_engine.answer_formats.formats import JsonBody, TaggedBody, ToolFormat
+from strowger_gateway.local_engine.answer_formats.formats import JsonBody, TaggedBody, ToolFormat
 
 _SGLANG = "https://github.com/sgl-project/sglang/tree/main/python/sglang/srt/function_call"
 

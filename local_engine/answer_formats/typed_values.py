@@ -6,7 +6,12 @@ from typing import cast
 
 import msgspec
 
-from local_engine.answer_formats.loose_values import Loose, Malformed, loose_value, written
+from strowger_gateway.local_engine.answer_formats.loose_values import (
+    Loose,
+    Malformed,
+    loose_value,
+    written,
+)
 
 Schema = Mapping[str, object]
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from schemas.errors import InvalidConfig
+from strowger_gateway.schemas.errors import InvalidConfig
 
 _ROOT = Path(__file__).parent
 

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct
 
-from schemas.errors import Throttled, Unavailable
-from schemas.fair_share import FairShare
-from schemas.holdings import Holder
+from strowger_gateway.schemas.errors import Throttled, Unavailable
+from strowger_gateway.schemas.fair_share import FairShare
+from strowger_gateway.schemas.holdings import Holder
 
 RETRY_AFTER_S = 1.0
 

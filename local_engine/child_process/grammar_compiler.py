@@ -12,7 +12,7 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 from llguidance.gbnf_to_lark import any_to_lark
 from msgspec import Struct
 
-from local_engine.child_process.messages import Compiled, Guide
+from strowger_gateway.local_engine.child_process.messages import Compiled, Guide
 
 _NO_FORCING = '%llguidance {"no_forcing": true}\n'
 """With forcing, the compiler writes out forced text at compile time, and a short grammar can force

@@ -1,5 +1,5 @@
-"""The child process: `python -m local_engine.child_process.main`, tasks on stdin, replies on
-stdout.
+"""The child process: `python -m strowger_gateway.local_engine.child_process.main`, tasks on stdin,
+replies on stdout.
 
 It holds tokenizers, but no secrets and no models. It may be killed at any time: by its parent, by
 the kernel when a task exceeds its CPU time or memory, and together with its parent.
@@ -14,12 +14,12 @@ import threading
 from array import array
 from typing import TYPE_CHECKING, Protocol, cast
 
-from local_engine.child_process import messages
+from strowger_gateway.local_engine.child_process import messages
 
 if TYPE_CHECKING:
     from llguidance import LLTokenizer
 
-    from local_engine.child_process.text_encoder import Encoding
+    from strowger_gateway.local_engine.child_process.text_encoder import Encoding
 
 STACK_BYTES = 256 << 20
 """Address space, not resident memory: the grammar compiler recurses through the client's rules."""
@@ -100,7 +100,7 @@ class Child:
     def _compile(self, task: messages.Compile) -> messages.Compiled:
         from llguidance import LLTokenizer
 
-        from local_engine.child_process.grammar_compiler import compiled
+        from strowger_gateway.local_engine.child_process.grammar_compiler import compiled
 
         known = (task.key, task.width, task.ends)
         tokenizer = self._compilers.get(known)

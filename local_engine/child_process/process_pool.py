@@ -16,7 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from local_engine.child_process import messages
+import strowger_gateway
+from strowger_gateway.local_engine.child_process import messages
 
 IDLE = 2
 """Idle children that are kept for the next task."""
@@ -157,7 +158,7 @@ def _reap(process: subprocess.Popen[bytes]) -> None:
 
 
 def _spawn() -> subprocess.Popen[bytes]:
-    root = str(Path(__file__).resolve().parent.parent.parent)
+    root = str(Path(strowger_gateway.__file__).resolve().parent.parent)
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -167,7 +168,7 @@ def _spawn() -> subprocess.Popen[bytes]:
     environment["PYTHONPATH"] = os.pathsep.join((root, inherited) if inherited else (root,))
     environment["TOKENIZERS_PARALLELISM"] = "false"
     return subprocess.Popen(
-        [sys.executable, "-m", "local_engine.child_process.main"],
+        [sys.executable, "-m", "strowger_gateway.local_engine.child_process.main"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

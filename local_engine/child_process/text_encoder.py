@@ -11,10 +11,10 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from typing import Protocol, TypeVar
 
-from local_engine.child_process.fair_gate import Gate
-from local_engine.child_process.messages import Encode, Encoded, Reply
-from local_engine.child_process.process_pool import Starved, TooMuchWork, pool
-from schemas.errors import InvalidRequest, Unavailable
+from strowger_gateway.local_engine.child_process.fair_gate import Gate
+from strowger_gateway.local_engine.child_process.messages import Encode, Encoded, Reply
+from strowger_gateway.local_engine.child_process.process_pool import Starved, TooMuchWork, pool
+from strowger_gateway.schemas.errors import InvalidRequest, Unavailable
 
 INLINE = 4096
 """Characters or tokens that are processed on the event loop; longer requests go to a thread."""

@@ -8,9 +8,9 @@ from typing import Final, Protocol
 import torch
 from torch import Tensor
 
-from local_engine.embeddings.input_queue import Embedded, InputQueue, Inputs, Pick
-from local_engine.protocol.stats import Stats
-from local_engine.scheduling.request_metrics import Tally
+from strowger_gateway.local_engine.embeddings.input_queue import Embedded, InputQueue, Inputs, Pick
+from strowger_gateway.local_engine.protocol.stats import Stats
+from strowger_gateway.local_engine.scheduling.request_metrics import Tally
 
 NO_NUMBERS: Final = (
     "its vectors are not numbers: values overflow, or weights are broken; where engine.dtype is "

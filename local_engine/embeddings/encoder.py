@@ -24,21 +24,25 @@ from transformers.models.auto.modeling_auto import (
     AutoModelForTextEncoding,
 )
 
-from local_engine.embeddings.pooling import VectorSteps, pool
-from local_engine.embeddings.sentence_transformers import Mode, Pooling, SentenceTransformersConfig
-from local_engine.loading.checkpoint import longest_context
-from local_engine.loading.families import ELSEWHERE
-from local_engine.loading.hub_files import check_declared, check_stored
-from local_engine.loading.load_faults import one_line
-from local_engine.loading.stored_weights import (
+from strowger_gateway.local_engine.embeddings.pooling import VectorSteps, pool
+from strowger_gateway.local_engine.embeddings.sentence_transformers import (
+    Mode,
+    Pooling,
+    SentenceTransformersConfig,
+)
+from strowger_gateway.local_engine.loading.checkpoint import longest_context
+from strowger_gateway.local_engine.loading.families import ELSEWHERE
+from strowger_gateway.local_engine.loading.hub_files import check_declared, check_stored
+from strowger_gateway.local_engine.loading.load_faults import one_line
+from strowger_gateway.local_engine.loading.stored_weights import (
     Extras,
     LoadingReport,
     layers_of,
     predictors_of,
     refuse_incomplete,
 )
-from local_engine.ops.linear import optimise
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.ops.linear import optimise
+from strowger_gateway.schemas.errors import InvalidConfig
 
 
 class _Forward(Protocol):

@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 from msgspec import Struct
 from torch import Tensor
 
-from schemas.holdings import ANONYMOUS, Holder
+from strowger_gateway.schemas.holdings import ANONYMOUS, Holder
 
 _Owner = TypeVar("_Owner", str, tuple[str, str])
 

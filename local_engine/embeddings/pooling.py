@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from local_engine.embeddings.sentence_transformers import (
+from strowger_gateway.local_engine.embeddings.sentence_transformers import (
     Activation,
     Dense,
     Mode,
@@ -18,7 +18,7 @@ from local_engine.embeddings.sentence_transformers import (
     Pooling,
     VectorStep,
 )
-from schemas.errors import InvalidConfig
+from strowger_gateway.schemas.errors import InvalidConfig
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "Identity": lambda x: x,

@@ -4,16 +4,18 @@ from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
 
-from local_engine.child_process.text_encoder import Offload
-from local_engine.embeddings.encoder import EmbeddingShape
-from local_engine.embeddings.sentence_transformers import SentenceTransformersConfig
-from local_engine.protocol.capabilities import SUPPORTED
-from local_engine.text.text_length import reach_of
-from local_engine.text.tokenizer import Tokenizer
-from schemas.errors import InvalidRequest
-from schemas.fields import extra_fields, sent_fields
-from schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
-from schemas.requests import EmbeddingsRequest, Prompt
+from strowger_gateway.local_engine.child_process.text_encoder import Offload
+from strowger_gateway.local_engine.embeddings.encoder import EmbeddingShape
+from strowger_gateway.local_engine.embeddings.sentence_transformers import (
+    SentenceTransformersConfig,
+)
+from strowger_gateway.local_engine.protocol.capabilities import SUPPORTED
+from strowger_gateway.local_engine.text.text_length import reach_of
+from strowger_gateway.local_engine.text.tokenizer import Tokenizer
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.fields import extra_fields, sent_fields
+from strowger_gateway.schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Prompt
 
 REMEDY: Final = "send text (in LangChain: OpenAIEmbeddings(check_embedding_ctx_length=False))"
 """LangChain's class sends ids of OpenAI's tokenizer by default.

@@ -5,14 +5,14 @@ from itertools import count
 
 import torch
 
-from local_engine.execution.beam_search import Beam, BeamSearch, Candidate
-from local_engine.execution.jobs import NO_NUMBERS, Delta, Job
-from local_engine.execution.model_runner import StepRows
-from local_engine.execution.prompt_logits import PromptRows
-from local_engine.execution.step_sampler import StepSampler
-from local_engine.scheduling.scheduler import Scheduler
-from local_engine.scheduling.sequence import Sequence as TokenSequence
-from local_engine.scheduling.sequence import twin
+from strowger_gateway.local_engine.execution.beam_search import Beam, BeamSearch, Candidate
+from strowger_gateway.local_engine.execution.jobs import NO_NUMBERS, Delta, Job
+from strowger_gateway.local_engine.execution.model_runner import StepRows
+from strowger_gateway.local_engine.execution.prompt_logits import PromptRows
+from strowger_gateway.local_engine.execution.step_sampler import StepSampler
+from strowger_gateway.local_engine.scheduling.scheduler import Scheduler
+from strowger_gateway.local_engine.scheduling.sequence import Sequence as TokenSequence
+from strowger_gateway.local_engine.scheduling.sequence import twin
 
 
 class BeamGroups:

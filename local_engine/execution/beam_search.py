@@ -16,14 +16,14 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.execution.jobs import Beams, Job, ended
-from local_engine.execution.step_sampler import SampledToken, allowed_by
-from local_engine.guided.grammar import Grammar
-from local_engine.sampling.batch_params import SamplingRows
-from local_engine.sampling.sampler import processed
-from local_engine.sampling.sampling_params import GREEDY_BELOW
-from local_engine.sampling.token_history import History
-from local_engine.scheduling.sequence import Finish, Sequence
+from strowger_gateway.local_engine.execution.jobs import Beams, Job, ended
+from strowger_gateway.local_engine.execution.step_sampler import SampledToken, allowed_by
+from strowger_gateway.local_engine.guided.grammar import Grammar
+from strowger_gateway.local_engine.sampling.batch_params import SamplingRows
+from strowger_gateway.local_engine.sampling.sampler import processed
+from strowger_gateway.local_engine.sampling.sampling_params import GREEDY_BELOW
+from strowger_gateway.local_engine.sampling.token_history import History
+from strowger_gateway.local_engine.scheduling.sequence import Finish, Sequence
 
 
 class Beam(Struct, frozen=True, kw_only=True, eq=False):

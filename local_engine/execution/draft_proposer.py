@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from itertools import takewhile
 
-from local_engine.execution.jobs import Job, before_end
-from local_engine.execution.prompt_lookup import PromptLookup
-from local_engine.scheduling.sequence import Sequence
+from strowger_gateway.local_engine.execution.jobs import Job, before_end
+from strowger_gateway.local_engine.execution.prompt_lookup import PromptLookup
+from strowger_gateway.local_engine.scheduling.sequence import Sequence
 
 MAX_RUNNING = 4
 """With more running answers a step is full enough without drafts."""

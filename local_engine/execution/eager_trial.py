@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.modeling_utils import PreTrainedModel
 
-from local_engine.ops.attention import NAME
-from local_engine.ops.layer_rules import LayerRule, rules_of, take_over
-from local_engine.ops.trial_log import Trying, trying
+from strowger_gateway.local_engine.ops.attention import NAME
+from strowger_gateway.local_engine.ops.layer_rules import LayerRule, rules_of, take_over
+from strowger_gateway.local_engine.ops.trial_log import Trying, trying
 
 PROMPT: Final = 36
 DECODED: Final = 4

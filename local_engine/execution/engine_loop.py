@@ -12,11 +12,11 @@ from typing import TypeVar
 
 import torch
 
-from local_engine.embeddings.embedding_lane import EmbeddingLane
-from local_engine.embeddings.input_queue import Embedded, Inputs
-from local_engine.execution.jobs import Delta, Job
-from local_engine.execution.model_lane import ModelLane
-from local_engine.execution.watchdog import Pulse
+from strowger_gateway.local_engine.embeddings.embedding_lane import EmbeddingLane
+from strowger_gateway.local_engine.embeddings.input_queue import Embedded, Inputs
+from strowger_gateway.local_engine.execution.jobs import Delta, Job
+from strowger_gateway.local_engine.execution.model_lane import ModelLane
+from strowger_gateway.local_engine.execution.watchdog import Pulse
 
 _T = TypeVar("_T")
 STOPPED = "the engine has stopped"

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from torch import Tensor, nn
 from transformers.activations import SiLUActivation
 
-from local_engine.ops.attention import AttentionParams, Plan
-from local_engine.ops.cuda import HALVES, WIDEST, FlashCache
-from local_engine.ops.kernel_guards import GuardedFinish
-from local_engine.ops.kernels import Kernels, NormParams
-from local_engine.ops.linear import Linear, shared_linear
+from strowger_gateway.local_engine.ops.attention import AttentionParams, Plan
+from strowger_gateway.local_engine.ops.cuda import HALVES, WIDEST, FlashCache
+from strowger_gateway.local_engine.ops.kernel_guards import GuardedFinish
+from strowger_gateway.local_engine.ops.kernels import Kernels, NormParams
+from strowger_gateway.local_engine.ops.linear import Linear, shared_linear
 
 
 class Structure(Struct, frozen=True, kw_only=True):

@@ -5,12 +5,12 @@ from typing import Final, Literal
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.execution.step_sampler import SampledToken
-from local_engine.guided.grammar import Grammar
-from local_engine.sampling.sampling_params import RowParams
-from local_engine.sampling.token_history import History
-from local_engine.scheduling.request_metrics import Timing
-from local_engine.scheduling.sequence import Finish, Sequence
+from strowger_gateway.local_engine.execution.step_sampler import SampledToken
+from strowger_gateway.local_engine.guided.grammar import Grammar
+from strowger_gateway.local_engine.sampling.sampling_params import RowParams
+from strowger_gateway.local_engine.sampling.token_history import History
+from strowger_gateway.local_engine.scheduling.request_metrics import Timing
+from strowger_gateway.local_engine.scheduling.sequence import Finish, Sequence
 
 Outcome = Finish | Literal["expired", "failed"]
 

@@ -6,21 +6,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 from torch import Tensor
 
-from local_engine.execution.beam_groups import BeamGroups, answers
-from local_engine.execution.beam_search import BeamSearch
-from local_engine.execution.draft_proposer import DraftProposer
-from local_engine.execution.jobs import NO_NUMBERS, Delta, Job, Outcome, ended
-from local_engine.execution.model_runner import ChunkRows, Runner, StepRows
-from local_engine.execution.oom_backoff import Computed, OomBackoff
-from local_engine.execution.prompt_logits import PromptRows
-from local_engine.execution.row_drawing import DrawRequest, draw_tokens
-from local_engine.execution.step_sampler import SampledToken, StepSampler
-from local_engine.protocol.stats import NO_FOOTPRINT, Footprint, Stats
-from local_engine.sampling.sampler import NO_TOKEN
-from local_engine.scheduling.request_metrics import RequestMetrics
-from local_engine.scheduling.scheduler import Scheduler
-from local_engine.scheduling.sequence import Sequence
-from local_engine.scheduling.steps import Chunk
+from strowger_gateway.local_engine.execution.beam_groups import BeamGroups, answers
+from strowger_gateway.local_engine.execution.beam_search import BeamSearch
+from strowger_gateway.local_engine.execution.draft_proposer import DraftProposer
+from strowger_gateway.local_engine.execution.jobs import NO_NUMBERS, Delta, Job, Outcome, ended
+from strowger_gateway.local_engine.execution.model_runner import ChunkRows, Runner, StepRows
+from strowger_gateway.local_engine.execution.oom_backoff import Computed, OomBackoff
+from strowger_gateway.local_engine.execution.prompt_logits import PromptRows
+from strowger_gateway.local_engine.execution.row_drawing import DrawRequest, draw_tokens
+from strowger_gateway.local_engine.execution.step_sampler import SampledToken, StepSampler
+from strowger_gateway.local_engine.protocol.stats import NO_FOOTPRINT, Footprint, Stats
+from strowger_gateway.local_engine.sampling.sampler import NO_TOKEN
+from strowger_gateway.local_engine.scheduling.request_metrics import RequestMetrics
+from strowger_gateway.local_engine.scheduling.scheduler import Scheduler
+from strowger_gateway.local_engine.scheduling.sequence import Sequence
+from strowger_gateway.local_engine.scheduling.steps import Chunk
 
 
 class StepResult(Struct, frozen=True, kw_only=True, eq=False):

@@ -10,25 +10,37 @@ from msgspec.structs import replace
 from torch import Tensor
 from transformers.configuration_utils import PreTrainedConfig
 
-from local_engine.execution.eager_trial import DECODED, PROMPT, compare_with_eager
-from local_engine.execution.fused_decoder import FusedDecoder, fused_decoder
-from local_engine.execution.prompt_tuning import Overlay, overlay
-from local_engine.execution.step_layout import Laid, kept_rows, layout, runs_of, share_of, tokens_of
-from local_engine.loading.checkpoint import Loaded
-from local_engine.ops.attention import AttentionParams, Group, Plan, Share, Span
-from local_engine.ops.cuda import FlashCache
-from local_engine.ops.cuda_graphs import FlashSteps
-from local_engine.ops.decode_graphs import Capture, DecodeGraphs, GraphedCache
-from local_engine.ops.experts import take_experts, use_product
-from local_engine.ops.kernels import TORCH, Kernels
-from local_engine.ops.layer_rules import LayerRule, check_layers, rules_of, take_over
-from local_engine.ops.npu.graphs import PagedSteps
-from local_engine.ops.npu.paged_cache import PagedCache
-from local_engine.ops.trial_log import trying
-from local_engine.ops.upload import Upload
-from local_engine.peft.lora_layers import group_rows
-from local_engine.scheduling.steps import Chunk
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.execution.eager_trial import DECODED, PROMPT, compare_with_eager
+from strowger_gateway.local_engine.execution.fused_decoder import FusedDecoder, fused_decoder
+from strowger_gateway.local_engine.execution.prompt_tuning import Overlay, overlay
+from strowger_gateway.local_engine.execution.step_layout import (
+    Laid,
+    kept_rows,
+    layout,
+    runs_of,
+    share_of,
+    tokens_of,
+)
+from strowger_gateway.local_engine.loading.checkpoint import Loaded
+from strowger_gateway.local_engine.ops.attention import AttentionParams, Group, Plan, Share, Span
+from strowger_gateway.local_engine.ops.cuda import FlashCache
+from strowger_gateway.local_engine.ops.cuda_graphs import FlashSteps
+from strowger_gateway.local_engine.ops.decode_graphs import Capture, DecodeGraphs, GraphedCache
+from strowger_gateway.local_engine.ops.experts import take_experts, use_product
+from strowger_gateway.local_engine.ops.kernels import TORCH, Kernels
+from strowger_gateway.local_engine.ops.layer_rules import (
+    LayerRule,
+    check_layers,
+    rules_of,
+    take_over,
+)
+from strowger_gateway.local_engine.ops.npu.graphs import PagedSteps
+from strowger_gateway.local_engine.ops.npu.paged_cache import PagedCache
+from strowger_gateway.local_engine.ops.trial_log import trying
+from strowger_gateway.local_engine.ops.upload import Upload
+from strowger_gateway.local_engine.peft.lora_layers import group_rows
+from strowger_gateway.local_engine.scheduling.steps import Chunk
+from strowger_gateway.schemas.errors import InvalidConfig
 
 _log: Final = logging.getLogger("strowger.engine")
 

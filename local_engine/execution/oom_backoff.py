@@ -11,9 +11,9 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from local_engine.ops.device_faults import first_line, meaning
-from local_engine.scheduling.sequence import State
-from local_engine.scheduling.steps import Chunk
+from strowger_gateway.local_engine.ops.device_faults import first_line, meaning
+from strowger_gateway.local_engine.scheduling.sequence import State
+from strowger_gateway.local_engine.scheduling.steps import Chunk
 
 STEPS_BEFORE_GROWTH = 64
 """Steps without a failure after which the budget is doubled again."""

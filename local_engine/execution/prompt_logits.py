@@ -8,8 +8,8 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from local_engine.execution.jobs import Job
-from local_engine.execution.step_sampler import SampledToken
+from strowger_gateway.local_engine.execution.jobs import Job
+from strowger_gateway.local_engine.execution.step_sampler import SampledToken
 
 
 class PromptRows:

@@ -11,10 +11,10 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.protocol.tensors import floats
-from local_engine.scheduling.sequence import Sequence as TokenSequence
-from schemas.errors import InvalidRequest
-from schemas.requests import PromptTable
+from strowger_gateway.local_engine.protocol.tensors import floats
+from strowger_gateway.local_engine.scheduling.sequence import Sequence as TokenSequence
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import PromptTable
 
 FIELD, COUNT_FIELD = "prompt_embedding_table", "prompt_vocab_size"
 

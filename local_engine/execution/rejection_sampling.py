@@ -10,11 +10,16 @@ from math import inf
 import torch
 from torch import Tensor
 
-from local_engine.execution.step_sampler import SampledToken, SamplingState, StepSampler, allowed_by
-from local_engine.sampling.batch_params import SamplingRows
-from local_engine.sampling.counter_rng import exponentials, row_keys, uniforms
-from local_engine.sampling.exact_device import at
-from local_engine.sampling.sampler import NO_TOKEN, probabilities, processed
+from strowger_gateway.local_engine.execution.step_sampler import (
+    SampledToken,
+    SamplingState,
+    StepSampler,
+    allowed_by,
+)
+from strowger_gateway.local_engine.sampling.batch_params import SamplingRows
+from strowger_gateway.local_engine.sampling.counter_rng import exponentials, row_keys, uniforms
+from strowger_gateway.local_engine.sampling.exact_device import at
+from strowger_gateway.local_engine.sampling.sampler import NO_TOKEN, probabilities, processed
 
 
 def verify(

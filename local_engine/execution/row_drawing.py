@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.execution.jobs import Job
-from local_engine.execution.rejection_sampling import verify
-from local_engine.execution.step_sampler import SampledToken, StepSampler
+from strowger_gateway.local_engine.execution.jobs import Job
+from strowger_gateway.local_engine.execution.rejection_sampling import verify
+from strowger_gateway.local_engine.execution.step_sampler import SampledToken, StepSampler
 
 
 class DrawRequest(Struct, frozen=True, kw_only=True, eq=False):

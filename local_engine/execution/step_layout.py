@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from local_engine.ops.attention import RAGGED, Group, Share, Span
-from local_engine.scheduling.sequence import Sequence as TokenSequence
-from local_engine.scheduling.steps import Chunk
+from strowger_gateway.local_engine.ops.attention import RAGGED, Group, Share, Span
+from strowger_gateway.local_engine.scheduling.sequence import Sequence as TokenSequence
+from strowger_gateway.local_engine.scheduling.steps import Chunk
 
 
 def tokens_of(sequence: TokenSequence, start: int, end: int) -> list[int]:

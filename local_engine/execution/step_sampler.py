@@ -11,17 +11,17 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.guided.grammar import Grammar
-from local_engine.ops.device_faults import REFUSALS, first_line, meaning
-from local_engine.ops.sampler_trial import KINDS, sampler_problem
-from local_engine.ops.trial_log import trying
-from local_engine.sampling.batch_params import RowOperator, SamplingRows
-from local_engine.sampling.exact_device import at
-from local_engine.sampling.logits_processors import Allowed
-from local_engine.sampling.sampler import NO_TOKEN, Sampled, TokenLogprobs, sample
-from local_engine.sampling.sampling_params import RowParams
-from local_engine.sampling.token_history import History
-from local_engine.scheduling.sequence import Sequence as TokenSequence
+from strowger_gateway.local_engine.guided.grammar import Grammar
+from strowger_gateway.local_engine.ops.device_faults import REFUSALS, first_line, meaning
+from strowger_gateway.local_engine.ops.sampler_trial import KINDS, sampler_problem
+from strowger_gateway.local_engine.ops.trial_log import trying
+from strowger_gateway.local_engine.sampling.batch_params import RowOperator, SamplingRows
+from strowger_gateway.local_engine.sampling.exact_device import at
+from strowger_gateway.local_engine.sampling.logits_processors import Allowed
+from strowger_gateway.local_engine.sampling.sampler import NO_TOKEN, Sampled, TokenLogprobs, sample
+from strowger_gateway.local_engine.sampling.sampling_params import RowParams
+from strowger_gateway.local_engine.sampling.token_history import History
+from strowger_gateway.local_engine.scheduling.sequence import Sequence as TokenSequence
 
 _log: Final = logging.getLogger("strowger.engine")
 

@@ -19,12 +19,12 @@ from llguidance import LLMatcher, LLTokenizer
 from msgspec import structs
 from torch import Tensor
 
-from local_engine.child_process.fair_gate import Gate
-from local_engine.child_process.grammar_compiler import compiled, reason
-from local_engine.child_process.messages import Compile, Compiled, Guide
-from local_engine.child_process.process_pool import Starved, TooMuchWork, pool
-from schemas.errors import InvalidRequest, Unavailable
-from schemas.holdings import ANONYMOUS, Holder
+from strowger_gateway.local_engine.child_process.fair_gate import Gate
+from strowger_gateway.local_engine.child_process.grammar_compiler import compiled, reason
+from strowger_gateway.local_engine.child_process.messages import Compile, Compiled, Guide
+from strowger_gateway.local_engine.child_process.process_pool import Starved, TooMuchWork, pool
+from strowger_gateway.schemas.errors import InvalidRequest, Unavailable
+from strowger_gateway.schemas.holdings import ANONYMOUS, Holder
 
 MAX_PART_BYTES = 128 * 1024
 """Bytes of one schema, pattern or grammar."""
@@ -52,7 +52,7 @@ _STACK_BYTES = 256 << 20
 
 
 class MaskedGrammar:
-    """The state of one answer; see `local_engine.guided.grammar.Grammar`."""
+    """The state of one answer; see `strowger_gateway.local_engine.guided.grammar.Grammar`."""
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from local_engine.listening.tcp_listener import TcpListener
+from strowger_gateway.local_engine.listening.tcp_listener import TcpListener
 
 _POLL_S = 0.05
 

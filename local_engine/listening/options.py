@@ -3,12 +3,15 @@
 import argparse
 from collections.abc import Mapping
 
-from local_engine.listening.tcp_listener import Listening, check_listening
-from local_engine.protocol.address import TcpAddress, parse_address
-from local_engine.protocol.frame_intake import LEAST_REQUEST_BYTES, MAX_REQUEST_BYTES
-from local_engine.protocol.frames import MAX_FRAME_BYTES
-from local_engine.protocol.mutual_tls import TlsPaths
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.listening.tcp_listener import Listening, check_listening
+from strowger_gateway.local_engine.protocol.address import TcpAddress, parse_address
+from strowger_gateway.local_engine.protocol.frame_intake import (
+    LEAST_REQUEST_BYTES,
+    MAX_REQUEST_BYTES,
+)
+from strowger_gateway.local_engine.protocol.frames import MAX_FRAME_BYTES
+from strowger_gateway.local_engine.protocol.mutual_tls import TlsPaths
+from strowger_gateway.schemas.errors import InvalidConfig
 
 DRAIN_S = 30.0
 """Default of --drain-s."""

@@ -11,13 +11,13 @@ from typing import Protocol, cast
 
 from msgspec import Struct
 
-from local_engine.listening.alerting import AlertingContext, accept_tls
-from local_engine.protocol.address import TcpAddress
-from local_engine.protocol.frame_intake import MAX_REQUEST_BYTES, FrameIntake
-from local_engine.protocol.frames import ConnectionRefusal, frame
-from local_engine.protocol.mutual_tls import MutualTls, TlsPaths, peer_names
-from schemas.errors import InvalidConfig
-from schemas.holdings import Holder, Holdings
+from strowger_gateway.local_engine.listening.alerting import AlertingContext, accept_tls
+from strowger_gateway.local_engine.protocol.address import TcpAddress
+from strowger_gateway.local_engine.protocol.frame_intake import MAX_REQUEST_BYTES, FrameIntake
+from strowger_gateway.local_engine.protocol.frames import ConnectionRefusal, frame
+from strowger_gateway.local_engine.protocol.mutual_tls import MutualTls, TlsPaths, peer_names
+from strowger_gateway.schemas.errors import InvalidConfig
+from strowger_gateway.schemas.holdings import Holder, Holdings
 
 HANDSHAKE_S = 10.0
 """Seconds for a TLS handshake."""

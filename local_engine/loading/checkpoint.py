@@ -18,22 +18,27 @@ from transformers.modeling_utils import AttentionInterface, PreTrainedModel
 from transformers.models.auto.configuration_auto import AutoConfig
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
-from local_engine.loading.checkpoint_files import ORIGINAL, YARN, cut_context, text_config
-from local_engine.loading.families import ELSEWHERE, RECURRENT, refused_family
-from local_engine.loading.hub_files import check_declared, check_stored
-from local_engine.loading.load_faults import one_line
-from local_engine.loading.stored_weights import (
+from strowger_gateway.local_engine.loading.checkpoint_files import (
+    ORIGINAL,
+    YARN,
+    cut_context,
+    text_config,
+)
+from strowger_gateway.local_engine.loading.families import ELSEWHERE, RECURRENT, refused_family
+from strowger_gateway.local_engine.loading.hub_files import check_declared, check_stored
+from strowger_gateway.local_engine.loading.load_faults import one_line
+from strowger_gateway.local_engine.loading.stored_weights import (
     Extras,
     LoadingReport,
     layers_of,
     predictors_of,
     refuse_incomplete,
 )
-from local_engine.ops.attention import NAME, Plan, attend
-from local_engine.ops.linear import optimise
-from local_engine.ops.self_test import Shape
-from local_engine.peft.lora_layers import AdapterSites, find_sites
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.ops.attention import NAME, Plan, attend
+from strowger_gateway.local_engine.ops.linear import optimise
+from strowger_gateway.local_engine.ops.self_test import Shape
+from strowger_gateway.local_engine.peft.lora_layers import AdapterSites, find_sites
+from strowger_gateway.schemas.errors import InvalidConfig
 
 AttentionInterface.register(NAME, attend)
 

@@ -10,12 +10,12 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
-from local_engine.loading.families import refuse_family
-from local_engine.loading.quantized import refuse_codes, refuse_quantized
-from local_engine.loading.stored_weights import layers_of, refuse_absent_layers
-from local_engine.loading.task_fit import Task, refuse_other_task
-from local_engine.loading.weight_files import read_json, read_weights
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.loading.families import refuse_family
+from strowger_gateway.local_engine.loading.quantized import refuse_codes, refuse_quantized
+from strowger_gateway.local_engine.loading.stored_weights import layers_of, refuse_absent_layers
+from strowger_gateway.local_engine.loading.task_fit import Task, refuse_other_task
+from strowger_gateway.local_engine.loading.weight_files import read_json, read_weights
+from strowger_gateway.schemas.errors import InvalidConfig
 
 CONFIG = "config.json"
 

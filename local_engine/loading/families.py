@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Final, cast
 
-from schemas.errors import InvalidConfig
+from strowger_gateway.schemas.errors import InvalidConfig
 
 Config = Mapping[str, object]
 

@@ -12,8 +12,8 @@ from typing import cast
 
 from transformers.utils.hub import cached_file
 
-from local_engine.loading.checkpoint_files import check_config, check_weights
-from local_engine.loading.task_fit import Task
+from strowger_gateway.local_engine.loading.checkpoint_files import check_config, check_weights
+from strowger_gateway.local_engine.loading.task_fit import Task
 
 DECLARATIONS = (
     *("config.json", "modules.json", "config_sentence_transformers.json"),

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import torch
 
-from local_engine.loading.families import ELSEWHERE
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.loading.families import ELSEWHERE
+from strowger_gateway.schemas.errors import InvalidConfig
 
 LONGEST = 400
 """Characters of an exception that are repeated."""

@@ -4,8 +4,8 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
-from local_engine.bundled import bundled_path
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.bundled import bundled_path
+from strowger_gateway.schemas.errors import InvalidConfig
 
 BUNDLED, PACKAGE = "bundled:", "package:"
 

@@ -10,8 +10,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import cast
 
-from local_engine.loading.weight_files import StoredTensor, listed, read_json
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.loading.weight_files import StoredTensor, listed, read_json
+from strowger_gateway.schemas.errors import InvalidConfig
 
 JSON = Mapping[str, object]
 

@@ -11,8 +11,8 @@ from typing import TypedDict
 
 from msgspec import Struct
 
-from local_engine.loading.weight_files import listed, shown
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.loading.weight_files import listed, shown
+from strowger_gateway.schemas.errors import InvalidConfig
 
 Shape = tuple[int, ...]
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, cast
 
-from local_engine.loading.families import ELSEWHERE
-from local_engine.loading.weight_files import read_json
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.loading.families import ELSEWHERE
+from strowger_gateway.local_engine.loading.weight_files import read_json
+from strowger_gateway.schemas.errors import InvalidConfig
 
 Task = Literal["generate", "embed"]
 

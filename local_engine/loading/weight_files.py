@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from schemas.errors import InvalidConfig
+from strowger_gateway.schemas.errors import InvalidConfig
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 METADATA = "__metadata__"

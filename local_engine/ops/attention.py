@@ -13,7 +13,7 @@ from msgspec import Struct
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from local_engine.ops.layer_rules import NO_RULES, LayerRule
+from strowger_gateway.local_engine.ops.layer_rules import NO_RULES, LayerRule
 
 NAME = "local_engine"
 """Name under which `attend` is registered with transformers."""

@@ -6,7 +6,7 @@ from mmap import mmap
 import torch
 from torch import Tensor
 
-from local_engine.ops.attention import AttentionParams, Plan, attend_rows
+from strowger_gateway.local_engine.ops.attention import AttentionParams, Plan, attend_rows
 
 
 class KeyValueCache:

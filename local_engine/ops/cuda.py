@@ -15,11 +15,17 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.ops.attention import AttentionParams, Plan, Share, attend_rows, read_rows
-from local_engine.ops.device_faults import REFUSALS
-from local_engine.ops.kernel_guards import Guard, in_use, refused
-from local_engine.ops.kernels import PAGE
-from local_engine.ops.page_table import SEATS, PageRows, PageTable, page_rows
+from strowger_gateway.local_engine.ops.attention import (
+    AttentionParams,
+    Plan,
+    Share,
+    attend_rows,
+    read_rows,
+)
+from strowger_gateway.local_engine.ops.device_faults import REFUSALS
+from strowger_gateway.local_engine.ops.kernel_guards import Guard, in_use, refused
+from strowger_gateway.local_engine.ops.kernels import PAGE
+from strowger_gateway.local_engine.ops.page_table import SEATS, PageRows, PageTable, page_rows
 
 HALVES = (torch.float16, torch.bfloat16)
 WIDEST = 256

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from local_engine.ops.attention import Plan, Share
-from local_engine.ops.cuda import FlashCache, Offsets, in_one_piece
-from local_engine.ops.page_table import PageRows
+from strowger_gateway.local_engine.ops.attention import Plan, Share
+from strowger_gateway.local_engine.ops.cuda import FlashCache, Offsets, in_one_piece
+from strowger_gateway.local_engine.ops.page_table import PageRows
 
 
 def cuda_graph(step: Callable[[], Tensor]) -> Callable[[], Tensor]:

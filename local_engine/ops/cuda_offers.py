@@ -9,12 +9,12 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from local_engine.ops.attention import AttentionParams, Share
-from local_engine.ops.contiguous_cache import KeyValueCache
-from local_engine.ops.cuda import HALVES, Flash, FlashCache, Paged
-from local_engine.ops.kernels import PAGE
-from local_engine.ops.page_table import PageTable, page_rows
-from local_engine.ops.self_test import (
+from strowger_gateway.local_engine.ops.attention import AttentionParams, Share
+from strowger_gateway.local_engine.ops.contiguous_cache import KeyValueCache
+from strowger_gateway.local_engine.ops.cuda import HALVES, Flash, FlashCache, Paged
+from strowger_gateway.local_engine.ops.kernels import PAGE
+from strowger_gateway.local_engine.ops.page_table import PageTable, page_rows
+from strowger_gateway.local_engine.ops.self_test import (
     SMALL,
     Offer,
     Shape,
@@ -23,8 +23,8 @@ from local_engine.ops.self_test import (
     noise,
     plan_of,
 )
-from local_engine.ops.triton_layers import layer_offers, refusing
-from local_engine.ops.triton_ops import TritonAttention, load_programs
+from strowger_gateway.local_engine.ops.triton_layers import layer_offers, refusing
+from strowger_gateway.local_engine.ops.triton_ops import TritonAttention, load_programs
 
 LENGTHS = (1, 16, 17, 150, 700)
 """Keys of the trial's sequences: one block and many, whole pages and parts."""

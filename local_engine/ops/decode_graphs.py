@@ -15,11 +15,11 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.ops.attention import LayerCaches, Plan, Share
-from local_engine.ops.device_faults import REFUSALS, first_line, meaning
-from local_engine.ops.kernel_guards import undecided
-from local_engine.ops.page_table import SEATS
-from local_engine.ops.trial_log import trying
+from strowger_gateway.local_engine.ops.attention import LayerCaches, Plan, Share
+from strowger_gateway.local_engine.ops.device_faults import REFUSALS, first_line, meaning
+from strowger_gateway.local_engine.ops.kernel_guards import undecided
+from strowger_gateway.local_engine.ops.page_table import SEATS
+from strowger_gateway.local_engine.ops.trial_log import trying
 
 _log: Final = logging.getLogger("strowger.engine")
 

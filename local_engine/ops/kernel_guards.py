@@ -15,10 +15,10 @@ from typing import Final, Protocol, runtime_checkable
 from msgspec.structs import replace
 from torch import Tensor
 
-from local_engine.ops.attention import LayerCaches
-from local_engine.ops.device_faults import REFUSALS, first_line, meaning
-from local_engine.ops.experts import GroupedProduct, by_expert
-from local_engine.ops.kernels import TORCH, Finish, Kernels, NormParams, Rotary
+from strowger_gateway.local_engine.ops.attention import LayerCaches
+from strowger_gateway.local_engine.ops.device_faults import REFUSALS, first_line, meaning
+from strowger_gateway.local_engine.ops.experts import GroupedProduct, by_expert
+from strowger_gateway.local_engine.ops.kernels import TORCH, Finish, Kernels, NormParams, Rotary
 
 _log: Final = logging.getLogger("strowger.engine")
 _captures: Final[list[bool]] = []

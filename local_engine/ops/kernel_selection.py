@@ -8,15 +8,15 @@ import torch
 from msgspec import Struct
 from msgspec.structs import replace
 
-from local_engine.ops.cuda_graphs import cuda_graph
-from local_engine.ops.cuda_offers import cuda_offers
-from local_engine.ops.decode_graphs import Capture
-from local_engine.ops.kernel_guards import guarded
-from local_engine.ops.kernels import Kernels
-from local_engine.ops.npu.graphs import AttentionTasks, GraphNPU, NPUCapture
-from local_engine.ops.npu.offers import npu_offers
-from local_engine.ops.npu.operators import TorchNPU
-from local_engine.ops.npu.sampling import (
+from strowger_gateway.local_engine.ops.cuda_graphs import cuda_graph
+from strowger_gateway.local_engine.ops.cuda_offers import cuda_offers
+from strowger_gateway.local_engine.ops.decode_graphs import Capture
+from strowger_gateway.local_engine.ops.kernel_guards import guarded
+from strowger_gateway.local_engine.ops.kernels import Kernels
+from strowger_gateway.local_engine.ops.npu.graphs import AttentionTasks, GraphNPU, NPUCapture
+from strowger_gateway.local_engine.ops.npu.offers import npu_offers
+from strowger_gateway.local_engine.ops.npu.operators import TorchNPU
+from strowger_gateway.local_engine.ops.npu.sampling import (
     NPUOperator,
     NPUSampler,
     Probe,
@@ -24,7 +24,7 @@ from local_engine.ops.npu.sampling import (
     Version,
     probe_operator,
 )
-from local_engine.ops.self_test import (
+from strowger_gateway.local_engine.ops.self_test import (
     SMALL,
     Offer,
     Shape,
@@ -34,9 +34,9 @@ from local_engine.ops.self_test import (
     for_all_shapes,
     run_trials,
 )
-from local_engine.ops.trial_log import trying
-from local_engine.sampling.batch_params import RowOperator
-from local_engine.sampling.top_k_top_p_operator import use_operator
+from strowger_gateway.local_engine.ops.trial_log import trying
+from strowger_gateway.local_engine.sampling.batch_params import RowOperator
+from strowger_gateway.local_engine.sampling.top_k_top_p_operator import use_operator
 
 
 class KernelSelection(Struct, frozen=True, kw_only=True, eq=False):

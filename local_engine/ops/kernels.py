@@ -12,10 +12,10 @@ from msgspec import Struct
 from torch import Tensor
 from torch.nn.functional import silu
 
-from local_engine.ops.attention import LayerCaches
-from local_engine.ops.contiguous_cache import KeyValueCache
-from local_engine.ops.experts import GroupedProduct
-from local_engine.sampling.top_candidates import Finder
+from strowger_gateway.local_engine.ops.attention import LayerCaches
+from strowger_gateway.local_engine.ops.contiguous_cache import KeyValueCache
+from strowger_gateway.local_engine.ops.experts import GroupedProduct
+from strowger_gateway.local_engine.sampling.top_candidates import Finder
 
 PAGE = 16
 """Tokens per page of the cache, for kernels without a fixed page size."""

@@ -12,7 +12,7 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor, nn
 
-from local_engine.ops.half_precision import HalfLinear, half_linear
+from strowger_gateway.local_engine.ops.half_precision import HalfLinear, half_linear
 
 SIBLINGS: tuple[tuple[str, ...], ...] = (
     ("q_proj", "k_proj", "v_proj"),

@@ -20,10 +20,10 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.ops.attention import AttentionParams, Plan, extend
-from local_engine.ops.contiguous_cache import KeyValueCache
-from local_engine.ops.kernels import PAGE, Kernels, swiglu
-from local_engine.sampling.top_candidates import BLOCK, Finder
+from strowger_gateway.local_engine.ops.attention import AttentionParams, Plan, extend
+from strowger_gateway.local_engine.ops.contiguous_cache import KeyValueCache
+from strowger_gateway.local_engine.ops.kernels import PAGE, Kernels, swiglu
+from strowger_gateway.local_engine.sampling.top_candidates import BLOCK, Finder
 
 SOURCE = Path(__file__).with_name("native.cpp")
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffast-math", "-fPIC", "-fopenmp")

@@ -11,13 +11,19 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from local_engine.config import CompileMode
-from local_engine.ops.attention import AttentionParams, LayerCaches, Plan, Share, Span
-from local_engine.ops.kernels import PAGE, TORCH, Kernels
-from local_engine.ops.native import NoCompiler, library, native_kernels
-from local_engine.ops.trial_log import trying
-from local_engine.sampling.top_candidates import BLOCK, block_maxima
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.config import CompileMode
+from strowger_gateway.local_engine.ops.attention import (
+    AttentionParams,
+    LayerCaches,
+    Plan,
+    Share,
+    Span,
+)
+from strowger_gateway.local_engine.ops.kernels import PAGE, TORCH, Kernels
+from strowger_gateway.local_engine.ops.native import NoCompiler, library, native_kernels
+from strowger_gateway.local_engine.ops.trial_log import trying
+from strowger_gateway.local_engine.sampling.top_candidates import BLOCK, block_maxima
+from strowger_gateway.schemas.errors import InvalidConfig
 
 CLOSE = 1e-4
 

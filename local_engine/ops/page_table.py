@@ -9,7 +9,7 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.ops.attention import Share
+from strowger_gateway.local_engine.ops.attention import Share
 
 SEATS = 256
 """Rows of the table: sequences that one step can read through it."""

@@ -11,12 +11,12 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from local_engine.ops.device_faults import REFUSALS, first_line, meaning
-from local_engine.sampling.batch_params import SamplingRows
-from local_engine.sampling.logits_processors import Allowed
-from local_engine.sampling.sampler import Sampled, sample
-from local_engine.sampling.sampling_params import RowParams
-from local_engine.sampling.token_history import new_history
+from strowger_gateway.local_engine.ops.device_faults import REFUSALS, first_line, meaning
+from strowger_gateway.local_engine.sampling.batch_params import SamplingRows
+from strowger_gateway.local_engine.sampling.logits_processors import Allowed
+from strowger_gateway.local_engine.sampling.sampler import Sampled, sample
+from strowger_gateway.local_engine.sampling.sampling_params import RowParams
+from strowger_gateway.local_engine.sampling.token_history import new_history
 
 _PLAIN = RowParams(temperature=0.8, seed=20, seeded=True)
 KINDS: Final[dict[str, RowParams]] = {

@@ -13,11 +13,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 from torch import Tensor
 
-from local_engine.ops.attention import AttentionParams, LayerCaches, Plan, Share, Span
-from local_engine.ops.contiguous_cache import KeyValueCache
-from local_engine.ops.device_faults import REFUSALS, first_line
-from local_engine.ops.kernels import TORCH, Kernels
-from local_engine.ops.trial_log import Trying, trying
+from strowger_gateway.local_engine.ops.attention import (
+    AttentionParams,
+    LayerCaches,
+    Plan,
+    Share,
+    Span,
+)
+from strowger_gateway.local_engine.ops.contiguous_cache import KeyValueCache
+from strowger_gateway.local_engine.ops.device_faults import REFUSALS, first_line
+from strowger_gateway.local_engine.ops.kernels import TORCH, Kernels
+from strowger_gateway.local_engine.ops.trial_log import Trying, trying
 
 CLOSE: dict[torch.dtype, float] = {torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
 """Allowed difference of two implementations, for numbers around 1."""

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 
 from torch import Tensor
 
-from local_engine.protocol.diagnosis import Tried
+from strowger_gateway.local_engine.protocol.diagnosis import Tried
 
 SHAPES = 4
 """Shapes of a trial that are listed; the others are counted."""

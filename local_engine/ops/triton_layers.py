@@ -11,9 +11,9 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from local_engine.ops.kernels import TORCH, Kernels, NormParams
-from local_engine.ops.self_test import SMALL, Offer, Shape, TrialSizes, noise
-from local_engine.ops.triton_ops import Programs, load_programs, power_of_two
+from strowger_gateway.local_engine.ops.kernels import TORCH, Kernels, NormParams
+from strowger_gateway.local_engine.ops.self_test import SMALL, Offer, Shape, TrialSizes, noise
+from strowger_gateway.local_engine.ops.triton_ops import Programs, load_programs, power_of_two
 
 GATE_BLOCK = 1024
 

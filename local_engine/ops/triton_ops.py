@@ -6,8 +6,8 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor
 
-from local_engine.ops.attention import AttentionParams
-from local_engine.ops.page_table import PageRows
+from strowger_gateway.local_engine.ops.attention import AttentionParams
+from strowger_gateway.local_engine.ops.page_table import PageRows
 
 LEAST_ROWS = 16
 """Smallest side of a product of matrices in Triton."""
@@ -35,7 +35,7 @@ class Programs(Protocol):
 
 def load_programs() -> Programs:
     """Raises ImportError without Triton."""
-    return cast(Programs, import_module("local_engine.ops.triton_programs"))
+    return cast(Programs, import_module("strowger_gateway.local_engine.ops.triton_programs"))
 
 
 class TritonAttention:

@@ -12,7 +12,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from local_engine.ops.device_faults import REFUSALS, first_line
+from strowger_gateway.local_engine.ops.device_faults import REFUSALS, first_line
 
 _log: Final = logging.getLogger("strowger.engine")
 

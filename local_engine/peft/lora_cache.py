@@ -9,8 +9,8 @@ from threading import Lock
 
 from msgspec import Struct
 
-from local_engine.peft.lora_layers import Adapter
-from schemas.errors import UpstreamBusy
+from strowger_gateway.local_engine.peft.lora_layers import Adapter
+from strowger_gateway.schemas.errors import UpstreamBusy
 
 NAME = "local engine"
 

@@ -15,7 +15,7 @@ import torch
 from msgspec import Struct
 from torch import Tensor, nn
 
-from local_engine.ops.linear import Linear, Sibling
+from strowger_gateway.local_engine.ops.linear import Linear, Sibling
 
 _LAYER = re.compile(r"(?:.*?\.)?\w+\.(\d+)\.(.+)")
 """A linear layer of a decoder layer: its number, and the name inside."""

@@ -17,8 +17,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file  # pyright: ignore[reportUnknownVariableType]  # a generic path inside
 from torch import Tensor
 
-from local_engine.peft.lora_layers import Adapter, AdapterSites, Factors, Site
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.peft.lora_layers import Adapter, AdapterSites, Factors, Site
+from strowger_gateway.schemas.errors import InvalidConfig
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _WEIGHT = re.compile(r"(?:base_model\.model\.)?(.+)\.lora_([AB])\.weight")

@@ -14,10 +14,10 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.peft.lora_layers import Adapter, AdapterSites, Factors, Site
-from local_engine.protocol import tensors as wire_tensors
-from schemas import tensors
-from schemas.errors import InvalidRequest
+from strowger_gateway.local_engine.peft.lora_layers import Adapter, AdapterSites, Factors, Site
+from strowger_gateway.local_engine.protocol import tensors as wire_tensors
+from strowger_gateway.schemas import tensors
+from strowger_gateway.schemas.errors import InvalidRequest
 
 WEIGHTS, CONFIG = "lora_weights", "lora_config"
 JOINED_HALVES = "gate_up_proj"

@@ -1,9 +1,9 @@
-"""Request fields that the engine supports, by task; the names are those of schemas.fields.
+"""Request fields that the engine supports, by task; the names are those of schemas/fields.py.
 
 No torch here: the gateway reads this to route without loading a model.
 """
 
-from schemas.fields import Task
+from strowger_gateway.schemas.fields import Task
 
 _SAMPLING = frozenset(
     {
@@ -74,5 +74,6 @@ SUPPORTED: dict[Task, frozenset[str] | None] = {
 _STREAMS = frozenset({"stream_options.continuous_usage_stats"})
 
 EXTRA: dict[Task, frozenset[str]] = {"chat": _STREAMS, "completion": _STREAMS}
-"""Names beyond schemas.fields that may be sent. The engine counts with every step, so the gateway
+"""Names beyond schemas/fields.py that may be sent. The engine counts with every step, so the
+gateway
 has the counts for every chunk."""

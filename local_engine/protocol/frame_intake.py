@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from schemas.fair_queue import Waiting
-from schemas.fair_share import FairShare
-from schemas.holdings import Holder
+from strowger_gateway.schemas.fair_queue import Waiting
+from strowger_gateway.schemas.fair_share import FairShare
+from strowger_gateway.schemas.holdings import Holder
 
 MAX_REQUEST_BYTES = 96 * 1024 * 1024
 """Default of --max-request-bytes: a body of the default `server.max_body_bytes` that is all one

@@ -10,9 +10,9 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from local_engine.protocol.stats import Machine, Stats
-from local_engine.text.text_length import Reach
-from schemas.errors import (
+from strowger_gateway.local_engine.protocol.stats import Machine, Stats
+from strowger_gateway.local_engine.text.text_length import Reach
+from strowger_gateway.schemas.errors import (
     CallerError,
     DeadlineExceeded,
     GatewayError,
@@ -26,8 +26,8 @@ from schemas.errors import (
     UpstreamFailed,
     UpstreamLost,
 )
-from schemas.events import Event
-from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
 
 _T = TypeVar("_T")
 HEAD_BYTES = 4

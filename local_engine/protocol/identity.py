@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from local_engine.config import EngineConfig
+from strowger_gateway.local_engine.config import EngineConfig
 
 
 def weights_of(engine: EngineConfig) -> Mapping[str, str]:

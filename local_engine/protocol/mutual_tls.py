@@ -10,7 +10,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from schemas.errors import InvalidConfig
+from strowger_gateway.schemas.errors import InvalidConfig
 
 
 class TlsPaths(Struct, frozen=True, kw_only=True):

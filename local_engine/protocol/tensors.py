@@ -2,8 +2,8 @@
 
 import torch
 
-from schemas.errors import InvalidRequest
-from schemas.tensors import DType, Tensor
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.tensors import DType, Tensor
 
 FLOATS: dict[DType, torch.dtype] = {
     "float16": torch.float16,

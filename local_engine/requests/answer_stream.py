@@ -7,16 +7,23 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from local_engine.execution.jobs import Delta, Outcome
-from local_engine.execution.step_sampler import SampledToken
-from local_engine.requests.output_parser import OutputParser
-from local_engine.requests.request_reader import PreparedRequest
-from local_engine.scheduling.sequence import Finish
-from local_engine.text.detokenizer import Detokenizer
-from local_engine.text.stop_strings import StopStrings
-from local_engine.text.text_offsets import offsets
-from local_engine.text.tokenizer import Tokenizer
-from schemas.events import Event, Finished, FinishReason, TextDelta, TokenLogprob, Tokens
+from strowger_gateway.local_engine.execution.jobs import Delta, Outcome
+from strowger_gateway.local_engine.execution.step_sampler import SampledToken
+from strowger_gateway.local_engine.requests.output_parser import OutputParser
+from strowger_gateway.local_engine.requests.request_reader import PreparedRequest
+from strowger_gateway.local_engine.scheduling.sequence import Finish
+from strowger_gateway.local_engine.text.detokenizer import Detokenizer
+from strowger_gateway.local_engine.text.stop_strings import StopStrings
+from strowger_gateway.local_engine.text.text_offsets import offsets
+from strowger_gateway.local_engine.text.tokenizer import Tokenizer
+from strowger_gateway.schemas.events import (
+    Event,
+    Finished,
+    FinishReason,
+    TextDelta,
+    TokenLogprob,
+    Tokens,
+)
 
 REASON: dict[Finish, Literal["stop", "length"]] = {
     "eos_token": "stop",
@@ -45,7 +52,7 @@ class TokenNames:
 
     def offsets(self, text: str, tokens: Sequence[int]) -> list[int]:
         """Return the position in `text` of each token of a prompt; see
-        `local_engine.text.text_offsets`."""
+        `local_engine/text/text_offsets.py`."""
         return offsets(
             text,
             [self._tokenizer.token_bytes(token) for token in tokens],

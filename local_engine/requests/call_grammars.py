@@ -11,7 +11,7 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
-from local_engine.answer_formats.formats import (
+from strowger_gateway.local_engine.answer_formats.formats import (
     JsonBody,
     KeyedBody,
     NamedBody,
@@ -19,8 +19,8 @@ from local_engine.answer_formats.formats import (
     TaggedBody,
     ToolFormat,
 )
-from local_engine.answer_formats.typed_values import Schema, kinds_of, resolved
-from local_engine.guided.compiler import quote
+from strowger_gateway.local_engine.answer_formats.typed_values import Schema, kinds_of, resolved
+from strowger_gateway.local_engine.guided.compiler import quote
 
 MOST_CALLS = 16
 """Most tool calls in one answer that a grammar writes."""

@@ -4,20 +4,20 @@ import re
 
 from msgspec import UNSET, Struct, UnsetType
 
-from local_engine.answer_formats.catalogue import HARMONY, format_of
-from local_engine.answer_formats.formats import ToolFormat
-from local_engine.answer_formats.reasoning import Thinking, thinking_of
-from local_engine.child_process.messages import Guide
-from local_engine.child_process.text_encoder import Offload
-from local_engine.guided.compiler import GuideCompiler, quote
-from local_engine.requests.output_parser import OutputFormat
-from local_engine.requests.response_constraints import body_of, guide_of
-from local_engine.text.control_tokens import Rendered
-from local_engine.text.text_length import Reach
-from local_engine.text.tokenizer import Tokenizer
-from schemas.errors import InvalidRequest
-from schemas.messages import FunctionTool, Message, Tool, ToolChoice, text_of
-from schemas.requests import ChatRequest
+from strowger_gateway.local_engine.answer_formats.catalogue import HARMONY, format_of
+from strowger_gateway.local_engine.answer_formats.formats import ToolFormat
+from strowger_gateway.local_engine.answer_formats.reasoning import Thinking, thinking_of
+from strowger_gateway.local_engine.child_process.messages import Guide
+from strowger_gateway.local_engine.child_process.text_encoder import Offload
+from strowger_gateway.local_engine.guided.compiler import GuideCompiler, quote
+from strowger_gateway.local_engine.requests.output_parser import OutputFormat
+from strowger_gateway.local_engine.requests.response_constraints import body_of, guide_of
+from strowger_gateway.local_engine.text.control_tokens import Rendered
+from strowger_gateway.local_engine.text.text_length import Reach
+from strowger_gateway.local_engine.text.tokenizer import Tokenizer
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import FunctionTool, Message, Tool, ToolChoice, text_of
+from strowger_gateway.schemas.requests import ChatRequest
 
 
 class PreparedChat(Struct, frozen=True, kw_only=True, eq=False):

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 from msgspec import Raw, Struct, UnsetType
 
-from local_engine.answer_formats.call_parser import ToolCallParser
-from local_engine.answer_formats.calls import Functions
-from local_engine.answer_formats.formats import ToolFormat
-from local_engine.answer_formats.harmony import HarmonyParser
-from local_engine.answer_formats.reasoning import ReasoningSplit, Thinking
-from schemas.events import Event, ReasoningDelta, TextDelta
+from strowger_gateway.local_engine.answer_formats.call_parser import ToolCallParser
+from strowger_gateway.local_engine.answer_formats.calls import Functions
+from strowger_gateway.local_engine.answer_formats.formats import ToolFormat
+from strowger_gateway.local_engine.answer_formats.harmony import HarmonyParser
+from strowger_gateway.local_engine.answer_formats.reasoning import ReasoningSplit, Thinking
+from strowger_gateway.schemas.events import Event, ReasoningDelta, TextDelta
 
 
 class OutputFormat(Struct, frozen=True, kw_only=True):

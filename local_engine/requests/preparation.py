@@ -10,10 +10,10 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from local_engine.child_process.fair_gate import Gate
-from local_engine.child_process.text_encoder import INLINE, Offload, run_offloaded
-from schemas.errors import GatewayError, InvalidRequest
-from schemas.holdings import Holder
+from strowger_gateway.local_engine.child_process.fair_gate import Gate
+from strowger_gateway.local_engine.child_process.text_encoder import INLINE, Offload, run_offloaded
+from strowger_gateway.schemas.errors import GatewayError, InvalidRequest
+from strowger_gateway.schemas.holdings import Holder
 
 _Result = TypeVar("_Result")
 

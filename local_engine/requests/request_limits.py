@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import UNSET, UnsetType
 
-from local_engine.text.text_length import Reach
-from schemas.errors import InvalidRequest
-from schemas.messages import FunctionTool, Message, TextPart, ToolCall
-from schemas.requests import (
+from strowger_gateway.local_engine.text.text_length import Reach
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import FunctionTool, Message, TextPart, ToolCall
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,
@@ -18,7 +18,7 @@ from schemas.requests import (
     Prompt,
     TokenRequest,
 )
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.sampling import Sampling
 
 MAX_STOPS, MAX_STOP_CHARACTERS = 128, 4096
 """Stop strings per request, and their total characters. Each token is compared with all of them."""

@@ -7,23 +7,29 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from torch import Tensor
 
-from local_engine.child_process.messages import Guide
-from local_engine.child_process.text_encoder import Offload
-from local_engine.execution.jobs import Beams
-from local_engine.execution.prompt_tuning import table_rows
-from local_engine.guided.compiler import GuideCompiler
-from local_engine.protocol.capabilities import EXTRA, SUPPORTED
-from local_engine.protocol.tensors import shaped
-from local_engine.requests.chat_request import NO_CHAT, ChatReader, PreparedChat
-from local_engine.requests.output_parser import OutputFormat
-from local_engine.requests.request_limits import refuse_excess, refuse_unfit
-from local_engine.sampling.sampling_params import RowParams, resolve_params
-from local_engine.text.text_length import reach_of
-from local_engine.text.tokenizer import Tokenizer
-from schemas.errors import InvalidRequest
-from schemas.fields import extra_fields, is_neutral, sent_fields, task_of
-from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, Prompt, TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.child_process.messages import Guide
+from strowger_gateway.local_engine.child_process.text_encoder import Offload
+from strowger_gateway.local_engine.execution.jobs import Beams
+from strowger_gateway.local_engine.execution.prompt_tuning import table_rows
+from strowger_gateway.local_engine.guided.compiler import GuideCompiler
+from strowger_gateway.local_engine.protocol.capabilities import EXTRA, SUPPORTED
+from strowger_gateway.local_engine.protocol.tensors import shaped
+from strowger_gateway.local_engine.requests.chat_request import NO_CHAT, ChatReader, PreparedChat
+from strowger_gateway.local_engine.requests.output_parser import OutputFormat
+from strowger_gateway.local_engine.requests.request_limits import refuse_excess, refuse_unfit
+from strowger_gateway.local_engine.sampling.sampling_params import RowParams, resolve_params
+from strowger_gateway.local_engine.text.text_length import reach_of
+from strowger_gateway.local_engine.text.tokenizer import Tokenizer
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.fields import extra_fields, is_neutral, sent_fields, task_of
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    GenerateRequest,
+    Prompt,
+    TokenRequest,
+)
+from strowger_gateway.schemas.sampling import Sampling
 
 _T = TypeVar("_T")
 MAX_BEAMS = 64

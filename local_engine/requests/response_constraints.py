@@ -10,15 +10,20 @@ import msgspec
 from llguidance import regex_to_lark
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from local_engine.answer_formats.catalogue import HARMONY
-from local_engine.answer_formats.formats import ToolFormat
-from local_engine.answer_formats.reasoning import Thinking
-from local_engine.child_process.messages import Guide, Part
-from local_engine.guided.compiler import quote
-from local_engine.requests.call_grammars import PROSE, CallGrammar, GrammarFunction, Spell
-from local_engine.requests.output_parser import OutputFormat
-from schemas.errors import InvalidRequest
-from schemas.messages import FunctionTool, ResponseFormat
+from strowger_gateway.local_engine.answer_formats.catalogue import HARMONY
+from strowger_gateway.local_engine.answer_formats.formats import ToolFormat
+from strowger_gateway.local_engine.answer_formats.reasoning import Thinking
+from strowger_gateway.local_engine.child_process.messages import Guide, Part
+from strowger_gateway.local_engine.guided.compiler import quote
+from strowger_gateway.local_engine.requests.call_grammars import (
+    PROSE,
+    CallGrammar,
+    GrammarFunction,
+    Spell,
+)
+from strowger_gateway.local_engine.requests.output_parser import OutputFormat
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import FunctionTool, ResponseFormat
 
 MAX_GBNF = 16 * 1024
 """Characters; the translation to lark is plain Python and slow for many rules."""

@@ -12,11 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 from torch import Tensor
 
-from local_engine.sampling.counter_rng import row_keys
-from local_engine.sampling.exact_device import exact_device
-from local_engine.sampling.logits_processors import Processors
-from local_engine.sampling.sampling_params import GREEDY_BELOW, RowParams
-from local_engine.sampling.token_history import History, needs_history
+from strowger_gateway.local_engine.sampling.counter_rng import row_keys
+from strowger_gateway.local_engine.sampling.exact_device import exact_device
+from strowger_gateway.local_engine.sampling.logits_processors import Processors
+from strowger_gateway.local_engine.sampling.sampling_params import GREEDY_BELOW, RowParams
+from strowger_gateway.local_engine.sampling.token_history import History, needs_history
 
 NARROW = 64
 WIDE = 1024

@@ -11,9 +11,9 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.sampling.penalties import Penalties
-from local_engine.sampling.sampling_params import RowParams
-from local_engine.sampling.token_history import History
+from strowger_gateway.local_engine.sampling.penalties import Penalties
+from strowger_gateway.local_engine.sampling.sampling_params import RowParams
+from strowger_gateway.local_engine.sampling.token_history import History
 
 BANNED = torch.finfo(torch.float32).min
 

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from local_engine.sampling.sampling_params import RowParams
-from local_engine.sampling.token_history import TokenCounts
+from strowger_gateway.local_engine.sampling.sampling_params import RowParams
+from strowger_gateway.local_engine.sampling.token_history import TokenCounts
 
 _SPARE = 16
 

@@ -12,18 +12,24 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.sampling.batch_params import FreeRows, LogprobRows, SamplingRows
-from local_engine.sampling.counter_rng import exponentials, uniforms
-from local_engine.sampling.exact_device import at, doubles, rows_at
-from local_engine.sampling.logits_processors import Allowed, mask_out
-from local_engine.sampling.top_candidates import (
+from strowger_gateway.local_engine.sampling.batch_params import FreeRows, LogprobRows, SamplingRows
+from strowger_gateway.local_engine.sampling.counter_rng import exponentials, uniforms
+from strowger_gateway.local_engine.sampling.exact_device import at, doubles, rows_at
+from strowger_gateway.local_engine.sampling.logits_processors import Allowed, mask_out
+from strowger_gateway.local_engine.sampling.top_candidates import (
     BLOCK,
     block_argmax,
     block_maxima,
     gather_blocks,
     top_candidates,
 )
-from local_engine.sampling.truncation import UNIT, Survivors, block_masses, largest, survivors
+from strowger_gateway.local_engine.sampling.truncation import (
+    UNIT,
+    Survivors,
+    block_masses,
+    largest,
+    survivors,
+)
 
 
 class TokenLogprobs(Struct, frozen=True, kw_only=True):

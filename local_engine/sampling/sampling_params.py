@@ -6,11 +6,11 @@ from typing import TypeVar
 from msgspec import Struct, UnsetType
 from torch import Tensor
 
-from local_engine.protocol.tensors import shaped
-from local_engine.sampling.counter_rng import fold_seed
-from schemas import tensors
-from schemas.errors import InvalidRequest
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.protocol.tensors import shaped
+from strowger_gateway.local_engine.sampling.counter_rng import fold_seed
+from strowger_gateway.schemas import tensors
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.sampling import Sampling
 
 GREEDY_BELOW = 1e-5
 _LARGEST = 3.4e38

@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Sequence
 
-from local_engine.sampling.sampling_params import RowParams
+from strowger_gateway.local_engine.sampling.sampling_params import RowParams
 
 
 class TokenCounts:

@@ -7,7 +7,7 @@ largest probability / q, which samples from the survivors if q is exponential no
 three may be off, so there are eight scenarios. If the operator's versions differ, this follows
 version 2: one softmax, ties cut by the lower id, the boundary token kept only below p.
 
-The engine samples with `local_engine.sampling.sampler`. This operator is the reference for a
+The engine samples with `local_engine/sampling/sampler.py`. This operator is the reference for a
 device's kernel. If the device's operator passed its tests (`use_operator`), it is called for the
 rows that it computes identically.
 """
@@ -18,7 +18,7 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.sampling.top_candidates import block_maxima, top_candidates
+from strowger_gateway.local_engine.sampling.top_candidates import block_maxima, top_candidates
 
 K_MAX = 1024
 V_MAX = 1 << 20

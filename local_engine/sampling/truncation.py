@@ -7,9 +7,9 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.sampling.batch_params import TIERS, CutRows
-from local_engine.sampling.exact_device import at, doubles, rows_at
-from local_engine.sampling.top_candidates import BLOCK, top_candidates
+from strowger_gateway.local_engine.sampling.batch_params import TIERS, CutRows
+from strowger_gateway.local_engine.sampling.exact_device import at, doubles, rows_at
+from strowger_gateway.local_engine.sampling.top_candidates import BLOCK, top_candidates
 
 UNIT = float(1 << 40)
 _UNIT = torch.tensor(UNIT, dtype=torch.float64)

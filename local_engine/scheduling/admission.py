@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
 
-from local_engine.scheduling.block_pool import extend_hashes
-from local_engine.scheduling.giving_way import GivingWay
-from local_engine.scheduling.residents import Residents
-from local_engine.scheduling.sequence import Sequence, State
-from local_engine.scheduling.steps import Chunk, grant
-from local_engine.scheduling.waiting_lines import Turns
+from strowger_gateway.local_engine.scheduling.block_pool import extend_hashes
+from strowger_gateway.local_engine.scheduling.giving_way import GivingWay
+from strowger_gateway.local_engine.scheduling.residents import Residents
+from strowger_gateway.local_engine.scheduling.sequence import Sequence, State
+from strowger_gateway.local_engine.scheduling.steps import Chunk, grant
+from strowger_gateway.local_engine.scheduling.waiting_lines import Turns
 
 MISSES = 4
 """Sequences that do not fit, after which a step tries no further ones."""

@@ -10,7 +10,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
-from local_engine.scheduling.free_extents import FreeExtents
+from strowger_gateway.local_engine.scheduling.free_extents import FreeExtents
 
 EVICT_AT_ONCE = 16
 """Idle pages evicted together, so that new sequences find contiguous free pages."""

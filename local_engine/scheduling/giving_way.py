@@ -8,10 +8,10 @@ and a key never loses its last sequence to another.
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from local_engine.scheduling.block_pool import FreedPages
-from local_engine.scheduling.key_shares import KeyShares
-from local_engine.scheduling.sequence import Sequence
-from schemas.holdings import Holder
+from strowger_gateway.local_engine.scheduling.block_pool import FreedPages
+from strowger_gateway.local_engine.scheduling.key_shares import KeyShares
+from strowger_gateway.local_engine.scheduling.sequence import Sequence
+from strowger_gateway.schemas.holdings import Holder
 
 
 class GivingWay:

@@ -7,7 +7,7 @@ A key's load is its dominant share, the larger of both fractions
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from schemas.holdings import Holder, Holdings
+from strowger_gateway.schemas.holdings import Holder, Holdings
 
 SEVERAL_S = 300.0
 """Seconds after an arrival of another key for which one key leaves places and pages to others."""

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from local_engine.protocol.stats import BOUNDS, Footprint, Histogram, Stats
-from local_engine.scheduling.scheduler import Scheduler
-from local_engine.scheduling.sequence import Sequence
+from strowger_gateway.local_engine.protocol.stats import BOUNDS, Footprint, Histogram, Stats
+from strowger_gateway.local_engine.scheduling.scheduler import Scheduler
+from strowger_gateway.local_engine.scheduling.sequence import Sequence
 
 _S = 1e-9
 

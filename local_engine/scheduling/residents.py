@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from local_engine.scheduling.block_pool import BlockPool, CorruptBlocks
-from local_engine.scheduling.key_shares import KeyShares
-from local_engine.scheduling.sequence import Sequence, State
-from local_engine.scheduling.steps import Chunk, SchedulerLimits
-from local_engine.scheduling.waiting_lines import WaitingLines
-from schemas.holdings import Holder
+from strowger_gateway.local_engine.scheduling.block_pool import BlockPool, CorruptBlocks
+from strowger_gateway.local_engine.scheduling.key_shares import KeyShares
+from strowger_gateway.local_engine.scheduling.sequence import Sequence, State
+from strowger_gateway.local_engine.scheduling.steps import Chunk, SchedulerLimits
+from strowger_gateway.local_engine.scheduling.waiting_lines import WaitingLines
+from strowger_gateway.schemas.holdings import Holder
 
 
 class Residents:

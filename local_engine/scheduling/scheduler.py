@@ -8,17 +8,23 @@ as in vLLM's V1 scheduler (https://docs.vllm.ai/en/latest/design/arch_overview/)
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from local_engine.scheduling.admission import Admission
-from local_engine.scheduling.block_pool import BlockPool, extend_hashes
-from local_engine.scheduling.giving_way import GivingWay
-from local_engine.scheduling.residents import Residents
-from local_engine.scheduling.sequence import Sequence, State
-from local_engine.scheduling.steps import Chunk, SchedulerLimits, Step, grant, granted
-from local_engine.scheduling.token_shares import Demand, by_turns, split_tokens
-from local_engine.scheduling.waiting_lines import Line
-from schemas.errors import InvalidRequest
-from schemas.holdings import RESERVED, Holder
-from schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
+from strowger_gateway.local_engine.scheduling.admission import Admission
+from strowger_gateway.local_engine.scheduling.block_pool import BlockPool, extend_hashes
+from strowger_gateway.local_engine.scheduling.giving_way import GivingWay
+from strowger_gateway.local_engine.scheduling.residents import Residents
+from strowger_gateway.local_engine.scheduling.sequence import Sequence, State
+from strowger_gateway.local_engine.scheduling.steps import (
+    Chunk,
+    SchedulerLimits,
+    Step,
+    grant,
+    granted,
+)
+from strowger_gateway.local_engine.scheduling.token_shares import Demand, by_turns, split_tokens
+from strowger_gateway.local_engine.scheduling.waiting_lines import Line
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.holdings import RESERVED, Holder
+from strowger_gateway.schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
 
 ADMITTED_KEYS = 64
 """Keys from which a step admits at most, where several compete for its tokens."""

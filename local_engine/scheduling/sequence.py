@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.peft.lora_layers import Adapter
-from schemas.holdings import ANONYMOUS, Holder
+from strowger_gateway.local_engine.peft.lora_layers import Adapter
+from strowger_gateway.schemas.holdings import ANONYMOUS, Holder
 
 Finish = Literal["eos_token", "stop_sequence", "length"]
 

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from local_engine.scheduling.sequence import Sequence
+from strowger_gateway.local_engine.scheduling.sequence import Sequence
 
 AGEING_S = 2.5
 

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from local_engine.scheduling.sequence import Sequence
-from schemas.holdings import RESERVED, Holder
+from strowger_gateway.local_engine.scheduling.sequence import Sequence
+from strowger_gateway.schemas.holdings import RESERVED, Holder
 
 T = TypeVar("T")
 

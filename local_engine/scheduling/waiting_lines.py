@@ -12,9 +12,9 @@ from heapq import heapify, heappop, heappush, nsmallest
 
 from msgspec import Struct
 
-from local_engine.scheduling.key_shares import KeyShares
-from local_engine.scheduling.sequence import Sequence
-from schemas.holdings import Holder
+from strowger_gateway.local_engine.scheduling.key_shares import KeyShares
+from strowger_gateway.local_engine.scheduling.sequence import Sequence
+from strowger_gateway.schemas.holdings import Holder
 
 _Rank = tuple[int, float, int, float, int, float, int]
 

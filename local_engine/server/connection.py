@@ -8,8 +8,8 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
-from local_engine.protocol.frame_intake import ConnectionIntake, FrameIntake
-from local_engine.protocol.frames import (
+from strowger_gateway.local_engine.protocol.frame_intake import ConnectionIntake, FrameIntake
+from strowger_gateway.local_engine.protocol.frames import (
     SLOW_WORKER,
     Batch,
     BrokenFrame,
@@ -30,10 +30,10 @@ from local_engine.protocol.frames import (
     failed,
     frame,
 )
-from local_engine.server.embedding_service import little_endian
-from local_engine.server.service import NAME, Service
-from schemas.errors import GatewayError, UpstreamBroken
-from schemas.events import Event
+from strowger_gateway.local_engine.server.embedding_service import little_endian
+from strowger_gateway.local_engine.server.service import NAME, Service
+from strowger_gateway.schemas.errors import GatewayError, UpstreamBroken
+from strowger_gateway.schemas.events import Event
 
 MAX_UNSENT_BYTES = 8 * 1024 * 1024
 """A worker with more unread bytes than this loses its requests; steps never wait for a worker."""

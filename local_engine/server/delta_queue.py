@@ -2,7 +2,7 @@
 
 import asyncio
 
-from local_engine.execution.jobs import Delta
+from strowger_gateway.local_engine.execution.jobs import Delta
 
 
 class DeltaQueue:

@@ -9,19 +9,19 @@ import msgspec
 import torch
 from msgspec import Struct
 
-from local_engine.config import EngineConfig, ModelConfig
-from local_engine.device import DTYPES, choose_device, probe
-from local_engine.embeddings.embedding_lane import NO_NUMBERS, EmbeddingLane
-from local_engine.embeddings.encoder import EmbeddingEncoder, EmbeddingShape
-from local_engine.embeddings.request_reader import TextReader
-from local_engine.embeddings.sentence_transformers import Mode, read_config
-from local_engine.loading.checkpoint_files import check_tokenizer
-from local_engine.loading.load_faults import model_named
-from local_engine.loading.model_paths import model_folder
-from local_engine.server.model_host import STEP_TOKENS
-from local_engine.server.tokenizer_fit import refuse_other_tokenizer
-from local_engine.text.tokenizer import Tokenizer
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.config import EngineConfig, ModelConfig
+from strowger_gateway.local_engine.device import DTYPES, choose_device, probe
+from strowger_gateway.local_engine.embeddings.embedding_lane import NO_NUMBERS, EmbeddingLane
+from strowger_gateway.local_engine.embeddings.encoder import EmbeddingEncoder, EmbeddingShape
+from strowger_gateway.local_engine.embeddings.request_reader import TextReader
+from strowger_gateway.local_engine.embeddings.sentence_transformers import Mode, read_config
+from strowger_gateway.local_engine.loading.checkpoint_files import check_tokenizer
+from strowger_gateway.local_engine.loading.load_faults import model_named
+from strowger_gateway.local_engine.loading.model_paths import model_folder
+from strowger_gateway.local_engine.server.model_host import STEP_TOKENS
+from strowger_gateway.local_engine.server.tokenizer_fit import refuse_other_tokenizer
+from strowger_gateway.local_engine.text.tokenizer import Tokenizer
+from strowger_gateway.schemas.errors import InvalidConfig
 
 ASSUMED: dict[tuple[Mode, ...], str] = {
     ("mean",): "mean of all tokens",

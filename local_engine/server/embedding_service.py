@@ -10,22 +10,22 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.child_process.fair_gate import Gate
-from local_engine.child_process.text_encoder import INLINE
-from local_engine.embeddings.input_queue import Embedded, Inputs
-from local_engine.embeddings.request_reader import TextReader, TokenRows
-from local_engine.requests.preparation import preparing, read
-from local_engine.requests.request_limits import refuse_unfit
-from local_engine.server.embedding_host import Embedder
-from local_engine.server.queue_places import QueuePlaces
-from schemas.errors import (
+from strowger_gateway.local_engine.child_process.fair_gate import Gate
+from strowger_gateway.local_engine.child_process.text_encoder import INLINE
+from strowger_gateway.local_engine.embeddings.input_queue import Embedded, Inputs
+from strowger_gateway.local_engine.embeddings.request_reader import TextReader, TokenRows
+from strowger_gateway.local_engine.requests.preparation import preparing, read
+from strowger_gateway.local_engine.requests.request_limits import refuse_unfit
+from strowger_gateway.local_engine.server.embedding_host import Embedder
+from strowger_gateway.local_engine.server.queue_places import QueuePlaces
+from strowger_gateway.schemas.errors import (
     DeadlineExceeded,
     InvalidRequest,
     UpstreamFailed,
     UpstreamLost,
 )
-from schemas.holdings import ANONYMOUS, Holder
-from schemas.requests import EmbeddingsRequest
+from strowger_gateway.schemas.holdings import ANONYMOUS, Holder
+from strowger_gateway.schemas.requests import EmbeddingsRequest
 
 MAX_WAITING = 65_536
 """Queued inputs per model; further ones are rejected as busy."""

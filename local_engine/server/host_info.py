@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 from msgspec.structs import replace
 
-from local_engine.config import EngineConfig
-from local_engine.device import choose_device, choose_dtype, probe
-from local_engine.protocol.stats import Machine
+from strowger_gateway.local_engine.config import EngineConfig
+from strowger_gateway.local_engine.device import choose_device, choose_dtype, probe
+from strowger_gateway.local_engine.protocol.stats import Machine
 
 
 def machine(config: EngineConfig) -> Machine:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import torch
 
-from local_engine.device import total_bytes
-from local_engine.loading.weight_files import read_weights
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.device import total_bytes
+from strowger_gateway.local_engine.loading.weight_files import read_weights
+from strowger_gateway.schemas.errors import InvalidConfig
 
 
 def refuse_too_large(path: str, device: str, dtype: torch.dtype) -> None:

@@ -9,37 +9,37 @@ import torch
 from msgspec import UNSET, Struct, UnsetType, structs
 from transformers.generation.configuration_utils import GenerationConfig
 
-from local_engine.config import EngineConfig, ModelConfig
-from local_engine.device import choose_device, choose_dtype, free_bytes, probe
-from local_engine.execution.model_lane import ModelLane
-from local_engine.execution.model_runner import Runner
-from local_engine.execution.step_sampler import tried_sampler
-from local_engine.guided.compiler import GuideCompiler
-from local_engine.loading.checkpoint import Loaded, end_tokens, load
-from local_engine.loading.checkpoint_files import check_tokenizer
-from local_engine.loading.hub_files import check_declared
-from local_engine.loading.load_faults import model_named
-from local_engine.loading.model_paths import model_folder
-from local_engine.ops.kernel_selection import KernelSelection, select_kernels
-from local_engine.ops.native_build import cpu_kernels
-from local_engine.ops.self_test import TrialSizes
-from local_engine.peft.lora_cache import LoraCache
-from local_engine.peft.lora_layers import Adapter
-from local_engine.peft.peft_format import load_adapter
-from local_engine.protocol.stats import Footprint
-from local_engine.requests.answer_stream import TokenNames
-from local_engine.requests.request_reader import RequestReader
-from local_engine.sampling.top_candidates import use_finder
-from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Scheduler
-from local_engine.scheduling.steps import SchedulerLimits
-from local_engine.server.memory_fit import refuse_too_large
-from local_engine.server.request_adapters import AdapterResolver
-from local_engine.server.tokenizer_fit import refuse_other_tokenizer
-from local_engine.server.warmup import warm_up
-from local_engine.text.tokenizer import Tokenizer
-from schemas.errors import InvalidConfig
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.config import EngineConfig, ModelConfig
+from strowger_gateway.local_engine.device import choose_device, choose_dtype, free_bytes, probe
+from strowger_gateway.local_engine.execution.model_lane import ModelLane
+from strowger_gateway.local_engine.execution.model_runner import Runner
+from strowger_gateway.local_engine.execution.step_sampler import tried_sampler
+from strowger_gateway.local_engine.guided.compiler import GuideCompiler
+from strowger_gateway.local_engine.loading.checkpoint import Loaded, end_tokens, load
+from strowger_gateway.local_engine.loading.checkpoint_files import check_tokenizer
+from strowger_gateway.local_engine.loading.hub_files import check_declared
+from strowger_gateway.local_engine.loading.load_faults import model_named
+from strowger_gateway.local_engine.loading.model_paths import model_folder
+from strowger_gateway.local_engine.ops.kernel_selection import KernelSelection, select_kernels
+from strowger_gateway.local_engine.ops.native_build import cpu_kernels
+from strowger_gateway.local_engine.ops.self_test import TrialSizes
+from strowger_gateway.local_engine.peft.lora_cache import LoraCache
+from strowger_gateway.local_engine.peft.lora_layers import Adapter
+from strowger_gateway.local_engine.peft.peft_format import load_adapter
+from strowger_gateway.local_engine.protocol.stats import Footprint
+from strowger_gateway.local_engine.requests.answer_stream import TokenNames
+from strowger_gateway.local_engine.requests.request_reader import RequestReader
+from strowger_gateway.local_engine.sampling.top_candidates import use_finder
+from strowger_gateway.local_engine.scheduling.block_pool import BlockPool
+from strowger_gateway.local_engine.scheduling.scheduler import Scheduler
+from strowger_gateway.local_engine.scheduling.steps import SchedulerLimits
+from strowger_gateway.local_engine.server.memory_fit import refuse_too_large
+from strowger_gateway.local_engine.server.request_adapters import AdapterResolver
+from strowger_gateway.local_engine.server.tokenizer_fit import refuse_other_tokenizer
+from strowger_gateway.local_engine.server.warmup import warm_up
+from strowger_gateway.local_engine.text.tokenizer import Tokenizer
+from strowger_gateway.schemas.errors import InvalidConfig
+from strowger_gateway.schemas.sampling import Sampling
 
 CPU_CACHE_BYTES = 2 << 30
 STEP_TOKENS = {"cpu": 512, "cuda": 8192, "npu": 8192}

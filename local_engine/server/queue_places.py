@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable
 
-from local_engine.scheduling.key_shares import SeveralKeys
-from schemas.errors import Throttled, UpstreamBusy
-from schemas.holdings import Holder, Holdings
+from strowger_gateway.local_engine.scheduling.key_shares import SeveralKeys
+from strowger_gateway.schemas.errors import Throttled, UpstreamBusy
+from strowger_gateway.schemas.holdings import Holder, Holdings
 
 RETRY_AFTER_S = 1.0
 

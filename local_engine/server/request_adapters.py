@@ -6,15 +6,20 @@ from hashlib import blake2b
 from msgspec import UNSET, Struct
 from torch import Tensor
 
-from local_engine.child_process.fair_gate import Gate
-from local_engine.execution.prompt_tuning import read_table
-from local_engine.loading.checkpoint import Loaded
-from local_engine.peft.lora_cache import AdapterKey, LoraCache
-from local_engine.peft.lora_layers import Adapter
-from local_engine.peft.trtllm_format import CONFIG, WEIGHTS, read_adapter
-from schemas.errors import InvalidRequest
-from schemas.holdings import Holder
-from schemas.requests import GenerateRequest, LoraRequest, PromptTable, TokenRequest
+from strowger_gateway.local_engine.child_process.fair_gate import Gate
+from strowger_gateway.local_engine.execution.prompt_tuning import read_table
+from strowger_gateway.local_engine.loading.checkpoint import Loaded
+from strowger_gateway.local_engine.peft.lora_cache import AdapterKey, LoraCache
+from strowger_gateway.local_engine.peft.lora_layers import Adapter
+from strowger_gateway.local_engine.peft.trtllm_format import CONFIG, WEIGHTS, read_adapter
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.holdings import Holder
+from strowger_gateway.schemas.requests import (
+    GenerateRequest,
+    LoraRequest,
+    PromptTable,
+    TokenRequest,
+)
 
 TASK = "lora_task_id"
 TASK_IDS = 1 << 64

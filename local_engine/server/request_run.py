@@ -8,25 +8,30 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.execution.engine_loop import Engine
-from local_engine.execution.jobs import Delta, Job
-from local_engine.execution.step_sampler import SampledToken
-from local_engine.guided.grammar import Grammar
-from local_engine.protocol.frames import Phases
-from local_engine.protocol.tensors import packed
-from local_engine.requests.answer_stream import AnswerStream
-from local_engine.requests.request_reader import PreparedRequest
-from local_engine.sampling.counter_rng import derive_seed
-from local_engine.sampling.token_history import new_history
-from local_engine.scheduling.request_metrics import Timing
-from local_engine.scheduling.sequence import new_sequence
-from local_engine.server.delta_queue import DeltaQueue
-from local_engine.server.model_host import ServedModel
-from local_engine.server.request_adapters import RequestAdapters
-from local_engine.server.resumption import replay
-from schemas.errors import DeadlineExceeded, InvalidRequest, UpstreamFailed, UpstreamLost
-from schemas.events import Event, Logits, Usage
-from schemas.holdings import Holder
+from strowger_gateway.local_engine.execution.engine_loop import Engine
+from strowger_gateway.local_engine.execution.jobs import Delta, Job
+from strowger_gateway.local_engine.execution.step_sampler import SampledToken
+from strowger_gateway.local_engine.guided.grammar import Grammar
+from strowger_gateway.local_engine.protocol.frames import Phases
+from strowger_gateway.local_engine.protocol.tensors import packed
+from strowger_gateway.local_engine.requests.answer_stream import AnswerStream
+from strowger_gateway.local_engine.requests.request_reader import PreparedRequest
+from strowger_gateway.local_engine.sampling.counter_rng import derive_seed
+from strowger_gateway.local_engine.sampling.token_history import new_history
+from strowger_gateway.local_engine.scheduling.request_metrics import Timing
+from strowger_gateway.local_engine.scheduling.sequence import new_sequence
+from strowger_gateway.local_engine.server.delta_queue import DeltaQueue
+from strowger_gateway.local_engine.server.model_host import ServedModel
+from strowger_gateway.local_engine.server.request_adapters import RequestAdapters
+from strowger_gateway.local_engine.server.resumption import replay
+from strowger_gateway.schemas.errors import (
+    DeadlineExceeded,
+    InvalidRequest,
+    UpstreamFailed,
+    UpstreamLost,
+)
+from strowger_gateway.schemas.events import Event, Logits, Usage
+from strowger_gateway.schemas.holdings import Holder
 
 NAME = "local engine"
 """The engine's name in errors; the gateway replaces it with the provider's name."""

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from local_engine.execution.jobs import Job
-from local_engine.requests.request_reader import PreparedRequest
-from local_engine.sampling.token_history import new_history
-from schemas.errors import InvalidRequest
+from strowger_gateway.local_engine.execution.jobs import Job
+from strowger_gateway.local_engine.requests.request_reader import PreparedRequest
+from strowger_gateway.local_engine.sampling.token_history import new_history
+from strowger_gateway.schemas.errors import InvalidRequest
 
 
 def check_resumable(request: PreparedRequest, drawn: list[int] | None) -> int:

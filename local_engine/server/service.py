@@ -12,30 +12,34 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from local_engine.child_process.text_encoder import INLINE, reading_gate
-from local_engine.config import EngineConfig
-from local_engine.execution.engine_loop import Engine
-from local_engine.execution.jobs import Delta, Job
-from local_engine.execution.watchdog import Pulse
-from local_engine.protocol.frames import Phases, Ready
-from local_engine.protocol.identity import weights_of
-from local_engine.protocol.stats import Machine, Stats
-from local_engine.requests.preparation import preparing, read
-from local_engine.requests.request_limits import characters, refuse_excess, refuse_unfit
-from local_engine.requests.request_reader import PreparedRequest, RequestReader
-from local_engine.server.delta_queue import DeltaQueue
-from local_engine.server.embedding_host import host_embedders
-from local_engine.server.embedding_service import EmbeddingResult, EmbeddingService
-from local_engine.server.host_info import as_of_now, machine, release
-from local_engine.server.model_host import Hosting, ServedModel, host
-from local_engine.server.queue_places import QueuePlaces
-from local_engine.server.request_run import NAME, RequestRun
-from local_engine.server.resumption import check_resumable
-from local_engine.text.text_length import Reach
-from schemas.errors import InvalidRequest, ModelNotFound
-from schemas.events import Event, Started
-from schemas.holdings import Holder
-from schemas.requests import (
+from strowger_gateway.local_engine.child_process.text_encoder import INLINE, reading_gate
+from strowger_gateway.local_engine.config import EngineConfig
+from strowger_gateway.local_engine.execution.engine_loop import Engine
+from strowger_gateway.local_engine.execution.jobs import Delta, Job
+from strowger_gateway.local_engine.execution.watchdog import Pulse
+from strowger_gateway.local_engine.protocol.frames import Phases, Ready
+from strowger_gateway.local_engine.protocol.identity import weights_of
+from strowger_gateway.local_engine.protocol.stats import Machine, Stats
+from strowger_gateway.local_engine.requests.preparation import preparing, read
+from strowger_gateway.local_engine.requests.request_limits import (
+    characters,
+    refuse_excess,
+    refuse_unfit,
+)
+from strowger_gateway.local_engine.requests.request_reader import PreparedRequest, RequestReader
+from strowger_gateway.local_engine.server.delta_queue import DeltaQueue
+from strowger_gateway.local_engine.server.embedding_host import host_embedders
+from strowger_gateway.local_engine.server.embedding_service import EmbeddingResult, EmbeddingService
+from strowger_gateway.local_engine.server.host_info import as_of_now, machine, release
+from strowger_gateway.local_engine.server.model_host import Hosting, ServedModel, host
+from strowger_gateway.local_engine.server.queue_places import QueuePlaces
+from strowger_gateway.local_engine.server.request_run import NAME, RequestRun
+from strowger_gateway.local_engine.server.resumption import check_resumable
+from strowger_gateway.local_engine.text.text_length import Reach
+from strowger_gateway.schemas.errors import InvalidRequest, ModelNotFound
+from strowger_gateway.schemas.events import Event, Started
+from strowger_gateway.schemas.holdings import Holder
+from strowger_gateway.schemas.requests import (
     EmbeddingsRequest,
     GenerateRequest,
 )

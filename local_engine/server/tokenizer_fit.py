@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from local_engine.loading.weight_files import listed
-from local_engine.text.tokenizer import Tokenizer
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.loading.weight_files import listed
+from strowger_gateway.local_engine.text.tokenizer import Tokenizer
+from strowger_gateway.schemas.errors import InvalidConfig
 
 REMEDY = "copy the tokenizer's files from where the weights are from"
 

@@ -7,12 +7,12 @@ from itertools import count
 
 import torch
 
-from local_engine.execution.jobs import Job
-from local_engine.execution.model_lane import ModelLane
-from local_engine.sampling.sampling_params import resolve_params
-from local_engine.scheduling.sequence import new_sequence
-from schemas.errors import InvalidConfig
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.execution.jobs import Job
+from strowger_gateway.local_engine.execution.model_lane import ModelLane
+from strowger_gateway.local_engine.sampling.sampling_params import resolve_params
+from strowger_gateway.local_engine.scheduling.sequence import new_sequence
+from strowger_gateway.schemas.errors import InvalidConfig
+from strowger_gateway.schemas.sampling import Sampling
 
 ANSWERS, TOKENS = 8, 3
 """Answers decoded together, and tokens per answer."""

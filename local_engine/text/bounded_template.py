@@ -22,7 +22,7 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
-from local_engine.text.template_meter import (
+from strowger_gateway.local_engine.text.template_meter import (
     METER,
     SECONDS,
     Meter,

@@ -10,9 +10,13 @@ from jinja2 import TemplateSyntaxError
 from msgspec import UNSET, UnsetType
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
-from local_engine.text.bounded_template import BoundedTemplate
-from local_engine.text.control_tokens import ControlTokens, Rendered, with_beginning
-from local_engine.text.template_values import (
+from strowger_gateway.local_engine.text.bounded_template import BoundedTemplate
+from strowger_gateway.local_engine.text.control_tokens import (
+    ControlTokens,
+    Rendered,
+    with_beginning,
+)
+from strowger_gateway.local_engine.text.template_values import (
     JSON,
     TemplateRefusal,
     executed_code,
@@ -24,8 +28,8 @@ from local_engine.text.template_values import (
     value_of,
     with_one_system,
 )
-from schemas.errors import InvalidConfig, InvalidRequest
-from schemas.messages import FunctionTool, Message, Tool
+from strowger_gateway.schemas.errors import InvalidConfig, InvalidRequest
+from strowger_gateway.schemas.messages import FunctionTool, Message, Tool
 
 
 class ChatTemplate:

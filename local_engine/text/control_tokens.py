@@ -16,7 +16,7 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
-from schemas.errors import InvalidRequest
+from strowger_gateway.schemas.errors import InvalidRequest
 
 JSON = dict[str, object]
 

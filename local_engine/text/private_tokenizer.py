@@ -8,9 +8,9 @@ from typing import Protocol, cast
 
 import tokenizers
 
-from local_engine.child_process.text_encoder import BatchEncoder, TextEncoder
-from local_engine.text.control_tokens import ControlTokens
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.child_process.text_encoder import BatchEncoder, TextEncoder
+from strowger_gateway.local_engine.text.control_tokens import ControlTokens
+from strowger_gateway.schemas.errors import InvalidConfig
 
 
 class Normalizer(Protocol):

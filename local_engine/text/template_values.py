@@ -13,10 +13,10 @@ from typing import TypeVar
 import msgspec
 from jinja2 import TemplateError
 
-from local_engine.text.template_meter import TemplateTooLarge
-from schemas.errors import InvalidRequest
-from schemas.messages import Message, TextPart, ToolCall
-from schemas.system_messages import with_joined_head, with_later_in_place
+from strowger_gateway.local_engine.text.template_meter import TemplateTooLarge
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import Message, TextPart, ToolCall
+from strowger_gateway.schemas.system_messages import with_joined_head, with_later_in_place
 
 JSON = dict[str, object]
 

@@ -12,9 +12,9 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
-from local_engine.text.token_bytes import byte_table
-from schemas.errors import InvalidRequest
-from schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
+from strowger_gateway.local_engine.text.token_bytes import byte_table
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
 
 COMPOSED = 4
 """Most characters that Unicode composition joins to one (U+1F82 is U+03B1 and three marks)."""

@@ -10,14 +10,18 @@ from collections.abc import Iterable
 from copy import copy
 from typing import Protocol, cast
 
-from local_engine.child_process.text_encoder import Encoding, Offload, TextEncoder
-from local_engine.text.chat_template import ChatTemplate
-from local_engine.text.control_tokens import ControlTokens, Rendered
-from local_engine.text.private_tokenizer import Normalizer, normalizing, private_encoder
-from local_engine.text.token_bytes import TokenBytes
-from local_engine.text.tokenizer_bounds import refuse_growth
-from local_engine.text.tokenizer_files import read_tokenizer
-from schemas.errors import InvalidConfig, InvalidRequest
+from strowger_gateway.local_engine.child_process.text_encoder import Encoding, Offload, TextEncoder
+from strowger_gateway.local_engine.text.chat_template import ChatTemplate
+from strowger_gateway.local_engine.text.control_tokens import ControlTokens, Rendered
+from strowger_gateway.local_engine.text.private_tokenizer import (
+    Normalizer,
+    normalizing,
+    private_encoder,
+)
+from strowger_gateway.local_engine.text.token_bytes import TokenBytes
+from strowger_gateway.local_engine.text.tokenizer_bounds import refuse_growth
+from strowger_gateway.local_engine.text.tokenizer_files import read_tokenizer
+from strowger_gateway.schemas.errors import InvalidConfig, InvalidRequest
 
 
 class Backend(Protocol):

@@ -10,7 +10,7 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
-from schemas.errors import InvalidConfig
+from strowger_gateway.schemas.errors import InvalidConfig
 
 JSON = dict[str, object]
 

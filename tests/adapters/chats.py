@@ -5,12 +5,12 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from adapters.base import Adapter
-from schemas.answers import Answer, Choice, Fold
-from schemas.errors import InvalidRequest
-from schemas.events import Event
-from schemas.messages import Message
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.base import Adapter
+from strowger_gateway.schemas.answers import Answer, Choice, Fold
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 
 def chat(*messages: Message, **fields: object) -> ChatRequest:

@@ -4,17 +4,17 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from adapters.base import Range, Supports
-from adapters.capabilities import TOOL_PROPERTIES, Unsupported, unsupported
-from schemas.messages import FunctionTool, ImagePart, Message
-from schemas.requests import (
+from strowger_gateway.adapters.base import Range, Supports
+from strowger_gateway.adapters.capabilities import TOOL_PROPERTIES, Unsupported, unsupported
+from strowger_gateway.schemas.messages import FunctionTool, ImagePart, Message
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,
     Request,
     TokenRequest,
 )
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.sampling import Sampling
 from tests.adapters.openai.openai_doubles import HELLO, WHOLE_CHAT, sampled
 
 LITTLE = Supports(chat=frozenset({"temperature", "stop", "tools"}))

@@ -2,11 +2,11 @@
 
 import pytest
 
-from adapters.registry import Registry
-from adapters.testing import contract_endpoint
-from schemas.messages import ImagePart, Message
-from schemas.requests import ChatRequest
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.adapters.testing import contract_endpoint
+from strowger_gateway.schemas.messages import ImagePart, Message
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.sampling import Sampling
 
 
 @pytest.mark.parametrize("name", ["anthropic", "gemini"])

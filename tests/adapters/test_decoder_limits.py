@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from adapters.base import Endpoint
-from adapters.decoder_limits import BLOCKS, CHOICES, TOOLS
-from adapters.registry import Registry
-from schemas.errors import UpstreamBroken
-from schemas.messages import Message
-from schemas.requests import ChatRequest
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.decoder_limits import BLOCKS, CHOICES, TOOLS
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.schemas.errors import UpstreamBroken
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.sampling import Sampling
 
 Frames = Callable[[int], Iterator[tuple[str, object]]]
 REGISTRY = Registry(())

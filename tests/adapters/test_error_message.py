@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.error_message import LONGEST, Problem, problem, redacted
+from strowger_gateway.adapters.error_message import LONGEST, Problem, problem, redacted
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-1000, 1000) | st.text(),

@@ -12,9 +12,9 @@ from botocore import eventstream
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.eventstream import EventStreamParser
-from adapters.framing import FRAMING, MAX_FRAME, Frame
-from schemas.errors import UpstreamBroken
+from strowger_gateway.adapters.eventstream import EventStreamParser
+from strowger_gateway.adapters.framing import FRAMING, MAX_FRAME, Frame
+from strowger_gateway.schemas.errors import UpstreamBroken
 from tests.adapters.traffic import RECORDINGS
 from tests.stand_ins.bedrock_server import ANSWER_STREAM, error, event, exception, message, text
 

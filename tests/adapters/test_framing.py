@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.base import STRAY
-from adapters.framing import FRAMING, MAX_FRAME, Frame, LinesParser, SSEParser
-from schemas.errors import UpstreamBroken
+from strowger_gateway.adapters.base import STRAY
+from strowger_gateway.adapters.framing import FRAMING, MAX_FRAME, Frame, LinesParser, SSEParser
+from strowger_gateway.schemas.errors import UpstreamBroken
 
 EVERYTHING = (
     b'\xef\xbb\xbf: hello\r\n\r\nevent: start\r\ndata: {"a":1}\r\n\r\n'

@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from adapters.base import Endpoint
-from adapters.prompt_too_long import PATTERNS, WORDS
-from adapters.registry import Registry
-from schemas.errors import GatewayError, UpstreamRejected
-from schemas.secret import Secret
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.prompt_too_long import PATTERNS, WORDS
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.schemas.errors import GatewayError, UpstreamRejected
+from strowger_gateway.schemas.secret import Secret
 
 Json = dict[str, object]
 

@@ -4,18 +4,20 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from adapters.base import Endpoint, TokenEndpoint
-from adapters.cohere.adapter import CohereAdapter
-from adapters.databricks.adapter import DatabricksAdapter
-from adapters.openai.adapter import OpenAIAdapter
-from adapters.registry import BUILTIN, GROUP, Registry
-from schemas.errors import InvalidConfig
+from strowger_gateway.adapters.base import Endpoint, TokenEndpoint
+from strowger_gateway.adapters.cohere.adapter import CohereAdapter
+from strowger_gateway.adapters.databricks.adapter import DatabricksAdapter
+from strowger_gateway.adapters.openai.adapter import OpenAIAdapter
+from strowger_gateway.adapters.registry import BUILTIN, GROUP, Registry
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.adapters.openai.openai_doubles import WHOLE_CHAT, body, sampled
 
 ENDPOINT = Endpoint(name="acme", base_url="https://acme.test/v1")
 
 
-def plugin(name: str, value: str = "adapters.databricks.adapter:DatabricksAdapter") -> EntryPoint:
+def plugin(
+    name: str, value: str = "strowger_gateway.adapters.databricks.adapter:DatabricksAdapter"
+) -> EntryPoint:
     return EntryPoint(name=name, value=value, group=GROUP)
 
 
@@ -80,7 +82,13 @@ def test_a_plug_in_declares_its_vendors_address_as_our_own_do() -> None:
     assert registry.tokens("groq") is None
 
 
-@pytest.mark.parametrize("value", ["adapters.retry_after:retry_after", "adapters.base:Endpoint"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "strowger_gateway.adapters.retry_after:retry_after",
+        "strowger_gateway.adapters.base:Endpoint",
+    ],
+)
 def test_the_error_for_a_plug_in_that_is_not_an_adapter_names_what_it_lacks(value: str) -> None:
     registry = Registry((plugin("odd", value),))
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.base import Endpoint
-from adapters.errors import error_from, error_inside
-from adapters.reset_hints import UNTIL_FULL_S, wait_of
-from adapters.retry_after import LONGEST_S
-from schemas.errors import UpstreamBusy
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.errors import error_from, error_inside
+from strowger_gateway.adapters.reset_hints import UNTIL_FULL_S, wait_of
+from strowger_gateway.adapters.retry_after import LONGEST_S
+from strowger_gateway.schemas.errors import UpstreamBusy
 
 DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
 EPOCH = 1_792_567_680

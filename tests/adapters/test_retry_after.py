@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.retry_after import LONGEST_S, retry_after
+from strowger_gateway.adapters.retry_after import LONGEST_S, retry_after
 
 DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
 

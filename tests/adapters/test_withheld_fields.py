@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.client_fields.denied import ANY, VENDORS, withheld
-from adapters.client_fields.patterns import ClientFields, covers
+from strowger_gateway.adapters.client_fields.denied import ANY, VENDORS, withheld
+from strowger_gateway.adapters.client_fields.patterns import ClientFields, covers
 
 RULES = [ANY, withheld("deepseek"), *map(withheld, VENDORS)]
 PATTERNS = sorted({row.path for rules in RULES for row in rules.table})

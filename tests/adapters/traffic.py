@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from adapters.testing import Recording, recordings
+from strowger_gateway.adapters.testing import Recording, recordings
 
 FIXTURES = Path(__file__).parent / "fixtures"
 ROOT = Path(__file__).parents[2]

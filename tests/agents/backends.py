@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from adapters.gemini.messages import SKIPPED
+from strowger_gateway.adapters.gemini.messages import SKIPPED
 from tests.agents import errands, jobs
 from tests.agents.play import next_step, progress
 from tests.agents.toolsets import toolset

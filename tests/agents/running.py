@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from msgspec import Struct
 
-from adapters.gemini.messages import SKIPPED
+from strowger_gateway.adapters.gemini.messages import SKIPPED
 from tests.agents.backends import Stage
 from tests.agents.jobs import FILES, Job
 from tests.agents.roster import Agent

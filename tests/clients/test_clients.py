@@ -152,7 +152,7 @@ async def test_lm_evals_log_likelihoods_are_transformers_own(up: Commanded, tmp_
     from transformers.models.auto.modeling_auto import AutoModelForCausalLM
     from transformers.models.auto.tokenization_auto import AutoTokenizer
 
-    from local_engine.bundled import bundled_path
+    from strowger_gateway.local_engine.bundled import bundled_path
 
     folder = bundled_path("tiny-chat")
     sums = [(17, 25), (3, 4), (40, 2), (12, 30), (9, 9), (21, 34)]
@@ -269,7 +269,7 @@ async def test_the_ai_sdk_chats_whole_and_streamed(up: Commanded, answer: Answer
 
 @needs("guidellm")
 async def test_guidellm_completes_all_its_requests(up: Commanded, tmp_path: Path) -> None:
-    from local_engine.bundled import bundled_path
+    from strowger_gateway.local_engine.bundled import bundled_path
 
     report = tmp_path / "report.json"
 

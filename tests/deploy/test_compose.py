@@ -14,8 +14,8 @@ import pytest
 import yaml
 from jsonschema.validators import validator_for
 
-from gateway.config.load import read_config
-from gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.config import Config
 from tests.deploy.image.dockerfile import last, stages
 from tests.gateway.cli.command_line import run
 

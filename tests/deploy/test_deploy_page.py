@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.load import read_config
+from strowger_gateway.gateway.config.load import read_config
 from tests.deploy.proxies import DEPLOY
 from tests.gateway.serving import one_model
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.schema.config import ServerConfig
+from strowger_gateway.gateway.config.schema.config import ServerConfig
 from tests.deploy.proxies import DEPLOY, replaced
 
 ANALYZE = shutil.which("systemd-analyze")

@@ -120,7 +120,7 @@ async def commanded(
     text: str,
     *options: str,
     env: Mapping[str, str] | None = None,
-    command: tuple[str, ...] = (sys.executable, "-m", "gateway.cli"),
+    command: tuple[str, ...] = (sys.executable, "-m", "strowger_gateway.gateway.cli"),
     folder: Path | None = None,
     start: Callable[[tuple[str, ...], dict[str, str]], Awaitable[Started]] | None = None,
     until: str = "ready",

@@ -23,9 +23,13 @@ from types import FrameType
 import msgspec
 from msgspec import Struct
 
-from gateway.cli import main
+from strowger_gateway.gateway.cli import main
 
-IMPORTED = ("gateway.cli.main", "gateway.processes.leader", "gateway.processes.single_process")
+IMPORTED = (
+    "strowger_gateway.gateway.cli.main",
+    "strowger_gateway.gateway.processes.leader",
+    "strowger_gateway.gateway.processes.single_process",
+)
 MOST_BYTES = 1 << 20
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.fair_slots import FairSlots
-from schemas.holdings import ANONYMOUS, Holder
+from strowger_gateway.gateway.fair_slots import FairSlots
+from strowger_gateway.schemas.holdings import ANONYMOUS, Holder
 
 pytestmark = pytest.mark.anyio
 

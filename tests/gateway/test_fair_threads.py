@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from gateway.fair_threads import FairThreads
-from schemas.holdings import Holder
+from strowger_gateway.gateway.fair_threads import FairThreads
+from strowger_gateway.schemas.holdings import Holder
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import openai
 from openai import BaseModel
 from openai.types.chat import ChatCompletionMessageParam
 
-from adapters.openai.vendor_profiles import VENDORS
+from strowger_gateway.adapters.openai.vendor_profiles import VENDORS
 from tests.identity.differences import Difference
 from tests.identity.put_together import Json, chat_of
 from tests.identity.recorded import Case, Dialect

@@ -6,8 +6,8 @@ import msgspec
 import openai
 from openai.types import CreateEmbeddingResponse
 
-from adapters.conformance.recordings import request_for
-from schemas.requests import EmbeddingsRequest
+from strowger_gateway.adapters.conformance.recordings import request_for
+from strowger_gateway.schemas.requests import EmbeddingsRequest
 from tests.identity.differences import Difference
 from tests.identity.put_together import Json
 from tests.identity.recorded import Case, Dialect

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from adapters.conformance.recordings import Recording, recordings, request_for
-from schemas.fields import Task, task_of
+from strowger_gateway.adapters.conformance.recordings import Recording, recordings, request_for
+from strowger_gateway.schemas.fields import Task, task_of
 from tests.gateway.serving import serving
 from tests.identity.differences import Difference
 from tests.stand_ins.provider import Answer, Received, provider

@@ -11,14 +11,14 @@ import torch
 from transformers.modeling_utils import PreTrainedModel
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
-from local_engine.config import DeviceName, EngineConfig, ModelConfig
-from local_engine.server.service import Service
-from local_engine.text.tokenizer import Tokenizer
-from schemas.answers import Answer, Fold
-from schemas.events import Event
-from schemas.messages import Message
-from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.config import DeviceName, EngineConfig, ModelConfig
+from strowger_gateway.local_engine.server.service import Service
+from strowger_gateway.local_engine.text.tokenizer import Tokenizer
+from strowger_gateway.schemas.answers import Answer, Fold
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, GenerateRequest
+from strowger_gateway.schemas.sampling import Sampling
 
 MODEL = "tiny"
 

@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from adapters.base import ALL_THOUGHTS, Endpoint, Range, Supports
-from adapters.capabilities import TOOL_PROPERTIES, describe_range, offered, sent_as
-from adapters.client_fields.denied import NAMES, VLLMS_OWN
-from adapters.client_fields.denied import VENDORS as VENDORS_WITHHELD
-from adapters.openai.vendor_profiles import VENDORS
-from adapters.registry import Registry
-from gateway.cli.known_models.command import ANYWHERE, supported
-from gateway.config.adapter_names import LOCAL
-from schemas.fields import FIELDS, MESSAGES, REASONING, SAMPLING, Task
+from strowger_gateway.adapters.base import ALL_THOUGHTS, Endpoint, Range, Supports
+from strowger_gateway.adapters.capabilities import TOOL_PROPERTIES, describe_range, offered, sent_as
+from strowger_gateway.adapters.client_fields.denied import NAMES, VLLMS_OWN
+from strowger_gateway.adapters.client_fields.denied import VENDORS as VENDORS_WITHHELD
+from strowger_gateway.adapters.openai.vendor_profiles import VENDORS
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.gateway.cli.known_models.command import ANYWHERE, supported
+from strowger_gateway.gateway.config.adapter_names import LOCAL
+from strowger_gateway.schemas.fields import FIELDS, MESSAGES, REASONING, SAMPLING, Task
 from tests.parameters.repairs import repairs
 from tests.parameters.words import HEAD, TAIL, TITLES
 
@@ -125,7 +125,7 @@ def _table(title: str, task: Task, columns: Sequence[Column]) -> str:
 
 
 def _order(field: str) -> tuple[int, str]:
-    """Sampling fields in the order of schemas.sampling, then the rest."""
+    """Sampling fields in the order of schemas/sampling.py, then the rest."""
     return (SAMPLING.index(field), "") if field in SAMPLING else (len(SAMPLING), field)
 
 

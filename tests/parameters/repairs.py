@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator
 
-from adapters.base import Supports
-from adapters.form_repairs.prompt_cache import PROMPT_CACHE
-from adapters.repairs.rule import Repair
-from adapters.universal_repairs import UNIVERSAL, stop_limit
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.adapters.form_repairs.prompt_cache import PROMPT_CACHE
+from strowger_gateway.adapters.repairs.rule import Repair
+from strowger_gateway.adapters.universal_repairs import UNIVERSAL, stop_limit
 
 HEAD = """## Repairs
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from schemas.fields import Task
+from strowger_gateway.schemas.fields import Task
 
 TITLES: Mapping[Task, str] = {
     "chat": "Chat",

@@ -60,7 +60,7 @@ def output(command: Path, *words: str, folder: Path) -> str:
 
 
 def test_its_code_is_that_of_the_wheel(command: Path, tmp_path: Path) -> None:
-    program = "import gateway, local_engine; print(gateway.__file__, local_engine.__file__)"
+    program = "import strowger_gateway.local_engine as one; print(one.__file__)"
 
     places = output(command.with_name("python"), "-c", program, folder=tmp_path).split()
 

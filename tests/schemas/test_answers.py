@@ -1,7 +1,15 @@
 """Events fold to complete answers."""
 
-from schemas.answers import Fold
-from schemas.events import Finished, ReasoningDelta, Started, TextDelta, Tokens, ToolDelta, Usage
+from strowger_gateway.schemas.answers import Fold
+from strowger_gateway.schemas.events import (
+    Finished,
+    ReasoningDelta,
+    Started,
+    TextDelta,
+    Tokens,
+    ToolDelta,
+    Usage,
+)
 
 
 def test_a_fold_counts_how_much_has_been_shown_so_far() -> None:

@@ -3,9 +3,9 @@
 import pytest
 from msgspec import Raw
 
-from schemas.equivalents import DEFAULTS, in_known_fields
-from schemas.requests import ChatRequest
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.equivalents import DEFAULTS, in_known_fields
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.sampling import Sampling
 
 BEAMS = frozenset({"beam_width", "n", "best_of"})
 

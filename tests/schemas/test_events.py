@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import convert
 
-from schemas.events import Usage
-from schemas.usage import MOST_TOKENS
+from strowger_gateway.schemas.events import Usage
+from strowger_gateway.schemas.usage import MOST_TOKENS
 
 COUNTS = [name for name in Usage.__struct_fields__ if name != "raw"]
 ODD = st.one_of(st.none(), st.integers(), st.integers(-(10**300), 10**300))

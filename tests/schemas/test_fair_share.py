@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from schemas.fair_queue import FairQueue, Waiting
-from schemas.fair_share import FairShare
-from schemas.holdings import ANONYMOUS, Holder, Holdings
+from strowger_gateway.schemas.fair_queue import FairQueue, Waiting
+from strowger_gateway.schemas.fair_share import FairShare
+from strowger_gateway.schemas.holdings import ANONYMOUS, Holder, Holdings
 
 A, B, C = Holder("a"), Holder("b"), Holder("c")
 

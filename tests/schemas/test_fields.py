@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from schemas.errors import InvalidRequest
-from schemas.fields import (
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.fields import (
     FIELDS,
     NEUTRAL,
     NOT_OMITTABLE,
@@ -19,7 +19,7 @@ from schemas.fields import (
     task_of,
     without,
 )
-from schemas.messages import (
+from strowger_gateway.schemas.messages import (
     FunctionTool,
     ImagePart,
     Message,
@@ -29,8 +29,13 @@ from schemas.messages import (
     TextPart,
     ToolChoice,
 )
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    TokenRequest,
+)
+from strowger_gateway.schemas.sampling import Sampling
 
 HELLO = Message(role="user", content="hello")
 CHAT = ChatRequest(model="m", messages=(HELLO,))

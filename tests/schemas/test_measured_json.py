@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.repeated_names import repeated_name
-from schemas.measured_json import (
+from strowger_gateway.gateway.repeated_names import repeated_name
+from strowger_gateway.schemas.measured_json import (
     ANSWER,
     BODY,
     DIRECT,

@@ -52,7 +52,7 @@ def test_the_public_modules_of_the_guides_are_in_the_python_reference() -> None:
     promised = {
         name
         for table in tables
-        for name in re.findall(r"`((?:adapters|gateway)\.[a-z_.]+)`", table)
+        for name in re.findall(r"`(strowger_gateway\.(?:adapters|gateway)\.[a-z_.]+)`", table)
     }
 
     assert len(promised) >= 9

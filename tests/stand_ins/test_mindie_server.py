@@ -8,7 +8,7 @@ from typing import cast
 import httpx
 import pytest
 
-from adapters.testing import Recording
+from strowger_gateway.adapters.testing import Recording
 from tests.adapters.traffic import RECORDINGS, traffic
 from tests.stand_ins.mindie_server import mindie_server
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from adapters.gemini.messages import SKIPPED
-from schemas.messages import CLAUDE, GEMINI, OPENAI
+from strowger_gateway.adapters.gemini.messages import SKIPPED
+from strowger_gateway.schemas.messages import CLAUDE, GEMINI, OPENAI
 from tests.gateway.vendors.dialect import Json, dicts, inner
 from tests.oracle.rules import faults_of
 from tests.oracle.schemas import schema_faults

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from schemas.messages import CLAUDE, GEMINI, OPENAI
+from strowger_gateway.schemas.messages import CLAUDE, GEMINI, OPENAI
 from tests.gateway.vendors import bedrock, cohere, gemini, ollama, openai
 from tests.gateway.vendors.anthropic import AnthropicDialect
 from tests.gateway.vendors.dialect import Dialect

@@ -6,7 +6,7 @@ The formats are those of the recordings in tests/adapters/fixtures and of the ve
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from schemas.messages import CLAUDE
+from strowger_gateway.schemas.messages import CLAUDE
 from tests.gateway.vendors.dialect import Json, dicts, inner, sse
 from tests.stand_ins import bedrock_server as aws
 from tests.switching.chat_answers import SAID

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Final
 
-from schemas.messages import GEMINI, OPENAI
+from strowger_gateway.schemas.messages import GEMINI, OPENAI
 from tests.gateway.vendors.dialect import Json, dicts, inner, sse
 from tests.gateway.vendors.responses import EventStream, response
 from tests.stand_ins.gemini_server import frame

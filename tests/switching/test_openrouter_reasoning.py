@@ -13,7 +13,7 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from schemas.messages import CLAUDE, GEMINI, OPENAI
+from strowger_gateway.schemas.messages import CLAUDE, GEMINI, OPENAI
 from tests.gateway.serving import serving
 from tests.gateway.vendors.dialect import Json, dicts, inner, sse
 from tests.stand_ins.provider import Answer, Provider, Received, provider

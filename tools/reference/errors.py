@@ -7,12 +7,12 @@ from string import Template
 import msgspec
 from msgspec import Struct
 
-from gateway.surfaces.anthropic import errors as anthropic
-from gateway.surfaces.databricks import errors as databricks
-from gateway.surfaces.kserve import bodies as kserve
-from gateway.surfaces.mindie import errors as mindie
-from gateway.surfaces.openai.bodies import error_body, openai_error
-from schemas.errors import GatewayError, Unavailable
+from strowger_gateway.gateway.surfaces.anthropic import errors as anthropic
+from strowger_gateway.gateway.surfaces.databricks import errors as databricks
+from strowger_gateway.gateway.surfaces.kserve import bodies as kserve
+from strowger_gateway.gateway.surfaces.mindie import errors as mindie
+from strowger_gateway.gateway.surfaces.openai.bodies import error_body, openai_error
+from strowger_gateway.schemas.errors import GatewayError, Unavailable
 from tools.reference.error_codes import Raised, raised
 
 MEANINGS = Path(__file__).with_name("errors.toml")

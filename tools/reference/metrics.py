@@ -91,14 +91,15 @@ def page() -> str:
 
 def _files() -> Iterator[Path]:
     for file in sorted((ROOT / "gateway").rglob("*.py")):
-        if re.search(rf'"(?:{"|".join(_PREFIXES)})', file.read_text("utf-8")):
+        if re.search(rf'"(?:{"|".join(_PREFIXES)})(?!gateway\.)', file.read_text("utf-8")):
             yield file
 
 
 def _defined(file: Path) -> Iterator[Metric]:
     """Evaluate the arguments of each call that defines a metric, for each turn of loops around."""
     place = file.relative_to(ROOT).as_posix()
-    module = importlib.import_module(place.removesuffix(".py").replace("/", "."))
+    name = f"strowger_gateway/{place.removesuffix('.py')}".replace("/", ".")
+    module = importlib.import_module(name)
     for call, around in _calls(ast.parse(file.read_text("utf-8")), ()):
         for names in _environments(around, vars(module)):
             name, meaning, labels = _arguments(call, names)

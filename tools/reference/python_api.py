@@ -9,21 +9,21 @@ HEAD = Path(__file__).with_name("python_api.md")
 VOCABULARY = "The vocabulary"
 MODULES = {
     "For adapters": (
-        "adapters.base",
-        "adapters.errors",
-        "adapters.error_message",
-        "adapters.retry_after",
-        "adapters.data_uri",
-        "adapters.testing",
+        "strowger_gateway.adapters.base",
+        "strowger_gateway.adapters.errors",
+        "strowger_gateway.adapters.error_message",
+        "strowger_gateway.adapters.retry_after",
+        "strowger_gateway.adapters.data_uri",
+        "strowger_gateway.adapters.testing",
     ),
     "For hooks": (
-        "gateway.hooks.contract",
-        "gateway.hooks.text_hook",
-        "gateway.hooks.request_text",
-        "gateway.hooks.testing",
+        "strowger_gateway.gateway.hooks.contract",
+        "strowger_gateway.gateway.hooks.text_hook",
+        "strowger_gateway.gateway.hooks.request_text",
+        "strowger_gateway.gateway.hooks.testing",
     ),
     VOCABULARY: tuple(
-        f"schemas.{file.stem}"
+        f"strowger_gateway.schemas.{file.stem}"
         for file in sorted((ROOT / "schemas").glob("*.py"))
         if file.stem != "__init__"
     ),
@@ -45,7 +45,8 @@ def page() -> str:
 
 
 def _module(name: str) -> str:
-    source = (ROOT / name.replace(".", "/")).with_suffix(".py").read_text("utf-8")
+    path = name.removeprefix("strowger_gateway.").replace(".", "/")
+    source = (ROOT / path).with_suffix(".py").read_text("utf-8")
     tree = ast.parse(source)
     lines = source.splitlines()
     listed = "\n\n\n".join("\n".join(_shown(node, lines)) for node in _public(tree))

@@ -12,12 +12,12 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.models.llama.modeling_llama import LlamaForCausalLM
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
-from local_engine.answer_formats.catalogue import HERMES
-from local_engine.child_process.grammar_compiler import compiled
-from local_engine.guided.compiler import MaskedGrammar, quote
-from local_engine.requests.output_parser import OutputFormat
-from local_engine.requests.response_constraints import guide_of
-from schemas.messages import FunctionTool
+from strowger_gateway.local_engine.answer_formats.catalogue import HERMES
+from strowger_gateway.local_engine.child_process.grammar_compiler import compiled
+from strowger_gateway.local_engine.guided.compiler import MaskedGrammar, quote
+from strowger_gateway.local_engine.requests.output_parser import OutputFormat
+from strowger_gateway.local_engine.requests.response_constraints import guide_of
+from strowger_gateway.schemas.messages import FunctionTool
 from tools.tiny_chat import layout
 from tools.tiny_chat.functions import Function
 

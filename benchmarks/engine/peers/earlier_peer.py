@@ -21,7 +21,7 @@ def main():
 
     import benchmarks.engine.ours as ours
     from benchmarks.engine.shapes import SHAPES
-    from local_engine.device import choose_dtype, probe
+    from strowger_gateway.local_engine.device import choose_dtype, probe
 
     assert ours.__file__.startswith(checkout), ours.__file__
     torch.set_num_threads(int(threads))

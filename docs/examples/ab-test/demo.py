@@ -19,7 +19,7 @@ import httpx
 from rich.console import Console
 
 HERE = Path(__file__).resolve().parent
-STROWGER = (sys.executable, "-m", "gateway.cli")
+STROWGER = (sys.executable, "-m", "strowger_gateway.gateway.cli")
 READY_S = 180.0
 
 console = Console()

@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 from msgspec import Struct
 
-from gateway.admin.audit import AuditEntry, AuditPage
-from gateway.admin.governance.markup import ago, options, problem
-from gateway.audit.event import LONGEST, Action
+from strowger_gateway.gateway.admin.audit import AuditEntry, AuditPage
+from strowger_gateway.gateway.admin.governance.markup import ago, options, problem
+from strowger_gateway.gateway.audit.event import LONGEST, Action
 
 _SECTION = Markup("""
 <section id="audit" aria-labelledby="h-audit">

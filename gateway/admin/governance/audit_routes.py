@@ -10,12 +10,12 @@ from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 
-from gateway.admin.audit import LAST, audit_page, audit_query
-from gateway.admin.governance.audit import AuditPart, audit_section
-from gateway.admin.governance.frame import shown
-from gateway.audit.event import LONGEST
-from gateway.state import Gateway
-from schemas.errors import GatewayError
+from strowger_gateway.gateway.admin.audit import LAST, audit_page, audit_query
+from strowger_gateway.gateway.admin.governance.audit import AuditPart, audit_section
+from strowger_gateway.gateway.admin.governance.frame import shown
+from strowger_gateway.gateway.audit.event import LONGEST
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.schemas.errors import GatewayError
 
 _Request = Request[object, object, State]
 _ROWS: Final = 100

@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup
 
-from gateway.admin.governance.markup import ago, dollars
-from gateway.admin.page.formatting import NONE, count, share
-from gateway.budgets.report import BudgetOverview, BudgetStanding
-from gateway.store.spend_rows import NANOS
+from strowger_gateway.gateway.admin.governance.markup import ago, dollars
+from strowger_gateway.gateway.admin.page.formatting import NONE, count, share
+from strowger_gateway.gateway.budgets.report import BudgetOverview, BudgetStanding
+from strowger_gateway.gateway.store.spend_rows import NANOS
 
 _SECTION = Markup("""
 <section id="budgets" aria-labelledby="h-budgets">

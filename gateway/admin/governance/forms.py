@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from litestar import Request
 from litestar.datastructures import State
 
-from schemas.errors import InvalidRequest
+from strowger_gateway.schemas.errors import InvalidRequest
 
 FORM_BYTES: Final = 65_536
 """The largest body of a form."""

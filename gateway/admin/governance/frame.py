@@ -7,14 +7,14 @@ from litestar import Request, Response
 from litestar.datastructures import State
 from markupsafe import Markup
 
-from gateway.admin.access import principal_of, was_identified
-from gateway.admin.governance.markup import problem
-from gateway.admin.page.answers import html, redirect
-from gateway.admin.page.document import part_page
-from gateway.admin.page.overview import footer_text
-from gateway.admin.page.sign_in import sign_in_path, unchecked
-from gateway.state import Gateway
-from schemas.errors import GatewayError, Unauthenticated
+from strowger_gateway.gateway.admin.access import principal_of, was_identified
+from strowger_gateway.gateway.admin.governance.markup import problem
+from strowger_gateway.gateway.admin.page.answers import html, redirect
+from strowger_gateway.gateway.admin.page.document import part_page
+from strowger_gateway.gateway.admin.page.overview import footer_text
+from strowger_gateway.gateway.admin.page.sign_in import sign_in_path, unchecked
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.schemas.errors import GatewayError, Unauthenticated
 
 _Request = Request[object, object, State]
 

@@ -8,11 +8,17 @@ from urllib.parse import quote
 from markupsafe import Markup
 from msgspec import Struct
 
-from gateway.admin.governance.key_list import state_tone
-from gateway.admin.governance.markup import ago, note, options, problem, rule_fields
-from gateway.issued_keys.rule_text import rule_text
-from gateway.issued_keys.view import KeyDetails, KeyView
-from gateway.sessions.principal import Principal
+from strowger_gateway.gateway.admin.governance.key_list import state_tone
+from strowger_gateway.gateway.admin.governance.markup import (
+    ago,
+    note,
+    options,
+    problem,
+    rule_fields,
+)
+from strowger_gateway.gateway.issued_keys.rule_text import rule_text
+from strowger_gateway.gateway.issued_keys.view import KeyDetails, KeyView
+from strowger_gateway.gateway.sessions.principal import Principal
 
 OVERLAPS: Final = {"0": "now", "3600": "in 1 hour", "86400": "in 24 hours", "604800": "in 7 days"}
 """When the old secret ends, by seconds."""

@@ -8,11 +8,17 @@ from urllib.parse import quote
 from markupsafe import Markup
 from msgspec import Struct
 
-from gateway.admin.governance.markup import ago, note, options, problem, rule_fields
-from gateway.admin.page.formatting import NONE
-from gateway.config.schema.units import MOST_URGENT
-from gateway.issued_keys.view import KeyView
-from gateway.sessions.principal import Principal
+from strowger_gateway.gateway.admin.governance.markup import (
+    ago,
+    note,
+    options,
+    problem,
+    rule_fields,
+)
+from strowger_gateway.gateway.admin.page.formatting import NONE
+from strowger_gateway.gateway.config.schema.units import MOST_URGENT
+from strowger_gateway.gateway.issued_keys.view import KeyView
+from strowger_gateway.gateway.sessions.principal import Principal
 
 MOST_SHOWN: Final = 500
 """Rows of the table; the search finds the others."""

@@ -11,21 +11,21 @@ from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, QueryParameter
 
-from gateway.admin.access import made_by, principal_of
-from gateway.admin.governance.forms import FORM_BYTES, form_of, listed
-from gateway.admin.governance.frame import shown
-from gateway.admin.governance.key_details import KeyPart, key_section
-from gateway.admin.governance.key_list import KeyPage, key_list_section
-from gateway.admin.keys import key_desk, team_permit
-from gateway.admin.page.answers import redirect
-from gateway.config.schema.budgets import OwnBudget
-from gateway.config.schema.limits import OwnLimit
-from gateway.config.schema.units import MOST_URGENT
-from gateway.issued_keys.authority import KeyAuthority, KeyFields
-from gateway.issued_keys.rule_text import budget_from, limit_from
-from gateway.issued_keys.view import KeyDetails, details, listing, view_of_file_key
-from gateway.state import Gateway
-from schemas.errors import GatewayError, InvalidRequest, RouteNotFound
+from strowger_gateway.gateway.admin.access import made_by, principal_of
+from strowger_gateway.gateway.admin.governance.forms import FORM_BYTES, form_of, listed
+from strowger_gateway.gateway.admin.governance.frame import shown
+from strowger_gateway.gateway.admin.governance.key_details import KeyPart, key_section
+from strowger_gateway.gateway.admin.governance.key_list import KeyPage, key_list_section
+from strowger_gateway.gateway.admin.keys import key_desk, team_permit
+from strowger_gateway.gateway.admin.page.answers import redirect
+from strowger_gateway.gateway.config.schema.budgets import OwnBudget
+from strowger_gateway.gateway.config.schema.limits import OwnLimit
+from strowger_gateway.gateway.config.schema.units import MOST_URGENT
+from strowger_gateway.gateway.issued_keys.authority import KeyAuthority, KeyFields
+from strowger_gateway.gateway.issued_keys.rule_text import budget_from, limit_from
+from strowger_gateway.gateway.issued_keys.view import KeyDetails, details, listing, view_of_file_key
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.schemas.errors import GatewayError, InvalidRequest, RouteNotFound
 
 _Request = Request[object, object, State]
 _Act = Literal["rotate", "rules", "enable", "disable", "revoke"]

@@ -5,10 +5,10 @@ from math import ceil
 
 from markupsafe import Markup
 
-from gateway.admin.governance.budgets import meter
-from gateway.admin.governance.measured import LimitState
-from gateway.admin.page.formatting import NONE, count
-from gateway.limits.standing import LimitStanding
+from strowger_gateway.gateway.admin.governance.budgets import meter
+from strowger_gateway.gateway.admin.governance.measured import LimitState
+from strowger_gateway.gateway.admin.page.formatting import NONE, count
+from strowger_gateway.gateway.limits.standing import LimitStanding
 
 MOST_SHOWN = 200
 

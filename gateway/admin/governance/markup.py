@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from markupsafe import Markup
 
-from gateway.admin.page.formatting import NONE, span
+from strowger_gateway.gateway.admin.page.formatting import NONE, span
 
 _Value = TypeVar("_Value", bound=str)
 _PROBLEM = Markup('<p class="verdict bad" role="alert">{}</p>')

@@ -5,9 +5,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.config.schema.limits import Limit
-from gateway.state import Gateway
-from gateway.telemetry.metric_snapshot import MetricFamilies, merge
+from strowger_gateway.gateway.config.schema.limits import Limit
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.telemetry.metric_snapshot import MetricFamilies, merge
 
 _GAUGES: Final = {"strowger_limit_allowed": "allowed", "strowger_limit_used": "used"}
 

@@ -4,16 +4,19 @@ from collections.abc import Callable, Sequence
 
 from litestar.handlers import HTTPRouteHandler
 
-from gateway.admin.access import role_required
-from gateway.admin.governance.audit_routes import audit_view_route
-from gateway.admin.governance.frame import error_page
-from gateway.admin.governance.key_routes import key_view_routes
-from gateway.admin.governance.session_routes import session_view_routes
-from gateway.admin.governance.spend_routes import spend_route
-from gateway.admin.governance.state_routes import budgets_view_route, limits_view_route
-from gateway.admin.own_router import OwnRouter
-from gateway.state import Gateway
-from schemas.errors import GatewayError
+from strowger_gateway.gateway.admin.access import role_required
+from strowger_gateway.gateway.admin.governance.audit_routes import audit_view_route
+from strowger_gateway.gateway.admin.governance.frame import error_page
+from strowger_gateway.gateway.admin.governance.key_routes import key_view_routes
+from strowger_gateway.gateway.admin.governance.session_routes import session_view_routes
+from strowger_gateway.gateway.admin.governance.spend_routes import spend_route
+from strowger_gateway.gateway.admin.governance.state_routes import (
+    budgets_view_route,
+    limits_view_route,
+)
+from strowger_gateway.gateway.admin.own_router import OwnRouter
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.schemas.errors import GatewayError
 
 
 def governance_routes(current: Callable[[], Gateway]) -> list[OwnRouter]:

@@ -9,13 +9,13 @@ from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery
 
-from gateway.admin.governance.forms import FORM_BYTES
-from gateway.admin.governance.frame import shown
-from gateway.admin.governance.sessions import SessionPart, sessions_section
-from gateway.admin.page.answers import redirect
-from gateway.admin.sessions import end_session, visible_sessions
-from gateway.state import Gateway
-from schemas.errors import GatewayError, RouteNotFound
+from strowger_gateway.gateway.admin.governance.forms import FORM_BYTES
+from strowger_gateway.gateway.admin.governance.frame import shown
+from strowger_gateway.gateway.admin.governance.sessions import SessionPart, sessions_section
+from strowger_gateway.gateway.admin.page.answers import redirect
+from strowger_gateway.gateway.admin.sessions import end_session, visible_sessions
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.schemas.errors import GatewayError, RouteNotFound
 
 _Request = Request[object, object, State]
 

@@ -6,9 +6,9 @@ from datetime import datetime
 from markupsafe import Markup
 from msgspec import Struct
 
-from gateway.admin.governance.markup import ago, note, problem
-from gateway.admin.page.formatting import NONE
-from gateway.admin.sessions import SessionView
+from strowger_gateway.gateway.admin.governance.markup import ago, note, problem
+from strowger_gateway.gateway.admin.page.formatting import NONE
+from strowger_gateway.gateway.admin.sessions import SessionView
 
 MOST_SHOWN = 500
 

@@ -7,12 +7,12 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 from msgspec import Struct
 
-from gateway.admin.governance.markup import dollars, options, problem
-from gateway.admin.page.formatting import count, share
-from gateway.admin.page.line_chart import COLOURS, Line, Plot, draw
-from gateway.config.schema.budgets import Budget
-from gateway.usage.periods import UsagePeriod
-from gateway.usage.report import UsageReport, UsageRow
+from strowger_gateway.gateway.admin.governance.markup import dollars, options, problem
+from strowger_gateway.gateway.admin.page.formatting import count, share
+from strowger_gateway.gateway.admin.page.line_chart import COLOURS, Line, Plot, draw
+from strowger_gateway.gateway.config.schema.budgets import Budget
+from strowger_gateway.gateway.usage.periods import UsagePeriod
+from strowger_gateway.gateway.usage.report import UsageReport, UsageRow
 
 SpendBy = Literal["team", "key", "user", "tag", "model"]
 SpendPer = Literal["day", "week", "month"]

@@ -12,14 +12,20 @@ from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromQuery, QueryParameter
 
-from gateway.admin.governance.frame import shown
-from gateway.admin.governance.spend import PERIODS, SpendBy, SpendPart, SpendPer, spend_section
-from gateway.admin.usage import read_usage
-from gateway.state import Gateway
-from gateway.time_zones import zone_named
-from gateway.usage.periods import UsageRange, periods, usage_range
-from gateway.usage.report import Read, UsageQuery, UsageReport, usage_report
-from schemas.errors import GatewayError
+from strowger_gateway.gateway.admin.governance.frame import shown
+from strowger_gateway.gateway.admin.governance.spend import (
+    PERIODS,
+    SpendBy,
+    SpendPart,
+    SpendPer,
+    spend_section,
+)
+from strowger_gateway.gateway.admin.usage import read_usage
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.time_zones import zone_named
+from strowger_gateway.gateway.usage.periods import UsageRange, periods, usage_range
+from strowger_gateway.gateway.usage.report import Read, UsageQuery, UsageReport, usage_report
+from strowger_gateway.schemas.errors import GatewayError
 
 _Request = Request[object, object, State]
 

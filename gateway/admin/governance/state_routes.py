@@ -10,19 +10,19 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from msgspec.structs import replace
 
-from gateway.admin.budgets import read_budgets
-from gateway.admin.governance.budgets import budgets_section
-from gateway.admin.governance.frame import shown
-from gateway.admin.governance.limits import limits_of_one, limits_section
-from gateway.admin.governance.measured import limit_states, unused_limits
-from gateway.admin.governance.whose import WhoseForm, whose_form
-from gateway.admin.limits import read_limits
-from gateway.admin.whose import whose_in
-from gateway.budgets.report import BudgetOverview
-from gateway.end_users.end_users import LONGEST
-from gateway.limits.scope import Whose
-from gateway.state import Gateway
-from schemas.errors import InvalidRequest
+from strowger_gateway.gateway.admin.budgets import read_budgets
+from strowger_gateway.gateway.admin.governance.budgets import budgets_section
+from strowger_gateway.gateway.admin.governance.frame import shown
+from strowger_gateway.gateway.admin.governance.limits import limits_of_one, limits_section
+from strowger_gateway.gateway.admin.governance.measured import limit_states, unused_limits
+from strowger_gateway.gateway.admin.governance.whose import WhoseForm, whose_form
+from strowger_gateway.gateway.admin.limits import read_limits
+from strowger_gateway.gateway.admin.whose import whose_in
+from strowger_gateway.gateway.budgets.report import BudgetOverview
+from strowger_gateway.gateway.end_users.end_users import LONGEST
+from strowger_gateway.gateway.limits.scope import Whose
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.schemas.errors import InvalidRequest
 
 _Request = Request[object, object, State]
 _Text = Annotated[str, QueryParameter(max_length=LONGEST)]

@@ -5,9 +5,9 @@ from typing import Final
 from markupsafe import Markup
 from msgspec import Struct
 
-from gateway.admin.governance.markup import problem
-from gateway.end_users.end_users import LONGEST
-from gateway.end_users.table import OTHERS
+from strowger_gateway.gateway.admin.governance.markup import problem
+from strowger_gateway.gateway.end_users.end_users import LONGEST
+from strowger_gateway.gateway.end_users.table import OTHERS
 
 _FORM: Final = Markup("""{problem}
 <form class="row filters" method="get" action="/admin/view/{part}">

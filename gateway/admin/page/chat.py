@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from gateway.config.schema.experiment import Experiment
-from gateway.routing.planning.sessions import HEADERS
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.routing.planning.sessions import HEADERS
 
 _SECTION = Markup("""
 <section id="chat" aria-labelledby="h-chat">

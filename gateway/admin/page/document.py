@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from gateway.sessions.principal import Principal
-from gateway.telemetry.time_series import STEPS, Window
+from strowger_gateway.gateway.sessions.principal import Principal
+from strowger_gateway.gateway.telemetry.time_series import STEPS, Window
 
 _DOCUMENT = Markup("""<!doctype html>
 <html lang="en" data-theme="auto">

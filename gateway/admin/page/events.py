@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from gateway.admin.page.formatting import span
-from gateway.backend_events.event import ListedEvent
-from gateway.backend_events.log_line import WARNED, line_of
+from strowger_gateway.gateway.admin.page.formatting import span
+from strowger_gateway.gateway.backend_events.event import ListedEvent
+from strowger_gateway.gateway.backend_events.log_line import WARNED, line_of
 
 SHOWN = 10
 """Events on the page."""

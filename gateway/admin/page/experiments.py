@@ -5,15 +5,21 @@ from functools import partial
 
 from markupsafe import Markup
 
-from gateway.admin.page.formatting import NONE, count, number, share, span
-from gateway.admin.page.interval_chart import draw_intervals
-from gateway.experiments.service.contract_report import declared
-from gateway.experiments.service.decision_report import ClauseReport
-from gateway.experiments.service.history import ExperimentHistory, Track
-from gateway.experiments.service.report import ArmReport, Measured, MetricReport, Report, doubts
-from gateway.experiments.service.trust_report import ResponseReport
-from gateway.experiments.statistics.formatting import figure, signed
-from gateway.experiments.statistics.metrics import VOTE_RATE
+from strowger_gateway.gateway.admin.page.formatting import NONE, count, number, share, span
+from strowger_gateway.gateway.admin.page.interval_chart import draw_intervals
+from strowger_gateway.gateway.experiments.service.contract_report import declared
+from strowger_gateway.gateway.experiments.service.decision_report import ClauseReport
+from strowger_gateway.gateway.experiments.service.history import ExperimentHistory, Track
+from strowger_gateway.gateway.experiments.service.report import (
+    ArmReport,
+    Measured,
+    MetricReport,
+    Report,
+    doubts,
+)
+from strowger_gateway.gateway.experiments.service.trust_report import ResponseReport
+from strowger_gateway.gateway.experiments.statistics.formatting import figure, signed
+from strowger_gateway.gateway.experiments.statistics.metrics import VOTE_RATE
 
 _SECTION = Markup("""
 <section id="experiments" data-live aria-labelledby="h-experiments">

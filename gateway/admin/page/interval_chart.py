@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from gateway.admin.page.line_chart import COLOURS, nice
-from gateway.experiments.statistics.interval_history import Interval, Point
+from strowger_gateway.gateway.admin.page.line_chart import COLOURS, nice
+from strowger_gateway.gateway.experiments.statistics.interval_history import Interval, Point
 
 _WIDTH, _HEIGHT = 600, 150
 _ROOM = 1.6

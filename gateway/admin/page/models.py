@@ -5,13 +5,13 @@ from math import ceil
 from markupsafe import Markup
 from msgspec import Struct
 
-from gateway.admin.backends import BackendView, ModelView
-from gateway.admin.page.formatting import count, ms, number, share, span
-from gateway.admin.page.line_chart import COLOURS
-from gateway.admin.page.traffic import Traffic
-from gateway.routing.backend_status import BackendStatus, seen_by
-from gateway.telemetry.engine_reports import EngineReport
-from gateway.telemetry.time_series import QuantileSketch, TrafficCell, total
+from strowger_gateway.gateway.admin.backends import BackendView, ModelView
+from strowger_gateway.gateway.admin.page.formatting import count, ms, number, share, span
+from strowger_gateway.gateway.admin.page.line_chart import COLOURS
+from strowger_gateway.gateway.admin.page.traffic import Traffic
+from strowger_gateway.gateway.routing.backend_status import BackendStatus, seen_by
+from strowger_gateway.gateway.telemetry.engine_reports import EngineReport
+from strowger_gateway.gateway.telemetry.time_series import QuantileSketch, TrafficCell, total
 
 
 class ServedModels(Struct, frozen=True, kw_only=True):

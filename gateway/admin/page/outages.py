@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from markupsafe import Markup
 from msgspec import Struct
 
-from gateway.admin.backends import BackendView, ModelView
-from gateway.admin.page.formatting import span
-from gateway.backend_events.event import BackendEvent, ListedEvent
-from gateway.routing.backend_status import seen_by
+from strowger_gateway.gateway.admin.backends import BackendView, ModelView
+from strowger_gateway.gateway.admin.page.formatting import span
+from strowger_gateway.gateway.backend_events.event import BackendEvent, ListedEvent
+from strowger_gateway.gateway.routing.backend_status import seen_by
 
 SHOWN, NAMES = 12, 3
 """Backends in the band, and names of a wildcard that are listed."""

@@ -4,19 +4,19 @@ import time
 
 from markupsafe import Markup
 
-from gateway.admin.backends import listed
-from gateway.admin.page.document import state_mark
-from gateway.admin.page.events import events_section
-from gateway.admin.page.experiments import experiments_section
-from gateway.admin.page.formatting import span
-from gateway.admin.page.models import ServedModels, models_section
-from gateway.admin.page.outages import Outages, outages_of, outages_section
-from gateway.admin.page.recent_requests import recent_requests_section
-from gateway.admin.page.traffic import Traffic, traffic_section
-from gateway.admin.series import span_of
-from gateway.backend_events.book import KEPT
-from gateway.state import Gateway
-from gateway.telemetry.time_series import Window
+from strowger_gateway.gateway.admin.backends import listed
+from strowger_gateway.gateway.admin.page.document import state_mark
+from strowger_gateway.gateway.admin.page.events import events_section
+from strowger_gateway.gateway.admin.page.experiments import experiments_section
+from strowger_gateway.gateway.admin.page.formatting import span
+from strowger_gateway.gateway.admin.page.models import ServedModels, models_section
+from strowger_gateway.gateway.admin.page.outages import Outages, outages_of, outages_section
+from strowger_gateway.gateway.admin.page.recent_requests import recent_requests_section
+from strowger_gateway.gateway.admin.page.traffic import Traffic, traffic_section
+from strowger_gateway.gateway.admin.series import span_of
+from strowger_gateway.gateway.backend_events.book import KEPT
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.telemetry.time_series import Window
 
 SHOWN = 15
 """Number of recent requests."""

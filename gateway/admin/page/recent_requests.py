@@ -6,11 +6,11 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from gateway.admin.page.formatting import ms
-from gateway.config.schema.payloads import Payloads
-from gateway.routing.request_record import AttemptRecord
-from gateway.telemetry.access_log import AccessLine
-from gateway.telemetry.recent_requests import RecentRequest
+from strowger_gateway.gateway.admin.page.formatting import ms
+from strowger_gateway.gateway.config.schema.payloads import Payloads
+from strowger_gateway.gateway.routing.request_record import AttemptRecord
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.telemetry.recent_requests import RecentRequest
 
 _SECTION = Markup("""
 <section id="decisions" data-live aria-labelledby="h-decisions">

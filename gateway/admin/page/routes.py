@@ -8,17 +8,17 @@ from litestar.params import FromPath, FromQuery
 from litestar.types import ControllerRouterHandler
 from markupsafe import Markup
 
-from gateway.access.auth import EVERYONE
-from gateway.admin.access import PUBLIC, identify
-from gateway.admin.page.answers import GUARDED, html, redirect
-from gateway.admin.page.chat import chat_section
-from gateway.admin.page.document import page
-from gateway.admin.page.overview import footer_text, live_sections
-from gateway.admin.page.sign_in import sign_in_path, unchecked
-from gateway.admin.page.static_files import read_files
-from gateway.state import Gateway
-from gateway.telemetry.time_series import Window
-from schemas.errors import RouteNotFound, Unavailable
+from strowger_gateway.gateway.access.auth import EVERYONE
+from strowger_gateway.gateway.admin.access import PUBLIC, identify
+from strowger_gateway.gateway.admin.page.answers import GUARDED, html, redirect
+from strowger_gateway.gateway.admin.page.chat import chat_section
+from strowger_gateway.gateway.admin.page.document import page
+from strowger_gateway.gateway.admin.page.overview import footer_text, live_sections
+from strowger_gateway.gateway.admin.page.sign_in import sign_in_path, unchecked
+from strowger_gateway.gateway.admin.page.static_files import read_files
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.telemetry.time_series import Window
+from strowger_gateway.schemas.errors import RouteNotFound, Unavailable
 
 _Request = Request[object, object, State]
 

@@ -8,18 +8,25 @@ from litestar import Request, Response, get, post
 from litestar.datastructures import Cookie, State
 from litestar.types import ControllerRouterHandler, HTTPScope, Scope
 
-from gateway.access.auth import too_many_wrong_keys
-from gateway.access.wrong_keys import client_network
-from gateway.admin.access import ACTOR, DENIED, PUBLIC, audit_actor, identify, public_url
-from gateway.admin.page.answers import html, redirect
-from gateway.admin.page.document import sign_in_page, signed_in_page
-from gateway.admin.same_origin import from_here, over_tls
-from gateway.audit.event import AuditEvent
-from gateway.config.schema.admin_oidc import AdminOidc
-from gateway.sessions.cookie import cookies, session_cookies
-from gateway.sessions.desk import Opened
-from gateway.sessions.principal import KEY_HOLDER, Principal
-from gateway.sign_in.attempt import (
+from strowger_gateway.gateway.access.auth import too_many_wrong_keys
+from strowger_gateway.gateway.access.wrong_keys import client_network
+from strowger_gateway.gateway.admin.access import (
+    ACTOR,
+    DENIED,
+    PUBLIC,
+    audit_actor,
+    identify,
+    public_url,
+)
+from strowger_gateway.gateway.admin.page.answers import html, redirect
+from strowger_gateway.gateway.admin.page.document import sign_in_page, signed_in_page
+from strowger_gateway.gateway.admin.same_origin import from_here, over_tls
+from strowger_gateway.gateway.audit.event import AuditEvent
+from strowger_gateway.gateway.config.schema.admin_oidc import AdminOidc
+from strowger_gateway.gateway.sessions.cookie import cookies, session_cookies
+from strowger_gateway.gateway.sessions.desk import Opened
+from strowger_gateway.gateway.sessions.principal import KEY_HOLDER, Principal
+from strowger_gateway.gateway.sign_in.attempt import (
     HOME,
     LASTS_S,
     SignInAttempt,
@@ -27,11 +34,17 @@ from gateway.sign_in.attempt import (
     local_path,
     new_attempt,
 )
-from gateway.sign_in.person import person_of
-from gateway.sign_in.refusals import RefusedByProvider, WrongAttempt, error_code
-from gateway.state import Gateway
-from schemas.errors import Forbidden, GatewayError, RouteNotFound, Throttled, Unavailable
-from schemas.holdings import Holder
+from strowger_gateway.gateway.sign_in.person import person_of
+from strowger_gateway.gateway.sign_in.refusals import RefusedByProvider, WrongAttempt, error_code
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.schemas.errors import (
+    Forbidden,
+    GatewayError,
+    RouteNotFound,
+    Throttled,
+    Unavailable,
+)
+from strowger_gateway.schemas.holdings import Holder
 
 _Request = Request[object, object, State]
 _FORM_BYTES, _QUERY_BYTES = 8192, 8192

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from markupsafe import Markup
 from msgspec import Struct
 
-from gateway.admin.page.formatting import ms, number, share
-from gateway.admin.page.line_chart import Line, Plot, draw
-from gateway.telemetry.line_groups import CELL_S
-from gateway.telemetry.time_series import (
+from strowger_gateway.gateway.admin.page.formatting import ms, number, share
+from strowger_gateway.gateway.admin.page.line_chart import Line, Plot, draw
+from strowger_gateway.gateway.telemetry.line_groups import CELL_S
+from strowger_gateway.gateway.telemetry.time_series import (
     CELLS,
     STEPS,
     BackendSeries,

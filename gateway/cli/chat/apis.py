@@ -6,7 +6,7 @@ from typing import Final, Literal, Protocol
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from gateway.cli.config_loading import Faults
+from strowger_gateway.gateway.cli.config_loading import Faults
 
 ApiName = Literal["chat", "messages", "responses"]
 

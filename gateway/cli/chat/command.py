@@ -11,13 +11,13 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
-from gateway.cli.address import Address, address_of, url_option
-from gateway.cli.chat.apis import ApiName
-from gateway.cli.chat.conversation import Conversation
-from gateway.cli.config_loading import Faults, config_option, load
-from gateway.cli.http_client import fetch
-from gateway.cli.terminal_output import without_controls
-from gateway.config.schema.config import Tls
+from strowger_gateway.gateway.cli.address import Address, address_of, url_option
+from strowger_gateway.gateway.cli.chat.apis import ApiName
+from strowger_gateway.gateway.cli.chat.conversation import Conversation
+from strowger_gateway.gateway.cli.config_loading import Faults, config_option, load
+from strowger_gateway.gateway.cli.http_client import fetch
+from strowger_gateway.gateway.cli.terminal_output import without_controls
+from strowger_gateway.gateway.config.schema.config import Tls
 
 
 class _Model(Struct):

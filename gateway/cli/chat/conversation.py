@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from adapters.framing import SSEParser
-from gateway.cli.address import Address
-from gateway.cli.chat.apis import APIS, ApiName, ChatApi, Message
-from gateway.cli.config_loading import Faults
-from gateway.cli.http_client import CONNECT_S, Site, error_text, upstream_faults
+from strowger_gateway.adapters.framing import SSEParser
+from strowger_gateway.gateway.cli.address import Address
+from strowger_gateway.gateway.cli.chat.apis import APIS, ApiName, ChatApi, Message
+from strowger_gateway.gateway.cli.config_loading import Faults
+from strowger_gateway.gateway.cli.http_client import CONNECT_S, Site, error_text, upstream_faults
 
 CHUNK_TIMEOUT_S = 600.0
 """Timeout per chunk; the gateway's own timeouts are shorter, and its comments are chunks."""

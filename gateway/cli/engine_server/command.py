@@ -8,17 +8,20 @@ from pathlib import Path
 import click
 import msgspec
 
-from gateway.cli.config_loading import faults_shown
-from gateway.config.engine_file import load_engine
-from gateway.config.schema.config import Engine, EngineModel, Provider
-from gateway.engine_process.environment import engine_environment
-from gateway.engine_process.process import engine_settings
-from local_engine.listening.options import tls_paths
-from local_engine.listening.tcp_listener import Listening, check_listening
-from local_engine.protocol.address import parse_address
-from local_engine.protocol.frame_intake import LEAST_REQUEST_BYTES, MAX_REQUEST_BYTES
-from local_engine.protocol.frames import MAX_FRAME_BYTES
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.cli.config_loading import faults_shown
+from strowger_gateway.gateway.config.engine_file import load_engine
+from strowger_gateway.gateway.config.schema.config import Engine, EngineModel, Provider
+from strowger_gateway.gateway.engine_process.environment import engine_environment
+from strowger_gateway.gateway.engine_process.process import engine_settings
+from strowger_gateway.local_engine.listening.options import tls_paths
+from strowger_gateway.local_engine.listening.tcp_listener import Listening, check_listening
+from strowger_gateway.local_engine.protocol.address import parse_address
+from strowger_gateway.local_engine.protocol.frame_intake import (
+    LEAST_REQUEST_BYTES,
+    MAX_REQUEST_BYTES,
+)
+from strowger_gateway.local_engine.protocol.frames import MAX_FRAME_BYTES
+from strowger_gateway.schemas.errors import InvalidConfig
 
 
 @click.command()
@@ -91,7 +94,7 @@ def engine(
     for name in tls_allow:
         options += ["--tls-allow", name]
     config = _as_file(msgspec.json.encode(settings))
-    words = [sys.executable, "-m", "local_engine", "--config", config, *options]
+    words = [sys.executable, "-m", "strowger_gateway.local_engine", "--config", config, *options]
     sys.stdout.flush()
     # Its status lines are for a parent process; the log is on stderr.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -9,22 +9,32 @@ import click
 import msgspec
 from rich.markup import escape
 
-from gateway.cli.config_loading import Faults, config_option, load
-from gateway.cli.experiments.export import export
-from gateway.cli.experiments.history import find_experiment, opened, require_store
-from gateway.cli.experiments.plan import plan
-from gateway.cli.experiments.votes import remove_vote, votes
-from gateway.cli.tables import show, table_of
-from gateway.config.problems import nearest
-from gateway.config.schema.config import Config
-from gateway.config.schema.experiment import Experiment
-from gateway.experiments.service.contract_report import declared
-from gateway.experiments.service.removed import UNKNOWN, removed_experiments
-from gateway.experiments.service.report import Measured, MetricReport, Report, doubts, report_of
-from gateway.experiments.service.summary import ListedExperiment, configured, removed
-from gateway.experiments.statistics.formatting import figure, signed
-from gateway.routing.planning.enrolment import ExperimentStatus
-from gateway.store.base import Store
+from strowger_gateway.gateway.cli.config_loading import Faults, config_option, load
+from strowger_gateway.gateway.cli.experiments.export import export
+from strowger_gateway.gateway.cli.experiments.history import find_experiment, opened, require_store
+from strowger_gateway.gateway.cli.experiments.plan import plan
+from strowger_gateway.gateway.cli.experiments.votes import remove_vote, votes
+from strowger_gateway.gateway.cli.tables import show, table_of
+from strowger_gateway.gateway.config.problems import nearest
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.experiments.service.contract_report import declared
+from strowger_gateway.gateway.experiments.service.removed import UNKNOWN, removed_experiments
+from strowger_gateway.gateway.experiments.service.report import (
+    Measured,
+    MetricReport,
+    Report,
+    doubts,
+    report_of,
+)
+from strowger_gateway.gateway.experiments.service.summary import (
+    ListedExperiment,
+    configured,
+    removed,
+)
+from strowger_gateway.gateway.experiments.statistics.formatting import figure, signed
+from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus
+from strowger_gateway.gateway.store.base import Store
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

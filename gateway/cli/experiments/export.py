@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.config_loading import Faults, config_option, faults_shown, load
-from gateway.cli.experiments.history import opened
-from gateway.config.problems import nearest
-from gateway.config.schema.config import Config
-from gateway.experiments.service.export import Pages, write_csv, write_parquet
-from gateway.store.base import Store
-from gateway.store.unit_pages import UnitTotal
+from strowger_gateway.gateway.cli.config_loading import Faults, config_option, faults_shown, load
+from strowger_gateway.gateway.cli.experiments.history import opened
+from strowger_gateway.gateway.config.problems import nearest
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.experiments.service.export import Pages, write_csv, write_parquet
+from strowger_gateway.gateway.store.base import Store
+from strowger_gateway.gateway.store.unit_pages import UnitTotal
 
 
 @click.command()

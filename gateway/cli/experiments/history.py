@@ -3,13 +3,13 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from gateway.cli.config_loading import Faults, faults_shown
-from gateway.config.problems import nearest
-from gateway.config.schema.config import Config
-from gateway.config.schema.experiment import Experiment
-from gateway.store.base import Store
-from gateway.store.errors import StoreUnavailable
-from gateway.store.open import absent, open_existing
+from strowger_gateway.gateway.cli.config_loading import Faults, faults_shown
+from strowger_gateway.gateway.config.problems import nearest
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.store.base import Store
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.open import absent, open_existing
 
 
 @contextmanager

@@ -9,18 +9,18 @@ import msgspec
 from msgspec import Struct
 from rich.markup import escape
 
-from gateway.cli.config_loading import Faults, config_option, load
-from gateway.cli.experiments.history import opened
-from gateway.cli.tables import show, table_of
-from gateway.config.problems import nearest
-from gateway.config.schema.experiment import Experiment
-from gateway.experiments.service.baselines import Baseline, baseline_of
-from gateway.experiments.service.report_input import clauses_of, metrics_of
-from gateway.experiments.statistics import sample_size as planner
-from gateway.experiments.statistics.formatting import figure
-from gateway.experiments.statistics.metrics import Metric
-from gateway.experiments.statistics.sample_size import SamplePlan
-from gateway.store.base import Store
+from strowger_gateway.gateway.cli.config_loading import Faults, config_option, load
+from strowger_gateway.gateway.cli.experiments.history import opened
+from strowger_gateway.gateway.cli.tables import show, table_of
+from strowger_gateway.gateway.config.problems import nearest
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.experiments.service.baselines import Baseline, baseline_of
+from strowger_gateway.gateway.experiments.service.report_input import clauses_of, metrics_of
+from strowger_gateway.gateway.experiments.statistics import sample_size as planner
+from strowger_gateway.gateway.experiments.statistics.formatting import figure
+from strowger_gateway.gateway.experiments.statistics.metrics import Metric
+from strowger_gateway.gateway.experiments.statistics.sample_size import SamplePlan
+from strowger_gateway.gateway.store.base import Store
 
 
 class Planned(Struct, frozen=True, kw_only=True):

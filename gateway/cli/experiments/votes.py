@@ -7,13 +7,13 @@ import click
 import msgspec
 from rich.markup import escape
 
-from gateway.audit.event import AuditEvent
-from gateway.cli.config_loading import Faults, config_option, load
-from gateway.cli.experiments.history import find_experiment, opened, require_store
-from gateway.cli.os_user import os_user
-from gateway.cli.tables import show, table_of
-from gateway.experiments.service.report_input import bounds_of
-from gateway.store.base import Vote
+from strowger_gateway.gateway.audit.event import AuditEvent
+from strowger_gateway.gateway.cli.config_loading import Faults, config_option, load
+from strowger_gateway.gateway.cli.experiments.history import find_experiment, opened, require_store
+from strowger_gateway.gateway.cli.os_user import os_user
+from strowger_gateway.gateway.cli.tables import show, table_of
+from strowger_gateway.gateway.experiments.service.report_input import bounds_of
+from strowger_gateway.gateway.store.base import Vote
 
 metric_option = click.option("--metric", help="Feedback metric. Default: the primary metric.")
 

@@ -6,8 +6,8 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from gateway.cli.tables import show, table_of
-from gateway.explain.explanation import (
+from strowger_gateway.gateway.cli.tables import show, table_of
+from strowger_gateway.gateway.explain.explanation import (
     ExplainedCandidate,
     ExplainedExperiment,
     ExplainedLimit,
@@ -15,7 +15,7 @@ from gateway.explain.explanation import (
     Explanation,
     Reason,
 )
-from gateway.routing.backend_status import describe
+from strowger_gateway.gateway.routing.backend_status import describe
 
 _FOUND = {"exact": "by its name", "alias": "by an alias", "wildcard": "by a wildcard"}
 

@@ -9,22 +9,28 @@ import click
 from msgspec.structs import replace
 from rich.markup import escape
 
-from gateway.audit.event import Action, AuditEvent
-from gateway.cli.config_loading import Faults, config_option, faults_shown, load
-from gateway.cli.durations import duration
-from gateway.cli.issuing.display import EFFECT, print_details, print_json, print_secret, time_text
-from gateway.cli.issuing.options import FieldOptions, field_options, fields_of
-from gateway.cli.os_user import os_user
-from gateway.cli.tables import show as show_table
-from gateway.cli.tables import table_of
-from gateway.config.schema.config import Config
-from gateway.issued_keys.authority import KeyAuthority, KeyEvent, KeyFields
-from gateway.issued_keys.rule_text import rule_text
-from gateway.issued_keys.view import details, listing
-from gateway.store.errors import StoreUnavailable
-from gateway.store.open import open_existing, open_store
-from gateway.store.sql import SqlStore
-from schemas.errors import CallerError
+from strowger_gateway.gateway.audit.event import Action, AuditEvent
+from strowger_gateway.gateway.cli.config_loading import Faults, config_option, faults_shown, load
+from strowger_gateway.gateway.cli.durations import duration
+from strowger_gateway.gateway.cli.issuing.display import (
+    EFFECT,
+    print_details,
+    print_json,
+    print_secret,
+    time_text,
+)
+from strowger_gateway.gateway.cli.issuing.options import FieldOptions, field_options, fields_of
+from strowger_gateway.gateway.cli.os_user import os_user
+from strowger_gateway.gateway.cli.tables import show as show_table
+from strowger_gateway.gateway.cli.tables import table_of
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.issued_keys.authority import KeyAuthority, KeyEvent, KeyFields
+from strowger_gateway.gateway.issued_keys.rule_text import rule_text
+from strowger_gateway.gateway.issued_keys.view import details, listing
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.open import open_existing, open_store
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.errors import CallerError
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

@@ -6,10 +6,10 @@ from typing import Final
 import click
 import msgspec
 
-from gateway.config.schema.config import Config
-from gateway.issued_keys.authority import Issued
-from gateway.issued_keys.rule_text import rule_text
-from gateway.issued_keys.view import KeyDetails, KeyView, NewKeyView, view_of
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.issued_keys.authority import Issued
+from strowger_gateway.gateway.issued_keys.rule_text import rule_text
+from strowger_gateway.gateway.issued_keys.view import KeyDetails, KeyView, NewKeyView, view_of
 
 EFFECT: Final = "running gateways follow within 2 s"
 

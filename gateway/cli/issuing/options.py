@@ -8,10 +8,10 @@ import click
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from gateway.cli.durations import DURATION, duration
-from gateway.issued_keys.authority import KeyFields
-from gateway.issued_keys.rule_text import budget_from, limit_from
-from schemas.errors import InvalidRequest
+from strowger_gateway.gateway.cli.durations import DURATION, duration
+from strowger_gateway.gateway.issued_keys.authority import KeyFields
+from strowger_gateway.gateway.issued_keys.rule_text import budget_from, limit_from
+from strowger_gateway.schemas.errors import InvalidRequest
 
 F = TypeVar("F", bound=Callable[..., object])
 _T = TypeVar("_T")

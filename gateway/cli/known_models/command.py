@@ -9,18 +9,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from adapters.base import Endpoint, Supports
-from adapters.capabilities import describe_range, offered, sent_as
-from adapters.registry import Registry
-from gateway.cli.adapter_json import AdapterDescription, describe_adapter
-from gateway.cli.config_loading import config_option, faults_shown, load
-from gateway.cli.known_models.facts import facts_table, known_backends
-from gateway.cli.probe import probe, report
-from gateway.cli.tables import show, table_of
-from gateway.cli.terminal_output import unguarded
-from gateway.config.adapter_names import LOCAL
-from gateway.config.problems import nearest
-from schemas.fields import FIELDS, Task
+from strowger_gateway.adapters.base import Endpoint, Supports
+from strowger_gateway.adapters.capabilities import describe_range, offered, sent_as
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.gateway.cli.adapter_json import AdapterDescription, describe_adapter
+from strowger_gateway.gateway.cli.config_loading import config_option, faults_shown, load
+from strowger_gateway.gateway.cli.known_models.facts import facts_table, known_backends
+from strowger_gateway.gateway.cli.probe import probe, report
+from strowger_gateway.gateway.cli.tables import show, table_of
+from strowger_gateway.gateway.cli.terminal_output import unguarded
+from strowger_gateway.gateway.config.adapter_names import LOCAL
+from strowger_gateway.gateway.config.problems import nearest
+from strowger_gateway.schemas.fields import FIELDS, Task
 
 ANYWHERE = "https://localhost/openai/v1"
 """A placeholder for adapters without a default base URL; it gets no requests. Azure's needs a
@@ -106,7 +106,7 @@ def models(
 def supported(registry: Registry, name: str) -> Supports:
     """The adapter's capabilities at its default base URL. Raises Faults for a broken plug-in."""
     if name == LOCAL:
-        from gateway.upstream.local_capabilities import LOCAL_SUPPORTS
+        from strowger_gateway.gateway.upstream.local_capabilities import LOCAL_SUPPORTS
 
         return LOCAL_SUPPORTS
     endpoint = Endpoint(name=name, base_url=registry.base_url(name) or ANYWHERE)

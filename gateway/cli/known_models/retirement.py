@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Final
 
-from gateway.config.checks.routing import reachable
-from gateway.config.schema.config import Config
-from gateway.routing.planning.model_facts import KnownModels
+from strowger_gateway.gateway.config.checks.routing import reachable
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.routing.planning.model_facts import KnownModels
 
 NOTICE: Final = timedelta(days=60)
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
-from gateway.config.adapter_names import known_adapters
-from gateway.config.checks.providers import check_providers
-from gateway.config.decode import Decoder
-from gateway.config.problems import Problems
-from gateway.config.schema.config import Provider
-from gateway.config.yaml_document import Tree
+from strowger_gateway.gateway.config.adapter_names import known_adapters
+from strowger_gateway.gateway.config.checks.providers import check_providers
+from strowger_gateway.gateway.config.decode import Decoder
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.schema.config import Provider
+from strowger_gateway.gateway.config.yaml_document import Tree
 
 _REFERENCE = re.compile(r"(?<!\$)\$\{")
 _PLACE = ("providers", 0)

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Mapping
 
-from gateway.cli.litellm_import.ledger import Path, mapping, number
-from gateway.cli.litellm_import.response_cache import ResponseCache, redis_url
-from gateway.cli.litellm_import.values import Values
-from gateway.cli.litellm_import.vendors import PERIODS
-from gateway.config.schema.config import ServerConfig
-from gateway.config.yaml_document import Tree
+from strowger_gateway.gateway.cli.litellm_import.ledger import Path, mapping, number
+from strowger_gateway.gateway.cli.litellm_import.response_cache import ResponseCache, redis_url
+from strowger_gateway.gateway.cli.litellm_import.values import Values
+from strowger_gateway.gateway.cli.litellm_import.vendors import PERIODS
+from strowger_gateway.gateway.config.schema.config import ServerConfig
+from strowger_gateway.gateway.config.yaml_document import Tree
 
 _CALLBACKS = ("callbacks", "success_callback", "failure_callback", "service_callback")
 _DEFAULTS = {

@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from gateway.cli.litellm_import.ledger import Path
-from gateway.cli.litellm_import.values import Values
-from gateway.cli.litellm_import.vendors import ADDRESSES, AdapterChoice
-from gateway.config.yaml_document import Tree
+from strowger_gateway.gateway.cli.litellm_import.ledger import Path
+from strowger_gateway.gateway.cli.litellm_import.values import Values
+from strowger_gateway.gateway.cli.litellm_import.vendors import ADDRESSES, AdapterChoice
+from strowger_gateway.gateway.config.yaml_document import Tree
 
 PROJECT: Final = ("vertex_project", "vertex_ai_project")
 _LOCATION: Final = ("vertex_location", "vertex_ai_location")

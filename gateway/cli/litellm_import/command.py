@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.config_loading import Faults, faults_shown
-from gateway.cli.litellm_import.translate import translate
-from gateway.config.problems import Problems
-from gateway.config.yaml_document import parse
+from strowger_gateway.gateway.cli.config_loading import Faults, faults_shown
+from strowger_gateway.gateway.cli.litellm_import.translate import translate
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.yaml_document import parse
 
 LARGEST = 2 * 1024 * 1024
 """Bytes of an input, as of config.yaml."""

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
-from adapters.hosts_with_keys import requires_credential
-from gateway.cli.litellm_import.acceptance import accepts
-from gateway.cli.litellm_import.ledger import Path
-from gateway.cli.litellm_import.values import Values, variable_name
-from gateway.cli.litellm_import.vendors import AWS, AdapterChoice
-from gateway.config.problems import PLACEHOLDERS
-from gateway.config.yaml_document import Tree
+from strowger_gateway.adapters.hosts_with_keys import requires_credential
+from strowger_gateway.gateway.cli.litellm_import.acceptance import accepts
+from strowger_gateway.gateway.cli.litellm_import.ledger import Path
+from strowger_gateway.gateway.cli.litellm_import.values import Values, variable_name
+from strowger_gateway.gateway.cli.litellm_import.vendors import AWS, AdapterChoice
+from strowger_gateway.gateway.config.problems import PLACEHOLDERS
+from strowger_gateway.gateway.config.yaml_document import Tree
 
 _KEYS: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 _ANYWHERE: Final = ("aws_region_name", "aws_bedrock_runtime_endpoint")

@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from adapters.registry import Registry
-from gateway.cli.litellm_import.acceptance import accepts
-from gateway.cli.litellm_import.addresses import Addresses
-from gateway.cli.litellm_import.credentials import DeploymentCredentials, region_of
-from gateway.cli.litellm_import.headers import Headers
-from gateway.cli.litellm_import.ledger import Path, mapping, number
-from gateway.cli.litellm_import.timeouts import DeploymentTimeouts
-from gateway.cli.litellm_import.values import REFERENCE, Values, per_million
-from gateway.cli.litellm_import.vendors import (
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.gateway.cli.litellm_import.acceptance import accepts
+from strowger_gateway.gateway.cli.litellm_import.addresses import Addresses
+from strowger_gateway.gateway.cli.litellm_import.credentials import DeploymentCredentials, region_of
+from strowger_gateway.gateway.cli.litellm_import.headers import Headers
+from strowger_gateway.gateway.cli.litellm_import.ledger import Path, mapping, number
+from strowger_gateway.gateway.cli.litellm_import.timeouts import DeploymentTimeouts
+from strowger_gateway.gateway.cli.litellm_import.values import REFERENCE, Values, per_million
+from strowger_gateway.gateway.cli.litellm_import.vendors import (
     FACTS,
     PRICES,
     AdapterChoice,
@@ -19,9 +19,9 @@ from gateway.cli.litellm_import.vendors import (
     unserved,
     vendor_of,
 )
-from gateway.cli.litellm_import.yaml_output import COMMENT
-from gateway.config.checks.models import valid_name
-from gateway.config.yaml_document import Tree
+from strowger_gateway.gateway.cli.litellm_import.yaml_output import COMMENT
+from strowger_gateway.gateway.config.checks.models import valid_name
+from strowger_gateway.gateway.config.yaml_document import Tree
 
 BAD_NAME = (
     "names of models have letters, digits and . - _ / : @ + only, and none of . - _ at the ends",

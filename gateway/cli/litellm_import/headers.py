@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Final
 
-from gateway.cli.litellm_import.acceptance import accepts
-from gateway.cli.litellm_import.ledger import Path, mapping
-from gateway.cli.litellm_import.values import Values, variable_name
-from gateway.cli.litellm_import.vendors import NOT_SECRET, AdapterChoice
-from gateway.config.yaml_document import Tree
+from strowger_gateway.gateway.cli.litellm_import.acceptance import accepts
+from strowger_gateway.gateway.cli.litellm_import.ledger import Path, mapping
+from strowger_gateway.gateway.cli.litellm_import.values import Values, variable_name
+from strowger_gateway.gateway.cli.litellm_import.vendors import NOT_SECRET, AdapterChoice
+from strowger_gateway.gateway.config.yaml_document import Tree
 
 _TO: Final = "providers[].headers"
 _WITH_TOKENS: Final = {"aws", "azure", "google", "oauth"}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, cast
 
-from gateway.config.yaml_document import Tree, scalar
+from strowger_gateway.gateway.config.yaml_document import Tree, scalar
 
 Path = tuple[str | int, ...]
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gateway.cli.litellm_import.values import escaped
-from gateway.config.checks.models import check_values
-from gateway.config.problems import Problems
-from gateway.config.yaml_document import Tree
-from schemas.errors import InvalidConfig
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.cli.litellm_import.values import escaped
+from strowger_gateway.gateway.config.checks.models import check_values
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.yaml_document import Tree
+from strowger_gateway.schemas.errors import InvalidConfig
+from strowger_gateway.schemas.sampling import Sampling
 
 _SAMPLING = frozenset(Sampling.__struct_fields__)
 FIELDS = _SAMPLING | {"reasoning_effort", "parallel_tool_calls"}

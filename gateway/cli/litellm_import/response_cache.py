@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from gateway.cli.litellm_import.ledger import Path, mapping, number
-from gateway.cli.litellm_import.values import Values
-from gateway.config.yaml_document import Tree
+from strowger_gateway.gateway.cli.litellm_import.ledger import Path, mapping, number
+from strowger_gateway.gateway.cli.litellm_import.values import Values
+from strowger_gateway.gateway.config.yaml_document import Tree
 
 _SECTION: Final = "litellm_settings"
 _PARAMS: Final[Path] = (_SECTION, "cache_params")

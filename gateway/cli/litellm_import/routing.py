@@ -3,13 +3,17 @@
 from collections.abc import Mapping
 from typing import cast
 
-from gateway.cli.litellm_import.deployments import BAD_NAME, Deployment, Deployments
-from gateway.cli.litellm_import.ledger import Ledger, Path, mapping, number
-from gateway.cli.litellm_import.request_fields import FIELDS, request_fields
-from gateway.cli.litellm_import.vendors import STRATEGIES
-from gateway.cli.litellm_import.yaml_output import COMMENT
-from gateway.config.checks.models import valid_name
-from gateway.config.yaml_document import Tree
+from strowger_gateway.gateway.cli.litellm_import.deployments import (
+    BAD_NAME,
+    Deployment,
+    Deployments,
+)
+from strowger_gateway.gateway.cli.litellm_import.ledger import Ledger, Path, mapping, number
+from strowger_gateway.gateway.cli.litellm_import.request_fields import FIELDS, request_fields
+from strowger_gateway.gateway.cli.litellm_import.vendors import STRATEGIES
+from strowger_gateway.gateway.cli.litellm_import.yaml_output import COMMENT
+from strowger_gateway.gateway.config.checks.models import valid_name
+from strowger_gateway.gateway.config.yaml_document import Tree
 
 WEIGHTS = ("weight", "rpm", "tpm")
 """Fields of a deployment that decide its share of the traffic; the first one that is set counts."""

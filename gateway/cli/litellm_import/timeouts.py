@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from gateway.cli.litellm_import.ledger import Ledger, Path, mapping, number
-from gateway.config.yaml_document import Tree
+from strowger_gateway.gateway.cli.litellm_import.ledger import Ledger, Path, mapping, number
+from strowger_gateway.gateway.config.yaml_document import Tree
 
 _TOTAL: Final = "providers[].timeouts.total_s"
 _FIRST: Final = "providers[].timeouts.first_token_s"

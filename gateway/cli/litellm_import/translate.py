@@ -2,14 +2,14 @@
 
 from typing import NamedTuple
 
-from gateway.cli.litellm_import.access import Access
-from gateway.cli.litellm_import.deployments import Deployments
-from gateway.cli.litellm_import.ledger import Ledger, Listed, mapping
-from gateway.cli.litellm_import.routing import Models
-from gateway.cli.litellm_import.timeouts import DeploymentTimeouts
-from gateway.cli.litellm_import.values import Values
-from gateway.cli.litellm_import.yaml_output import COMMENT, document
-from gateway.config.yaml_document import Tree
+from strowger_gateway.gateway.cli.litellm_import.access import Access
+from strowger_gateway.gateway.cli.litellm_import.deployments import Deployments
+from strowger_gateway.gateway.cli.litellm_import.ledger import Ledger, Listed, mapping
+from strowger_gateway.gateway.cli.litellm_import.routing import Models
+from strowger_gateway.gateway.cli.litellm_import.timeouts import DeploymentTimeouts
+from strowger_gateway.gateway.cli.litellm_import.values import Values
+from strowger_gateway.gateway.cli.litellm_import.yaml_output import COMMENT, document
+from strowger_gateway.gateway.config.yaml_document import Tree
 
 _CATALOGUE = "LiteLLM has prices of its own; these are published ones, in the gateway's table"
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 
-from gateway.cli.litellm_import.ledger import Ledger, Path
-from gateway.config.yaml_document import Tree
+from strowger_gateway.gateway.cli.litellm_import.ledger import Ledger, Path
+from strowger_gateway.gateway.config.yaml_document import Tree
 
 REFERENCE = "os.environ/"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.config_loading import faults_shown
-from gateway.placement.cluster import ClusterFailed
-from gateway.placement.gauges import Gauges
-from gateway.placement.load import load_placement
-from gateway.placement.metrics import PlacementMetrics
-from gateway.placement.on_ray.library import ray_library
-from gateway.placement.on_ray.pool import RayPool
-from gateway.placement.settings import Placement
-from gateway.placement.supervisor import Supervisor
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.cli.config_loading import faults_shown
+from strowger_gateway.gateway.placement.cluster import ClusterFailed
+from strowger_gateway.gateway.placement.gauges import Gauges
+from strowger_gateway.gateway.placement.load import load_placement
+from strowger_gateway.gateway.placement.metrics import PlacementMetrics
+from strowger_gateway.gateway.placement.on_ray.library import ray_library
+from strowger_gateway.gateway.placement.on_ray.pool import RayPool
+from strowger_gateway.gateway.placement.settings import Placement
+from strowger_gateway.gateway.placement.supervisor import Supervisor
+from strowger_gateway.schemas.errors import InvalidConfig
 
 
 @click.command()

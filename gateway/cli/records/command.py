@@ -4,13 +4,13 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.config_loading import Faults, config_option, faults_shown, load
-from gateway.cli.records.payloads import payload, payloads
-from gateway.records_export.export import PART_ROWS, Export
-from gateway.records_export.target import open_target
-from gateway.records_export.turns import turn
-from gateway.store.errors import StoreUnavailable
-from gateway.store.open import open_store
+from strowger_gateway.gateway.cli.config_loading import Faults, config_option, faults_shown, load
+from strowger_gateway.gateway.cli.records.payloads import payload, payloads
+from strowger_gateway.gateway.records_export.export import PART_ROWS, Export
+from strowger_gateway.gateway.records_export.target import open_target
+from strowger_gateway.gateway.records_export.turns import turn
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.open import open_store
 
 
 @click.group()

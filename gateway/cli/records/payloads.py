@@ -9,15 +9,15 @@ from typing import Final
 import click
 from rich.markup import escape
 
-from gateway.audit.event import Action, AuditEvent
-from gateway.cli.config_loading import Faults, config_option, faults_shown, load
-from gateway.cli.os_user import os_user
-from gateway.cli.tables import show, table_of
-from gateway.config.schema.config import Config
-from gateway.store.errors import StoreUnavailable
-from gateway.store.open import open_existing
-from gateway.store.payload_rows import PayloadQuery
-from gateway.store.sql import SqlStore
+from strowger_gateway.gateway.audit.event import Action, AuditEvent
+from strowger_gateway.gateway.cli.config_loading import Faults, config_option, faults_shown, load
+from strowger_gateway.gateway.cli.os_user import os_user
+from strowger_gateway.gateway.cli.tables import show, table_of
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.open import open_existing
+from strowger_gateway.gateway.store.payload_rows import PayloadQuery
+from strowger_gateway.gateway.store.sql import SqlStore
 
 _MOST: Final = 10_000
 

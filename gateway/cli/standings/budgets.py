@@ -10,20 +10,20 @@ import click
 import msgspec
 from rich.markup import escape
 
-from gateway.budgets.report import BudgetOverview, BudgetStanding, budget_report
-from gateway.cli.config_loading import config_option, faults_shown, load
-from gateway.cli.standings.whose_options import whose_options
-from gateway.cli.tables import show, table_of
-from gateway.config.schema.budgets import Budget
-from gateway.config.schema.config import Config
-from gateway.end_users.table import hashed
-from gateway.end_users.whose import whose_of
-from gateway.issued_keys.rules_in_force import budgets_in_force
-from gateway.limits.scope import Whose
-from gateway.store.errors import StoreUnavailable
-from gateway.store.key_rows import IssuedKey
-from gateway.store.open import open_existing
-from schemas.errors import InvalidConfig, InvalidRequest
+from strowger_gateway.gateway.budgets.report import BudgetOverview, BudgetStanding, budget_report
+from strowger_gateway.gateway.cli.config_loading import config_option, faults_shown, load
+from strowger_gateway.gateway.cli.standings.whose_options import whose_options
+from strowger_gateway.gateway.cli.tables import show, table_of
+from strowger_gateway.gateway.config.schema.budgets import Budget
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.end_users.table import hashed
+from strowger_gateway.gateway.end_users.whose import whose_of
+from strowger_gateway.gateway.issued_keys.rules_in_force import budgets_in_force
+from strowger_gateway.gateway.limits.scope import Whose
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.key_rows import IssuedKey
+from strowger_gateway.gateway.store.open import open_existing
+from strowger_gateway.schemas.errors import InvalidConfig, InvalidRequest
 
 
 @click.command()

@@ -4,11 +4,11 @@ import ipaddress
 import re
 from hashlib import sha256
 
-from gateway.config.checks.models import check_model_patterns
-from gateway.config.checks.providers import check_key
-from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema.auth import HASHED
-from gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.checks.models import check_model_patterns
+from strowger_gateway.gateway.config.checks.providers import check_key
+from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
+from strowger_gateway.gateway.config.schema.auth import HASHED
+from strowger_gateway.gateway.config.schema.config import Config
 
 SHORTEST_KEY = 12
 """Characters of a key; shorter ones get a warning."""

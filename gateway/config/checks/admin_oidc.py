@@ -3,11 +3,11 @@
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
-from gateway.config.checks.identities import check_url
-from gateway.config.checks.providers import check_file
-from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema.admin_oidc import AdminOidc
-from gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.checks.identities import check_url
+from strowger_gateway.gateway.config.checks.providers import check_file
+from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
+from strowger_gateway.gateway.config.schema.admin_oidc import AdminOidc
+from strowger_gateway.gateway.config.schema.config import Config
 
 _PACKAGE = "joserfc"
 _PLACE: Path = ("auth", "admin_oidc")

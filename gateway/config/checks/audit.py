@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from gateway.config.checks.providers import check_file
-from gateway.config.problems import Found, Problems
-from gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.checks.providers import check_file
+from strowger_gateway.gateway.config.problems import Found, Problems
+from strowger_gateway.gateway.config.schema.config import Config
 
 
 def check_audit(config: Config, problems: Problems) -> None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from gateway.config.checks.limits import check_names, check_reserved, check_scope
-from gateway.config.own_rules import budgets_of_teams
-from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema.budgets import Budget, UseModel
-from gateway.config.schema.config import Config
-from gateway.time_zones import zone_named
+from strowger_gateway.gateway.config.checks.limits import check_names, check_reserved, check_scope
+from strowger_gateway.gateway.config.own_rules import budgets_of_teams
+from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
+from strowger_gateway.gateway.config.schema.budgets import Budget, UseModel
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.time_zones import zone_named
 
 
 def check_budgets(config: Config, problems: Problems) -> None:

@@ -1,7 +1,7 @@
 """Cross-checks of `cache`: a store that can be reached."""
 
-from gateway.config.problems import Problems
-from gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.schema.config import Config
 
 
 def check_cache(config: Config, problems: Problems) -> None:

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import UNSET, Struct
 
-from adapters.base import Supports
-from adapters.capabilities import unsupported
-from gateway.config.adapter_names import LOCAL, Defaults, Installed
-from gateway.config.problems import Path, Problems
-from gateway.config.schema.config import Config, Provider
-from schemas.messages import Message
-from schemas.requests import ChatRequest, CompletionRequest, Request
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.adapters.capabilities import unsupported
+from strowger_gateway.gateway.config.adapter_names import LOCAL, Defaults, Installed
+from strowger_gateway.gateway.config.problems import Path, Problems
+from strowger_gateway.gateway.config.schema.config import Config, Provider
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, Request
+from strowger_gateway.schemas.sampling import Sampling
 
 
 class _Set(Struct, frozen=True):

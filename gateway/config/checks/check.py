@@ -4,34 +4,34 @@ import ipaddress
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from gateway.config.adapter_names import Defaults
-from gateway.config.checks.access import check_access
-from gateway.config.checks.admin_oidc import check_admin_oidc
-from gateway.config.checks.audit import check_audit
-from gateway.config.checks.budgets import check_budgets
-from gateway.config.checks.cache import check_cache
-from gateway.config.checks.capabilities import check_honoured
-from gateway.config.checks.client_fields import check_client_fields
-from gateway.config.checks.experiments import check_experiments
-from gateway.config.checks.guardrails import check_guardrails
-from gateway.config.checks.identities import check_identities
-from gateway.config.checks.ineffective import warn_ineffective
-from gateway.config.checks.limits import check_limits
-from gateway.config.checks.metrics import check_metrics
-from gateway.config.checks.model_facts import check_model_facts
-from gateway.config.checks.models import check_models, matches
-from gateway.config.checks.payloads import check_payloads
-from gateway.config.checks.providers import check_file, check_providers
-from gateway.config.checks.responses import check_responses
-from gateway.config.checks.routing import check_routing
-from gateway.config.checks.telemetry import check_telemetry
-from gateway.config.checks.webhooks import check_webhooks
-from gateway.config.checks.when_rules import check_rules
-from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.remote_engines.checks import check_pools
-from gateway.config.replica_sections import check_discovery
-from gateway.config.schema.config import Config, ServerConfig
-from gateway.config.schema_store import check_store
+from strowger_gateway.gateway.config.adapter_names import Defaults
+from strowger_gateway.gateway.config.checks.access import check_access
+from strowger_gateway.gateway.config.checks.admin_oidc import check_admin_oidc
+from strowger_gateway.gateway.config.checks.audit import check_audit
+from strowger_gateway.gateway.config.checks.budgets import check_budgets
+from strowger_gateway.gateway.config.checks.cache import check_cache
+from strowger_gateway.gateway.config.checks.capabilities import check_honoured
+from strowger_gateway.gateway.config.checks.client_fields import check_client_fields
+from strowger_gateway.gateway.config.checks.experiments import check_experiments
+from strowger_gateway.gateway.config.checks.guardrails import check_guardrails
+from strowger_gateway.gateway.config.checks.identities import check_identities
+from strowger_gateway.gateway.config.checks.ineffective import warn_ineffective
+from strowger_gateway.gateway.config.checks.limits import check_limits
+from strowger_gateway.gateway.config.checks.metrics import check_metrics
+from strowger_gateway.gateway.config.checks.model_facts import check_model_facts
+from strowger_gateway.gateway.config.checks.models import check_models, matches
+from strowger_gateway.gateway.config.checks.payloads import check_payloads
+from strowger_gateway.gateway.config.checks.providers import check_file, check_providers
+from strowger_gateway.gateway.config.checks.responses import check_responses
+from strowger_gateway.gateway.config.checks.routing import check_routing
+from strowger_gateway.gateway.config.checks.telemetry import check_telemetry
+from strowger_gateway.gateway.config.checks.webhooks import check_webhooks
+from strowger_gateway.gateway.config.checks.when_rules import check_rules
+from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
+from strowger_gateway.gateway.config.remote_engines.checks import check_pools
+from strowger_gateway.gateway.config.replica_sections import check_discovery
+from strowger_gateway.gateway.config.schema.config import Config, ServerConfig
+from strowger_gateway.gateway.config.schema_store import check_store
 
 _ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#@A-Z\s]+/?")
 """As browsers send it, or "*" for any; a trailing / is allowed. https://www.rfc-editor.org/rfc/rfc6454#section-6.2"""

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 
-from adapters.base import Supports
-from adapters.client_fields.patterns import PATTERN, covers
-from gateway.config.adapter_names import LOCAL, Defaults, Installed
-from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema.config import Provider
-from schemas.close_names import close_names
-from schemas.fields import FIELDS
-from schemas.unknown_fields import KNOWN
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.adapters.client_fields.patterns import PATTERN, covers
+from strowger_gateway.gateway.config.adapter_names import LOCAL, Defaults, Installed
+from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
+from strowger_gateway.gateway.config.schema.config import Provider
+from strowger_gateway.schemas.close_names import close_names
+from strowger_gateway.schemas.fields import FIELDS
+from strowger_gateway.schemas.unknown_fields import KNOWN
 
 NEEDED = frozenset({"model", "messages", "prompt", "input", "stream", "n"})
 """Request fields that the gateway itself needs."""

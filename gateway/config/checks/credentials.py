@@ -1,9 +1,9 @@
 """Check for a provider without credentials at a vendor that always requires them."""
 
-from gateway.config.adapter_names import Defaults
-from gateway.config.aws import BEDROCK, aws_base_url
-from gateway.config.problems import Path, Problems
-from gateway.config.schema.config import Provider
+from strowger_gateway.gateway.config.adapter_names import Defaults
+from strowger_gateway.gateway.config.aws import BEDROCK, aws_base_url
+from strowger_gateway.gateway.config.problems import Path, Problems
+from strowger_gateway.gateway.config.schema.config import Provider
 
 
 def check_keyless(
@@ -11,7 +11,7 @@ def check_keyless(
 ) -> None:
     """path: the provider's. defaults: of its adapter."""
     # Late: the module reads the catalogue.
-    from adapters.hosts_with_keys import any_credential, requires_credential
+    from strowger_gateway.adapters.hosts_with_keys import any_credential, requires_credential
 
     given = provider.api_key or provider.oauth or provider.aws or provider.google or provider.azure
     if given or provider.tls.client_cert is not None or any_credential(provider.headers):

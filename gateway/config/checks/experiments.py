@@ -6,14 +6,14 @@ from math import isclose
 
 import msgspec
 
-from gateway.config.adapter_names import LOCAL
-from gateway.config.checks.models import check_values
-from gateway.config.checks.routing import check_backend
-from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema.config import Config
-from gateway.config.schema.experiment import Decide, Experiment, Variant
-from gateway.experiments.statistics.metrics import BUILT_IN, COMMENT
-from schemas.close_names import close_names
+from strowger_gateway.gateway.config.adapter_names import LOCAL
+from strowger_gateway.gateway.config.checks.models import check_values
+from strowger_gateway.gateway.config.checks.routing import check_backend
+from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.experiment import Decide, Experiment, Variant
+from strowger_gateway.gateway.experiments.statistics.metrics import BUILT_IN, COMMENT
+from strowger_gateway.schemas.close_names import close_names
 
 ALIKE = 0.8
 """Similarity, 0 to 1, from which a name counts as a misspelt metric of the gateway."""

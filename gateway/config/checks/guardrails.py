@@ -2,11 +2,11 @@
 
 from urllib.parse import urlsplit
 
-from gateway.config.checks.limits import check_scope
-from gateway.config.checks.models import matches
-from gateway.config.problems import Found, Path, Problems
-from gateway.config.schema.config import Config
-from gateway.config.schema.guardrails import GuardrailConfig
+from strowger_gateway.gateway.config.checks.limits import check_scope
+from strowger_gateway.gateway.config.checks.models import matches
+from strowger_gateway.gateway.config.problems import Found, Path, Problems
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.guardrails import GuardrailConfig
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 

@@ -4,11 +4,11 @@ import ipaddress
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
-from gateway.config.checks.models import check_model_patterns
-from gateway.config.checks.providers import check_file
-from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema.config import Config
-from gateway.config.schema.identities import Issuer
+from strowger_gateway.gateway.config.checks.models import check_model_patterns
+from strowger_gateway.gateway.config.checks.providers import check_file
+from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.identities import Issuer
 
 _PACKAGE = "joserfc"
 _RISK = "anyone on the way could replace the keys, and then sign tokens"

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from gateway.config.adapter_names import Defaults
-from gateway.config.problems import Path, Problems
-from gateway.config.schema.config import Config, Model, Provider
-from gateway.config.schema.connection import STREAM_S, Timeouts
-from gateway.config.schema.experiment import Experiment
-from gateway.config.schema.failover import BreakerRule
-from gateway.experiments.statistics.metrics import BUILT_IN
+from strowger_gateway.gateway.config.adapter_names import Defaults
+from strowger_gateway.gateway.config.problems import Path, Problems
+from strowger_gateway.gateway.config.schema.config import Config, Model, Provider
+from strowger_gateway.gateway.config.schema.connection import STREAM_S, Timeouts
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.experiments.statistics.metrics import BUILT_IN
 
 LARGEST_PART = 5.0
 """A relative difference of a time; a larger one was probably meant as milliseconds or per cent."""

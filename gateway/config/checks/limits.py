@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 
-from gateway.config.checks.identities import token_caller
-from gateway.config.checks.models import check_model_patterns
-from gateway.config.own_rules import PREFIXES, limits_of_plans, limits_of_teams
-from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema.budgets import Budget
-from gateway.config.schema.config import Config
-from gateway.config.schema.guardrails import GuardrailConfig
-from gateway.config.schema.limits import Limit
+from strowger_gateway.gateway.config.checks.identities import token_caller
+from strowger_gateway.gateway.config.checks.models import check_model_patterns
+from strowger_gateway.gateway.config.own_rules import PREFIXES, limits_of_plans, limits_of_teams
+from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
+from strowger_gateway.gateway.config.schema.budgets import Budget
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.guardrails import GuardrailConfig
+from strowger_gateway.gateway.config.schema.limits import Limit
 
 Rule = Limit | Budget | GuardrailConfig
 """Whatever has `who` and `models`."""

@@ -1,12 +1,12 @@
 """Cross-checks of `metrics`: contracts must be possible."""
 
-from gateway.config.checks.experiments import ALIKE
-from gateway.config.problems import Found, Path, Problems
-from gateway.config.schema.config import Config
-from gateway.config.schema.experiment import Experiment
-from gateway.config.schema.metric import MetricContract
-from gateway.experiments.statistics.metrics import BUILT_IN, COMMENT, LARGEST
-from schemas.close_names import close_names
+from strowger_gateway.gateway.config.checks.experiments import ALIKE
+from strowger_gateway.gateway.config.problems import Found, Path, Problems
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.config.schema.metric import MetricContract
+from strowger_gateway.gateway.experiments.statistics.metrics import BUILT_IN, COMMENT, LARGEST
+from strowger_gateway.schemas.close_names import close_names
 
 
 def check_metrics(config: Config, problems: Problems) -> None:

@@ -2,11 +2,11 @@
 
 from datetime import date
 
-from gateway.config.checks.routing import overlap, reachable
-from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema.capabilities import Capability
-from gateway.config.schema.config import Config
-from schemas.close_names import close_names
+from strowger_gateway.gateway.config.checks.routing import overlap, reachable
+from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
+from strowger_gateway.gateway.config.schema.capabilities import Capability
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.schemas.close_names import close_names
 
 
 def check_model_facts(config: Config, problems: Problems) -> None:

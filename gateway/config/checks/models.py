@@ -5,11 +5,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import UNSET
 
-from adapters.base import Range
-from gateway.config.adapter_names import LOCAL
-from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema.config import BackendRef, Config, Model, Provider, RequestFields
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.base import Range
+from strowger_gateway.gateway.config.adapter_names import LOCAL
+from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
+from strowger_gateway.gateway.config.schema.config import (
+    BackendRef,
+    Config,
+    Model,
+    Provider,
+    RequestFields,
+)
+from strowger_gateway.schemas.sampling import Sampling
 
 _NAME = re.compile(r"[A-Za-z0-9@+:/]([A-Za-z0-9._/:@+-]*[A-Za-z0-9@+:/])?")
 _WILDCARD = re.compile(r"([A-Za-z0-9@+:/][A-Za-z0-9._/:@+-]*)?\*")

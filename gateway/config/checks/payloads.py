@@ -2,8 +2,8 @@
 
 import re
 
-from gateway.config.problems import Problems
-from gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.schema.config import Config
 
 _PATH = re.compile(r"[^.\[\]]+(?:\[\d*\])*(?:\.[^.\[\]]+(?:\[\d*\])*)*")
 
@@ -25,8 +25,8 @@ def check_payloads(config: Config, problems: Problems) -> None:
 
 
 def _problem_of(pattern: str) -> str:
-    from gateway.redaction import substitute
-    from schemas.errors import InvalidConfig
+    from strowger_gateway.gateway.redaction import substitute
+    from strowger_gateway.schemas.errors import InvalidConfig
 
     try:
         substitute(pattern, "")

@@ -6,17 +6,17 @@ from importlib.util import find_spec
 from pathlib import Path as FilePath
 from urllib.parse import SplitResult, urlsplit
 
-from gateway.config.adapter_names import LOCAL, Defaults
-from gateway.config.aws import aws_base_url, check_aws
-from gateway.config.checks.credentials import check_keyless
-from gateway.config.cloud_credentials import check_cloud_credentials
-from gateway.config.pool_headers import check_pool
-from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.remote_engines.checks import check_engines
-from gateway.config.schema.config import Engine, OAuth, Provider, Tls
-from gateway.config.schema.connection import ClientFields, HealthCheck
-from gateway.config.schema.units import MIB
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.adapter_names import LOCAL, Defaults
+from strowger_gateway.gateway.config.aws import aws_base_url, check_aws
+from strowger_gateway.gateway.config.checks.credentials import check_keyless
+from strowger_gateway.gateway.config.cloud_credentials import check_cloud_credentials
+from strowger_gateway.gateway.config.pool_headers import check_pool
+from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
+from strowger_gateway.gateway.config.remote_engines.checks import check_engines
+from strowger_gateway.gateway.config.schema.config import Engine, OAuth, Provider, Tls
+from strowger_gateway.gateway.config.schema.connection import ClientFields, HealthCheck
+from strowger_gateway.gateway.config.schema.units import MIB
+from strowger_gateway.schemas.secret import Secret
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _BEARER = re.compile(r"bearer\s", re.IGNORECASE)

@@ -1,9 +1,9 @@
 """Check sealing keys; warn of stored responses that others would not expect."""
 
-from gateway.config.problems import Problems
-from gateway.config.schema.config import Config
-from gateway.config.schema.responses import SHORTEST_SEALING_KEY
-from gateway.config.schema_store import SQLITE
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.responses import SHORTEST_SEALING_KEY
+from strowger_gateway.gateway.config.schema_store import SQLITE
 
 
 def check_responses(config: Config, problems: Problems) -> None:

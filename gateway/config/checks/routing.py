@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gateway.config.adapter_names import LOCAL
-from gateway.config.error_codes import check_codes
-from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema.config import Config, Model, Provider
-from gateway.config.schema.prices import Price, PriceTier
-from schemas.close_names import close_names
-from schemas.service_tier import tier_named
+from strowger_gateway.gateway.config.adapter_names import LOCAL
+from strowger_gateway.gateway.config.error_codes import check_codes
+from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
+from strowger_gateway.gateway.config.schema.config import Config, Model, Provider
+from strowger_gateway.gateway.config.schema.prices import Price, PriceTier
+from strowger_gateway.schemas.close_names import close_names
+from strowger_gateway.schemas.service_tier import tier_named
 
 
 def check_routing(config: Config, problems: Problems) -> None:

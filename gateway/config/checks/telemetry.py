@@ -3,8 +3,8 @@
 import re
 from urllib.parse import urlsplit
 
-from gateway.config.problems import Problems
-from gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.schema.config import Config
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """The name of a header. https://www.rfc-editor.org/rfc/rfc9110#name-tokens"""

@@ -3,13 +3,13 @@
 import re
 from urllib.parse import urlsplit
 
-from gateway.config.checks.access import SHORTEST_KEY
-from gateway.config.checks.models import matches
-from gateway.config.checks.providers import check_file
-from gateway.config.own_rules import configured_budgets
-from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema.config import Config
-from gateway.config.schema.webhooks import Webhook
+from strowger_gateway.gateway.config.checks.access import SHORTEST_KEY
+from strowger_gateway.gateway.config.checks.models import matches
+from strowger_gateway.gateway.config.checks.providers import check_file
+from strowger_gateway.gateway.config.own_rules import configured_budgets
+from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.webhooks import Webhook
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """The name of a header. https://www.rfc-editor.org/rfc/rfc9110#name-tokens"""

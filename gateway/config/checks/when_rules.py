@@ -3,12 +3,12 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from gateway.config.checks.identities import token_caller
-from gateway.config.checks.models import matches
-from gateway.config.checks.routing import check_backend
-from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema.config import Config, WhenRule
-from schemas.fields import FIELDS
+from strowger_gateway.gateway.config.checks.identities import token_caller
+from strowger_gateway.gateway.config.checks.models import matches
+from strowger_gateway.gateway.config.checks.routing import check_backend
+from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
+from strowger_gateway.gateway.config.schema.config import Config, WhenRule
+from strowger_gateway.schemas.fields import FIELDS
 
 STREAM = "stream"
 FEATURES = frozenset({STREAM}.union(*FIELDS.values()))

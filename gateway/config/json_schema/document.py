@@ -1,4 +1,4 @@
-"""The JSON Schema of a configuration file, from the Structs that `gateway.config.decode` fills.
+"""The JSON Schema of a configuration file, from the Structs that `gateway/config/decode.py` fills.
 
 It refuses what the decoder refuses: wrong types, values out of range, unknown and missing keys. It
 does not know what depends on several places of a file, such as names that must exist.
@@ -13,10 +13,10 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import FieldInfo
 
-from adapters.registry import Registry
-from gateway.config.adapter_names import LOCAL
-from gateway.config.checks.models import RANGES
-from gateway.config.json_schema.leaves import (
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.gateway.config.adapter_names import LOCAL
+from strowger_gateway.gateway.config.checks.models import RANGES
+from strowger_gateway.gateway.config.json_schema.leaves import (
     DEFINITIONS,
     NULL,
     Schema,
@@ -25,11 +25,11 @@ from gateway.config.json_schema.leaves import (
     keys_schema,
     leaf_schemas,
 )
-from gateway.config.schema.config import Config, Price, Provider
-from gateway.config.type_names import Kind, kind_of
-from schemas.sampling import Sampling
-from schemas.secret import Secret
-from schemas.tensors import Tensor
+from strowger_gateway.gateway.config.schema.config import Config, Price, Provider
+from strowger_gateway.gateway.config.type_names import Kind, kind_of
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.secret import Secret
+from strowger_gateway.schemas.tensors import Tensor
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 DESCRIPTIONS = "descriptions.json"
@@ -135,7 +135,7 @@ class _Structs:
         }
 
     def _catalogue(self, kind: Kind, path: str) -> Schema:
-        """Return the schema of `prices` as a mapping (gateway.config.price_source)."""
+        """Return the schema of `prices` as a mapping (gateway/config/price_source.py)."""
         return {
             "type": "object",
             "properties": {

@@ -5,9 +5,9 @@ from typing import Annotated, Literal, cast, get_args, get_origin
 
 import msgspec
 
-from adapters.base import Range
-from gateway.config.type_names import Kind
-from schemas.secret import Secret
+from strowger_gateway.adapters.base import Range
+from strowger_gateway.gateway.config.type_names import Kind
+from strowger_gateway.schemas.secret import Secret
 
 Schema = Mapping[str, object]
 

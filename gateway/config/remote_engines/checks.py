@@ -3,11 +3,11 @@
 from importlib.util import find_spec
 from pathlib import Path as FilePath
 
-from gateway.config.dns_server import server_of
-from gateway.config.problems import Found, Path, Problems
-from gateway.config.schema.config import Config, Provider
-from gateway.config.schema.discovery import Discover
-from local_engine.protocol.address import TcpAddress, parse_address
+from strowger_gateway.gateway.config.dns_server import server_of
+from strowger_gateway.gateway.config.problems import Found, Path, Problems
+from strowger_gateway.gateway.config.schema.config import Config, Provider
+from strowger_gateway.gateway.config.schema.discovery import Discover
+from strowger_gateway.local_engine.protocol.address import TcpAddress, parse_address
 
 MOST_REPLICAS = 64
 """Addresses of one provider."""

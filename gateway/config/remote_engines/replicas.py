@@ -8,7 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from gateway.config.schema.config import BackendRef, Config, Model, Provider, WhenRule
+from strowger_gateway.gateway.config.schema.config import (
+    BackendRef,
+    Config,
+    Model,
+    Provider,
+    WhenRule,
+)
 
 LONGEST = 120
 """Characters of an address, as part of a backend's name."""

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gateway.config.schema.identities import Algorithm, ClaimPath
-from gateway.config.schema.units import Name, Path, Seconds
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema.identities import Algorithm, ClaimPath
+from strowger_gateway.gateway.config.schema.units import Name, Path, Seconds
+from strowger_gateway.schemas.secret import Secret
 
 Role = Literal["viewer", "operator", "admin"]
 """Each may do what those before it may."""

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gateway.config.schema.units import KIB, MIB, Count, Path
+from strowger_gateway.gateway.config.schema.units import KIB, MIB, Count, Path
 
 
 class Audit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -4,12 +4,12 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gateway.config.schema.admin_oidc import AdminOidc
-from gateway.config.schema.budgets import OwnBudgets
-from gateway.config.schema.identities import Issuer
-from gateway.config.schema.limits import OwnLimits
-from gateway.config.schema.units import MOST_URGENT, Name
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema.admin_oidc import AdminOidc
+from strowger_gateway.gateway.config.schema.budgets import OwnBudgets
+from strowger_gateway.gateway.config.schema.identities import Issuer
+from strowger_gateway.gateway.config.schema.limits import OwnLimits
+from strowger_gateway.gateway.config.schema.units import MOST_URGENT, Name
+from strowger_gateway.schemas.secret import Secret
 
 HASHED = "sha256:"
 """Prefix of a key that is given as its SHA-256 in hexadecimal instead of itself."""

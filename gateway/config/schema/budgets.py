@@ -4,8 +4,14 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gateway.config.schema.limits import Each, LimitWho
-from gateway.config.schema.units import MOST_COUNTED_USD, ManyTokens, Name, RuleName, Share
+from strowger_gateway.gateway.config.schema.limits import Each, LimitWho
+from strowger_gateway.gateway.config.schema.units import (
+    MOST_COUNTED_USD,
+    ManyTokens,
+    Name,
+    RuleName,
+    Share,
+)
 
 Per = Literal["day", "week", "month", "total"]
 

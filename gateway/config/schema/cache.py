@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gateway.config.schema.units import KIB, MIB, Seconds, Size
+from strowger_gateway.gateway.config.schema.units import KIB, MIB, Seconds, Size
 
 PromptCache = Literal["auto", "always", "off"]
-"""What is marked for vendors that cache prompts: see adapters.form_repairs.prompt_cache."""
+"""What is marked for vendors that cache prompts: see adapters/form_repairs/prompt_cache.py."""
 
 
 class CacheConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,10 +1,10 @@
-"""The shape of `capabilities` in config.yaml. See `gateway.config.schema` for the conventions."""
+"""The shape of `capabilities` in config.yaml. See `gateway/config/schema` for the conventions."""
 
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gateway.config.schema.units import BackendName, Count
+from strowger_gateway.gateway.config.schema.units import BackendName, Count
 
 Modality = Literal["text", "image", "audio", "video", "file", "embeddings"]
 Date = Annotated[str, Meta(pattern=r"^20\d\d-[01]\d-[0-3]\d$", description="a date, YYYY-MM-DD")]

@@ -9,12 +9,12 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from gateway.config.schema.audit import Audit
-from gateway.config.schema.auth import Auth, CallerPlan, Team
-from gateway.config.schema.budgets import Budget
-from gateway.config.schema.cache import CacheConfig, ModelCache, PromptCache
-from gateway.config.schema.capabilities import Capability, PublishedFacts
-from gateway.config.schema.connection import (
+from strowger_gateway.gateway.config.schema.audit import Audit
+from strowger_gateway.gateway.config.schema.auth import Auth, CallerPlan, Team
+from strowger_gateway.gateway.config.schema.budgets import Budget
+from strowger_gateway.gateway.config.schema.cache import CacheConfig, ModelCache, PromptCache
+from strowger_gateway.gateway.config.schema.capabilities import Capability, PublishedFacts
+from strowger_gateway.gateway.config.schema.connection import (
     Aws,
     Azure,
     ClientFields,
@@ -25,10 +25,10 @@ from gateway.config.schema.connection import (
     Timeouts,
     Tls,
 )
-from gateway.config.schema.discovery import DiscoverReplicas
-from gateway.config.schema.engines import Engines
-from gateway.config.schema.experiment import Experiment
-from gateway.config.schema.failover import (
+from strowger_gateway.gateway.config.schema.discovery import DiscoverReplicas
+from strowger_gateway.gateway.config.schema.engines import Engines
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.config.schema.failover import (
     BreakerRule,
     Continues,
     ErrorFallbackConfig,
@@ -36,17 +36,17 @@ from gateway.config.schema.failover import (
     RetryRule,
     StreamRecovery,
 )
-from gateway.config.schema.guardrails import GuardrailConfig
-from gateway.config.schema.limits import EndUsers, Limit
-from gateway.config.schema.listener_tls import CorsConfig, ListenerTls
-from gateway.config.schema.metric import MetricContract
-from gateway.config.schema.payloads import Payloads
-from gateway.config.schema.pool import InferencePool
-from gateway.config.schema.prices import CatalogueRow, Price
-from gateway.config.schema.responses import ResponsesConfig
-from gateway.config.schema.store import StoreConfig
-from gateway.config.schema.telemetry import Telemetry
-from gateway.config.schema.units import (
+from strowger_gateway.gateway.config.schema.guardrails import GuardrailConfig
+from strowger_gateway.gateway.config.schema.limits import EndUsers, Limit
+from strowger_gateway.gateway.config.schema.listener_tls import CorsConfig, ListenerTls
+from strowger_gateway.gateway.config.schema.metric import MetricContract
+from strowger_gateway.gateway.config.schema.payloads import Payloads
+from strowger_gateway.gateway.config.schema.pool import InferencePool
+from strowger_gateway.gateway.config.schema.prices import CatalogueRow, Price
+from strowger_gateway.gateway.config.schema.responses import ResponsesConfig
+from strowger_gateway.gateway.config.schema.store import StoreConfig
+from strowger_gateway.gateway.config.schema.telemetry import Telemetry
+from strowger_gateway.gateway.config.schema.units import (
     MIB,
     BackendName,
     Count,
@@ -61,9 +61,9 @@ from gateway.config.schema.units import (
     Size,
     Weight,
 )
-from gateway.config.schema.webhooks import Webhook
-from schemas.sampling import Sampling
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema.webhooks import Webhook
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.secret import Secret
 
 Policy = Literal[
     "in_order",
@@ -362,7 +362,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     prices_from: where prices come from that are not in `prices`. catalogue: its rows.
     published: the rows of the table of models for the backends.
     hidden: what was read as a secret and is also in a setting that is not one.
-    digest: a hash of the file without secrets; see `gateway.config.digest`.
+    digest: a hash of the file without secrets; see `gateway/config/digest.py`.
     """
 
     providers: tuple[Provider, ...]

@@ -4,8 +4,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from gateway.config.schema.units import Count, Name, Path, Seconds, Size
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema.units import Count, Name, Path, Seconds, Size
+from strowger_gateway.schemas.secret import Secret
 
 WHOLE_S: Final = 600.0
 """Seconds for a whole answer, if nothing else is configured: vendors' clients wait as long."""
@@ -100,8 +100,8 @@ class Fetch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class ClientFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which request fields a client may pass through to a provider, beyond the adapter's rules.
 
-    Patterns of adapters.client_fields.patterns: `provider`, `messages[].cache_control`, `*`. deny
-    also accepts the names of known fields (`user`).
+    Patterns of adapters/client_fields/patterns.py: `provider`, `messages[].cache_control`, `*`.
+    deny also accepts the names of known fields (`user`).
     """
 
     allow: tuple[Name, ...] = ()

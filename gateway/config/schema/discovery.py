@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gateway.config.schema.units import Name, Path, Port, Seconds, SecondsOrZero
+from strowger_gateway.gateway.config.schema.units import Name, Path, Port, Seconds, SecondsOrZero
 
 
 class Discover(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from gateway.config.schema.discovery import Discover
-from gateway.config.schema.units import Name, Path
+from strowger_gateway.gateway.config.schema.discovery import Discover
+from strowger_gateway.gateway.config.schema.units import Name, Path
 
 HostPort = Annotated[
     str, Meta(min_length=3, max_length=120, pattern=r"^\S+:[0-9]{1,5}$", description="HOST:PORT")

@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from gateway.config.schema.metric import MetricContract, MetricName
-from gateway.config.schema.units import BackendName, Count, Name, Weight
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.config.schema.metric import MetricContract, MetricName
+from strowger_gateway.gateway.config.schema.units import BackendName, Count, Name, Weight
+from strowger_gateway.schemas.sampling import Sampling
 
 Label = Annotated[
     str,

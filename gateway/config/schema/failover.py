@@ -4,9 +4,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gateway.config.schema.units import Count, Name, Seconds, SecondsOrZero, Share
-from schemas.errors import RetryKind
-from schemas.requests import Continuing
+from strowger_gateway.gateway.config.schema.units import Count, Name, Seconds, SecondsOrZero, Share
+from strowger_gateway.schemas.errors import RetryKind
+from strowger_gateway.schemas.requests import Continuing
 
 EVERY_KIND: tuple[RetryKind, ...] = (
     "connect",

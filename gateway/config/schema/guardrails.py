@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from gateway.config.schema.limits import LimitWho
-from gateway.config.schema.units import Name, Seconds
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema.limits import LimitWho
+from strowger_gateway.gateway.config.schema.units import Name, Seconds
+from strowger_gateway.schemas.secret import Secret
 
 
 class HoldBack(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,4 +43,4 @@ class GuardrailConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def each(self) -> None:
-        """It has no account: see `gateway.limits.scope.Scoped`."""
+        """It has no account: see `strowger_gateway.gateway.limits.scope.Scoped`."""

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gateway.config.schema.units import MOST_URGENT, Name, Path, Seconds
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema.units import MOST_URGENT, Name, Path, Seconds
+from strowger_gateway.schemas.secret import Secret
 
 Algorithm = Literal[
     "RS256",

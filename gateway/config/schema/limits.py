@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gateway.config.schema.units import Amount, Name, RuleName, Wait
+from strowger_gateway.gateway.config.schema.units import Amount, Name, RuleName, Wait
 
 Each = Literal["key", "team", "user", "end_user"]
 """Which of the subjects of a rule are held apart."""

@@ -4,8 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gateway.config.schema.units import Name, Path
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema.units import Name, Path
+from strowger_gateway.schemas.secret import Secret
 
 
 class CorsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gateway.config.schema.units import Name
+from strowger_gateway.gateway.config.schema.units import Name
 
 PoolUnit = Annotated[
     str,

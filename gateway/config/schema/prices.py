@@ -1,8 +1,8 @@
-"""The shape of `prices` in config.yaml. See `gateway.config.schema` for the conventions."""
+"""The shape of `prices` in config.yaml. See `gateway/config/schema` for the conventions."""
 
 from msgspec import Struct
 
-from gateway.config.schema.units import BackendName, Name, Tokens, Usd
+from strowger_gateway.gateway.config.schema.units import BackendName, Name, Tokens, Usd
 
 
 class Rates(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

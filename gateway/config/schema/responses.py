@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gateway.config.schema.units import MIB, Count, Seconds
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema.units import MIB, Count, Seconds
+from strowger_gateway.schemas.secret import Secret
 
 SHORTEST_SEALING_KEY = 32
 """Characters."""

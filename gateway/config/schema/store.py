@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gateway.config.schema.units import MIB, Count, Path
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema.units import MIB, Count, Path
+from strowger_gateway.schemas.secret import Secret
 
 DEFAULT_STORE = "sqlite:///strowger.db"
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from schemas.secret import Secret
+from strowger_gateway.schemas.secret import Secret
 
 
 class Otlp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

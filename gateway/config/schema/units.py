@@ -1,6 +1,6 @@
 """The types of numbers and texts in config.yaml, with their ranges.
 
-The `extra` entries of a Meta steer `gateway.config.decode`:
+The `extra` entries of a Meta steer `gateway/config/decode.py`:
 `size` also accepts text such as 512MiB, `path` and `model_path` resolve a relative path against
 the folder of config.yaml,
 `flatten` puts a Struct's fields at the level of its parent, and `resolved` is computed from other

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gateway.config.schema.units import Name, Path, Seconds
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema.units import Name, Path, Seconds
+from strowger_gateway.schemas.secret import Secret
 
 
 class Webhook(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

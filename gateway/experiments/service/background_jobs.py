@@ -6,14 +6,17 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import monotonic
 
-from gateway.audit.log import AuditLog
-from gateway.background import OnCrash, ignore_crash, keep_running
-from gateway.config.schema.experiment import Experiment
-from gateway.experiments.service.harm_limits import CHECK_INTERVAL_S, HarmLimitMonitor
-from gateway.experiments.service.history import HistoryRecorder
-from gateway.experiments.service.polling_interval import PollingInterval
-from gateway.store.base import Store
-from gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.audit.log import AuditLog
+from strowger_gateway.gateway.background import OnCrash, ignore_crash, keep_running
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.experiments.service.harm_limits import (
+    CHECK_INTERVAL_S,
+    HarmLimitMonitor,
+)
+from strowger_gateway.gateway.experiments.service.history import HistoryRecorder
+from strowger_gateway.gateway.experiments.service.polling_interval import PollingInterval
+from strowger_gateway.gateway.store.base import Store
+from strowger_gateway.gateway.store.errors import StoreUnavailable
 
 
 class ExperimentJobs:

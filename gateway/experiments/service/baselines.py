@@ -4,11 +4,11 @@ from math import sqrt
 
 from msgspec import Struct
 
-from gateway.config.schema.experiment import Experiment
-from gateway.experiments.service.report_input import per_of
-from gateway.experiments.statistics.metrics import Metric
-from gateway.experiments.statistics.outcomes import Cell
-from gateway.store.base import Store
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.experiments.service.report_input import per_of
+from strowger_gateway.gateway.experiments.statistics.metrics import Metric
+from strowger_gateway.gateway.experiments.statistics.outcomes import Cell
+from strowger_gateway.gateway.store.base import Store
 
 
 class Baseline(Struct, frozen=True, kw_only=True):

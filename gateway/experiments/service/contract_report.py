@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gateway.experiments.service.report import MetricReport, Report
+from strowger_gateway.gateway.experiments.service.report import MetricReport, Report
 
 
 def declared(report: Report) -> tuple[str, ...]:

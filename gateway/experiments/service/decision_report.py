@@ -4,7 +4,7 @@ from math import isfinite
 
 from msgspec import Struct
 
-from gateway.experiments.statistics.decision import Decision
+from strowger_gateway.gateway.experiments.statistics.decision import Decision
 
 
 class ClauseReport(Struct, frozen=True, kw_only=True):

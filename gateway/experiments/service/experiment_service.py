@@ -8,15 +8,22 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from gateway.background import OnCrash, ignore_crash, keep_running
-from gateway.config.schema.experiment import Experiment
-from gateway.experiments.service.removed import RemovedExperiment, removed_experiments
-from gateway.experiments.service.report import Report, report_of
-from gateway.experiments.service.state_poller import ExperimentPoller
-from gateway.routing.planning.enrolment import ExperimentState, ExperimentStatus, fingerprint
-from gateway.store.errors import StoreUnavailable
-from gateway.store.rows import Recorder
-from gateway.store_access import StoreAccess
+from strowger_gateway.gateway.background import OnCrash, ignore_crash, keep_running
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.experiments.service.removed import (
+    RemovedExperiment,
+    removed_experiments,
+)
+from strowger_gateway.gateway.experiments.service.report import Report, report_of
+from strowger_gateway.gateway.experiments.service.state_poller import ExperimentPoller
+from strowger_gateway.gateway.routing.planning.enrolment import (
+    ExperimentState,
+    ExperimentStatus,
+    fingerprint,
+)
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.rows import Recorder
+from strowger_gateway.gateway.store_access import StoreAccess
 
 _log = logging.getLogger("strowger.experiments")
 POLL_INTERVAL_S = 1.0

@@ -6,8 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
-from gateway.store.unit_pages import UnitTotal
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.store.unit_pages import UnitTotal
+from strowger_gateway.schemas.errors import InvalidConfig
 
 COLUMNS = ("experiment", "metric", "unit", "epoch", "variant", "count", "total")
 """Columns, in order: epoch and count are 64-bit integers, total is a double, the rest texts."""

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from gateway.config.schema.experiment import Experiment
-from gateway.config.schema.metric import FEEDBACK_METRIC, MetricContract
-from gateway.experiments.service.metric_contracts import checked_value
-from gateway.experiments.statistics.metrics import BUILT_IN, COMMENT, LARGEST
-from gateway.store.rows import FeedbackRow
-from schemas.errors import InvalidRequest, RouteNotFound
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.config.schema.metric import FEEDBACK_METRIC, MetricContract
+from strowger_gateway.gateway.experiments.service.metric_contracts import checked_value
+from strowger_gateway.gateway.experiments.statistics.metrics import BUILT_IN, COMMENT, LARGEST
+from strowger_gateway.gateway.store.rows import FeedbackRow
+from strowger_gateway.schemas.errors import InvalidRequest, RouteNotFound
 
 MOST_METRICS = 64
 """Metric names that one process accepts besides those in experiments and contracts: each becomes a

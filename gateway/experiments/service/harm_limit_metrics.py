@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.experiments.service.harm_limits import HarmLimitMonitor
+from strowger_gateway.gateway.experiments.service.harm_limits import HarmLimitMonitor
 
 
 class HarmLimitCollector(Collector):

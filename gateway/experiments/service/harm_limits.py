@@ -5,13 +5,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from gateway.audit.event import Actor, AuditEvent
-from gateway.audit.log import AuditLog, NoAudit
-from gateway.config.schema.experiment import Experiment
-from gateway.experiments.service.report_input import harm_metrics, report_input
-from gateway.experiments.statistics.sample_ratio import SampleRatio, sample_ratio_test
-from gateway.experiments.statistics.verdict import harm_verdicts
-from gateway.store.base import Store
+from strowger_gateway.gateway.audit.event import Actor, AuditEvent
+from strowger_gateway.gateway.audit.log import AuditLog, NoAudit
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.experiments.service.report_input import harm_metrics, report_input
+from strowger_gateway.gateway.experiments.statistics.sample_ratio import (
+    SampleRatio,
+    sample_ratio_test,
+)
+from strowger_gateway.gateway.experiments.statistics.verdict import harm_verdicts
+from strowger_gateway.gateway.store.base import Store
 
 _log = logging.getLogger("strowger.experiments")
 CHECK_INTERVAL_S = 5.0

@@ -13,13 +13,17 @@ from math import inf
 
 from msgspec import Struct
 
-from gateway.config.schema.experiment import Experiment
-from gateway.experiments.service.polling_interval import PollingInterval
-from gateway.experiments.service.removed import removed_experiments
-from gateway.experiments.service.report import Report, report_of
-from gateway.experiments.statistics.interval_history import Interval, Point, needs_point
-from gateway.store.base import Store
-from gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.experiments.service.polling_interval import PollingInterval
+from strowger_gateway.gateway.experiments.service.removed import removed_experiments
+from strowger_gateway.gateway.experiments.service.report import Report, report_of
+from strowger_gateway.gateway.experiments.statistics.interval_history import (
+    Interval,
+    Point,
+    needs_point,
+)
+from strowger_gateway.gateway.store.base import Store
+from strowger_gateway.gateway.store.errors import StoreUnavailable
 
 EVERY_S = 5.0
 

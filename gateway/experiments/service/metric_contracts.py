@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from gateway.config.schema.experiment import Experiment
-from gateway.config.schema.metric import MetricContract
-from gateway.experiments.service.report_input import UNDECLARED
-from schemas.errors import InvalidRequest
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.config.schema.metric import MetricContract
+from strowger_gateway.gateway.experiments.service.report_input import UNDECLARED
+from strowger_gateway.schemas.errors import InvalidRequest
 
 Value = bool | int | float
 

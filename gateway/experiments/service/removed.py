@@ -5,8 +5,8 @@ from collections.abc import Collection
 import msgspec
 from msgspec import Struct
 
-from gateway.config.schema.experiment import Experiment
-from gateway.store.base import Store
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.store.base import Store
 
 UNKNOWN = (
     "it was removed from the configuration, and the store has no readable definition: it ended "

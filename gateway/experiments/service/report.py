@@ -7,22 +7,34 @@ from math import isfinite
 import msgspec
 from msgspec import Struct
 
-from gateway.config.schema.experiment import Experiment
-from gateway.config.schema.metric import MetricContract
-from gateway.experiments.service.decision_report import DecisionReport, decision_report
-from gateway.experiments.service.report_input import metrics_of, outside, report_input
-from gateway.experiments.service.trust_report import (
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.config.schema.metric import MetricContract
+from strowger_gateway.gateway.experiments.service.decision_report import (
+    DecisionReport,
+    decision_report,
+)
+from strowger_gateway.gateway.experiments.service.report_input import (
+    metrics_of,
+    outside,
+    report_input,
+)
+from strowger_gateway.gateway.experiments.service.trust_report import (
     ResponseReport,
     largest_share,
     notes_of,
     responses_of,
 )
-from gateway.experiments.statistics.effects import FEWEST_EFFECTIVE, FEWEST_UNITS, Effect, effect
-from gateway.experiments.statistics.metrics import BUILT_IN, Metric
-from gateway.experiments.statistics.outcomes import Cell, Outcomes
-from gateway.experiments.statistics.sample_ratio import EpochCounts
-from gateway.experiments.statistics.verdict import Kind, ReportInput, verdict_of
-from gateway.store.base import Pause, RequestCounts, Store, Votes
+from strowger_gateway.gateway.experiments.statistics.effects import (
+    FEWEST_EFFECTIVE,
+    FEWEST_UNITS,
+    Effect,
+    effect,
+)
+from strowger_gateway.gateway.experiments.statistics.metrics import BUILT_IN, Metric
+from strowger_gateway.gateway.experiments.statistics.outcomes import Cell, Outcomes
+from strowger_gateway.gateway.experiments.statistics.sample_ratio import EpochCounts
+from strowger_gateway.gateway.experiments.statistics.verdict import Kind, ReportInput, verdict_of
+from strowger_gateway.gateway.store.base import Pause, RequestCounts, Store, Votes
 
 
 class ArmReport(Struct, frozen=True, kw_only=True):

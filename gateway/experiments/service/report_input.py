@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from gateway.config.schema.experiment import Experiment
-from gateway.experiments.statistics.decision import Clause
-from gateway.experiments.statistics.metrics import BUILT_IN, Metric
-from gateway.experiments.statistics.outcomes import Per
-from gateway.experiments.statistics.verdict import HarmBound, ReportInput
-from gateway.store.base import Epoch, Store, Votes
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.experiments.statistics.decision import Clause
+from strowger_gateway.gateway.experiments.statistics.metrics import BUILT_IN, Metric
+from strowger_gateway.gateway.experiments.statistics.outcomes import Per
+from strowger_gateway.gateway.experiments.statistics.verdict import HarmBound, ReportInput
+from strowger_gateway.gateway.store.base import Epoch, Store, Votes
 
 UNDECLARED = (0.0, 1.0)
 """The range of a feedback metric that decides an experiment and has no contract."""

@@ -4,10 +4,10 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from gateway.config.schema.experiment import Experiment
-from gateway.experiments.service.removed import definition
-from gateway.routing.planning.enrolment import ExperimentStatus, fingerprint
-from gateway.store.base import PAUSED, Pause, Store
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.experiments.service.removed import definition
+from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus, fingerprint
+from strowger_gateway.gateway.store.base import PAUSED, Pause, Store
 
 _log = logging.getLogger("strowger.experiments")
 

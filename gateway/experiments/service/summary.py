@@ -2,9 +2,9 @@
 
 from msgspec import Struct
 
-from gateway.config.schema.experiment import Experiment
-from gateway.experiments.service.removed import RemovedExperiment
-from gateway.routing.planning.enrolment import ExperimentStatus
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.experiments.service.removed import RemovedExperiment
+from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus
 
 
 class ListedExperiment(Struct, frozen=True, kw_only=True):

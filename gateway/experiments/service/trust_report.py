@@ -5,13 +5,13 @@ from math import isfinite
 
 from msgspec import Struct
 
-from gateway.config.schema.experiment import Experiment
-from gateway.experiments.service.report_input import clauses_of
-from gateway.experiments.statistics.effects import FEWEST_UNITS, Effect
-from gateway.experiments.statistics.metrics import BUILT_IN
-from gateway.experiments.statistics.outcomes import Cell
-from gateway.experiments.statistics.response_rates import Responses, compared
-from gateway.store.base import Store
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.experiments.service.report_input import clauses_of
+from strowger_gateway.gateway.experiments.statistics.effects import FEWEST_UNITS, Effect
+from strowger_gateway.gateway.experiments.statistics.metrics import BUILT_IN
+from strowger_gateway.gateway.experiments.statistics.outcomes import Cell
+from strowger_gateway.gateway.experiments.statistics.response_rates import Responses, compared
+from strowger_gateway.gateway.store.base import Store
 
 HEAVY = 0.1
 """Share of a variant's observations above which one unit is reported, if there are enough units for

@@ -12,7 +12,7 @@ and asymptotic confidence sequences", Annals of Statistics 2024, arXiv 2103.0647
 
 from math import exp, log, sqrt
 
-from gateway.experiments.statistics import normal
+from strowger_gateway.gateway.experiments.statistics import normal
 
 _BISECTIONS = 60
 

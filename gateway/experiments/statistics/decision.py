@@ -12,11 +12,16 @@ from math import inf, isfinite, log1p
 
 from msgspec import Struct
 
-from gateway.experiments.statistics.effects import Effect, Look, effect, lower_bound
-from gateway.experiments.statistics.formatting import amount, change, rounded
-from gateway.experiments.statistics.metrics import Metric
-from gateway.experiments.statistics.outcomes import Outcomes
-from gateway.experiments.statistics.sample_size import one_sided_to_go
+from strowger_gateway.gateway.experiments.statistics.effects import (
+    Effect,
+    Look,
+    effect,
+    lower_bound,
+)
+from strowger_gateway.gateway.experiments.statistics.formatting import amount, change, rounded
+from strowger_gateway.gateway.experiments.statistics.metrics import Metric
+from strowger_gateway.gateway.experiments.statistics.outcomes import Outcomes
+from strowger_gateway.gateway.experiments.statistics.sample_size import one_sided_to_go
 
 
 class Clause(Struct, frozen=True, kw_only=True):

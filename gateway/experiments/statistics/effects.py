@@ -29,9 +29,9 @@ from math import inf, sqrt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.experiments.statistics import confidence_sequence as intervals
-from gateway.experiments.statistics.outcomes import Outcomes, Place
-from gateway.experiments.statistics.variance import (
+from strowger_gateway.gateway.experiments.statistics import confidence_sequence as intervals
+from strowger_gateway.gateway.experiments.statistics.outcomes import Outcomes, Place
+from strowger_gateway.gateway.experiments.statistics.variance import (
     Weighted,
     effective_units,
     range_seen,

@@ -2,7 +2,7 @@
 
 from math import ceil, floor, log10
 
-from gateway.experiments.statistics.metrics import Metric
+from strowger_gateway.gateway.experiments.statistics.metrics import Metric
 
 
 def change(metric: Metric, difference: float) -> str:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gateway.experiments.statistics.effects import Effect, Look, effect
-from gateway.experiments.statistics.formatting import change
-from gateway.experiments.statistics.metrics import Metric
-from gateway.experiments.statistics.outcomes import Outcomes
+from strowger_gateway.gateway.experiments.statistics.effects import Effect, Look, effect
+from strowger_gateway.gateway.experiments.statistics.formatting import change
+from strowger_gateway.gateway.experiments.statistics.metrics import Metric
+from strowger_gateway.gateway.experiments.statistics.outcomes import Outcomes
 
 ALPHA = 0.01
 """Probability that variants with equal response rates are ever reported as different: for each

@@ -5,9 +5,9 @@ from math import ceil, inf, isfinite, sqrt
 
 from msgspec import Struct
 
-from gateway.experiments.statistics import confidence_sequence as intervals
-from gateway.experiments.statistics import normal
-from gateway.experiments.statistics.effects import Effect, Look
+from strowger_gateway.gateway.experiments.statistics import confidence_sequence as intervals
+from strowger_gateway.gateway.experiments.statistics import normal
+from strowger_gateway.gateway.experiments.statistics.effects import Effect, Look
 
 _MOST_PAIRS = 1e12
 _BISECTIONS = 100

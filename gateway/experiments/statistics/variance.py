@@ -9,7 +9,7 @@ from math import sqrt
 
 from msgspec import Struct
 
-from gateway.experiments.statistics.outcomes import Cell, Place, SharedUnits
+from strowger_gateway.gateway.experiments.statistics.outcomes import Cell, Place, SharedUnits
 
 ROUNDING = 4 * 2.0**-52
 """Likely rounding error of a sum, relative to its terms, times the root of their number."""

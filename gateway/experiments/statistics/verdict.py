@@ -14,13 +14,22 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gateway.experiments.statistics.decision import Clause, Decision, decided
-from gateway.experiments.statistics.effects import Effect, Look, effect, lower_bound
-from gateway.experiments.statistics.formatting import amount, change, rounded
-from gateway.experiments.statistics.metrics import Metric
-from gateway.experiments.statistics.outcomes import Outcomes
-from gateway.experiments.statistics.sample_ratio import EpochCounts, SampleRatio, sample_ratio_test
-from gateway.experiments.statistics.sample_size import units_to_go
+from strowger_gateway.gateway.experiments.statistics.decision import Clause, Decision, decided
+from strowger_gateway.gateway.experiments.statistics.effects import (
+    Effect,
+    Look,
+    effect,
+    lower_bound,
+)
+from strowger_gateway.gateway.experiments.statistics.formatting import amount, change, rounded
+from strowger_gateway.gateway.experiments.statistics.metrics import Metric
+from strowger_gateway.gateway.experiments.statistics.outcomes import Outcomes
+from strowger_gateway.gateway.experiments.statistics.sample_ratio import (
+    EpochCounts,
+    SampleRatio,
+    sample_ratio_test,
+)
+from strowger_gateway.gateway.experiments.statistics.sample_size import units_to_go
 
 HARM_ALPHA = 0.01
 """Probability that a harm limit ever pauses a variant that is within it: for each harm limit and

@@ -4,23 +4,23 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from gateway.access.key_shares import Slot
-from gateway.asgi.body_complexity import measure
-from gateway.asgi.disconnect import DisconnectGuard
-from gateway.asgi.exchange import HotExchange
-from gateway.asgi.response import ResponseWriter
-from gateway.http.continuing.sealed_items import earlier_items
-from gateway.routing.request_record import RequestRecord
-from gateway.state import Gateway
-from gateway.store.response_rows import StoredResponse
-from gateway.surfaces.base import Renderer, Surface
-from gateway.surfaces.stored_items import EarlierItemsNeeded
-from schemas.answers import Answer
-from schemas.plain_answer import PlainAnswer
-from schemas.requests import ChatRequest, Request, Storage
+from strowger_gateway.gateway.access.key_shares import Slot
+from strowger_gateway.gateway.asgi.body_complexity import measure
+from strowger_gateway.gateway.asgi.disconnect import DisconnectGuard
+from strowger_gateway.gateway.asgi.exchange import HotExchange
+from strowger_gateway.gateway.asgi.response import ResponseWriter
+from strowger_gateway.gateway.http.continuing.sealed_items import earlier_items
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.response_rows import StoredResponse
+from strowger_gateway.gateway.surfaces.base import Renderer, Surface
+from strowger_gateway.gateway.surfaces.stored_items import EarlierItemsNeeded
+from strowger_gateway.schemas.answers import Answer
+from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.requests import ChatRequest, Request, Storage
 
 if TYPE_CHECKING:
-    from gateway.surfaces.responses.render import ResponsesRenderer
+    from strowger_gateway.gateway.surfaces.responses.render import ResponsesRenderer
 
 _FIELD = "store"
 
@@ -88,7 +88,7 @@ def storing(
     if storage is None or not storage.store:
         return None
     # Late, because few gateways serve this surface: it is imported with its first request.
-    from gateway.surfaces.responses.render import ResponsesRenderer
+    from strowger_gateway.gateway.surfaces.responses.render import ResponsesRenderer
 
     if type(renderer) is not ResponsesRenderer:
         return None
@@ -103,8 +103,8 @@ async def seal_items(
     if original is None or not original.refers:
         return
     # Late, because few gateways serve this surface: it is imported with its first request.
-    from gateway.surfaces.responses.carriers import Carriers
-    from gateway.surfaces.responses.render import ResponsesRenderer
+    from strowger_gateway.gateway.surfaces.responses.carriers import Carriers
+    from strowger_gateway.gateway.surfaces.responses.render import ResponsesRenderer
 
     seals = gateway.seals
     if type(renderer) is ResponsesRenderer and seals.on:

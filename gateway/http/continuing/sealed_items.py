@@ -6,11 +6,11 @@ from typing import Final
 from msgspec import Raw
 from msgspec.structs import replace
 
-from gateway.responses.seals import Seals
-from gateway.routing.request_record import RequestRecord
-from gateway.state import Gateway
-from gateway.surfaces.stored_items import EarlierItems, EarlierItemsNeeded
-from schemas.errors import InvalidRequest, Unavailable
+from strowger_gateway.gateway.responses.seals import Seals
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.surfaces.stored_items import EarlierItems, EarlierItemsNeeded
+from strowger_gateway.schemas.errors import InvalidRequest, Unavailable
 
 LOST_REASONING: Final = "lost_reasoning"
 """The repair of a reference to reasoning that nothing has any more: the turn is sent without it."""
@@ -56,7 +56,7 @@ async def _opened(
     most_bytes: of all of them, each as often as the request refers to it; also of all that the
                 seals contain, because many seals can have the same items.
     """
-    from gateway.surfaces.responses.carriers import PREFIX, carried
+    from strowger_gateway.gateway.surfaces.responses.carriers import PREFIX, carried
 
     known: dict[str, Raw] = {}
     left = most_bytes
@@ -88,7 +88,7 @@ def _left(left: int, size: int, at: str) -> int:
 def _lost(unknown: Sequence[tuple[str, str]]) -> list[str]:
     """Return the places of references to reasoning. Raises InvalidRequest for any other."""
     # Late, as above.
-    from gateway.surfaces.responses.conversation import NOT_STORED, REFERENCE
+    from strowger_gateway.gateway.surfaces.responses.conversation import NOT_STORED, REFERENCE
 
     for id, at in unknown:
         if not id.startswith(_REASONING):

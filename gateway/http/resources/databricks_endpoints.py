@@ -8,18 +8,18 @@ from litestar.datastructures import State
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
-from adapters.capabilities import offered
-from gateway.access.auth import Caller
-from gateway.clock import now
-from gateway.config.adapter_names import LOCAL
-from gateway.config.schema.config import Provider
-from gateway.engine_process.process import EngineView
-from gateway.engine_process.process import State as EngineState
-from gateway.routing.planning.route import Backend, Route
-from gateway.routing.resilience.circuit_breaker import Breaker
-from gateway.runtime import Runtime
-from gateway.state import Gateway
-from gateway.surfaces.databricks.serving_endpoints import (
+from strowger_gateway.adapters.capabilities import offered
+from strowger_gateway.gateway.access.auth import Caller
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.adapter_names import LOCAL
+from strowger_gateway.gateway.config.schema.config import Provider
+from strowger_gateway.gateway.engine_process.process import EngineView
+from strowger_gateway.gateway.engine_process.process import State as EngineState
+from strowger_gateway.gateway.routing.planning.route import Backend, Route
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.surfaces.databricks.serving_endpoints import (
     TASKS,
     Deployment,
     ServedEntity,
@@ -28,8 +28,8 @@ from gateway.surfaces.databricks.serving_endpoints import (
     endpoints_body,
     serving_endpoint,
 )
-from schemas.errors import ModelNotFound
-from schemas.fields import Task
+from strowger_gateway.schemas.errors import ModelNotFound
+from strowger_gateway.schemas.fields import Task
 
 _Request = Request[object, object, State]
 

@@ -8,7 +8,7 @@ from litestar import Request, Response, post
 from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler
 
-from gateway.experiments.service.feedback import (
+from strowger_gateway.gateway.experiments.service.feedback import (
     MAX_BYTES,
     FeedbackBody,
     FeedbackMetrics,
@@ -17,15 +17,15 @@ from gateway.experiments.service.feedback import (
     request_not_found,
     row_of,
 )
-from gateway.http.counted import counted, counted_in
-from gateway.openapi.hot_routes import operation
-from gateway.state import Gateway
-from gateway.store.base import KnownRequest
-from gateway.store.errors import StoreUnavailable
-from gateway.store.rows import FeedbackRow
-from gateway.store_access import StoreAccess
-from schemas.errors import Unavailable
-from schemas.holdings import Holder
+from strowger_gateway.gateway.http.counted import counted, counted_in
+from strowger_gateway.gateway.openapi.hot_routes import operation
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.base import KnownRequest
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.rows import FeedbackRow
+from strowger_gateway.gateway.store_access import StoreAccess
+from strowger_gateway.schemas.errors import Unavailable
+from strowger_gateway.schemas.holdings import Holder
 
 _Request = Request[object, object, State]
 _Answer = Response[Mapping[str, str]]

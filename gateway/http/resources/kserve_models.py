@@ -13,12 +13,12 @@ from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 from msgspec import Struct
 
-from gateway.access.auth import Caller
-from gateway.clock import now
-from gateway.routing.planning.route import Backend, Route
-from gateway.state import Gateway
-from gateway.surfaces.decoding import UNREADABLE
-from gateway.surfaces.kserve.bodies import (
+from strowger_gateway.gateway.access.auth import Caller
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.routing.planning.route import Backend, Route
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.surfaces.decoding import UNREADABLE
+from strowger_gateway.gateway.surfaces.kserve.bodies import (
     VERSION,
     IndexEntry,
     config_body,
@@ -26,7 +26,7 @@ from gateway.surfaces.kserve.bodies import (
     model_body,
     server_body,
 )
-from schemas.errors import InvalidRequest, RouteNotFound
+from strowger_gateway.schemas.errors import InvalidRequest, RouteNotFound
 
 _Request = Request[object, object, State]
 _JSON = "application/json"

@@ -5,15 +5,15 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from adapters.capabilities import offered
-from gateway.config.schema.capabilities import Modality
-from gateway.config.schema.prices import Price
-from gateway.routing.planning.model_facts import ModelFacts
-from gateway.routing.planning.prices import BackendPrice
-from gateway.routing.planning.route import Backend, Route
-from gateway.runtime import Runtime
-from gateway.surfaces.model_card import CardPrice, ModelCard
-from schemas.fields import FIELDS, Task
+from strowger_gateway.adapters.capabilities import offered
+from strowger_gateway.gateway.config.schema.capabilities import Modality
+from strowger_gateway.gateway.config.schema.prices import Price
+from strowger_gateway.gateway.routing.planning.model_facts import ModelFacts
+from strowger_gateway.gateway.routing.planning.prices import BackendPrice
+from strowger_gateway.gateway.routing.planning.route import Backend, Route
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.surfaces.model_card import CardPrice, ModelCard
+from strowger_gateway.schemas.fields import FIELDS, Task
 
 _ORDER: Final[tuple[Modality, ...]] = ("text", "image", "audio", "video", "file", "embeddings")
 _CARRIED_BY: Final[dict[Modality, frozenset[str]]] = {

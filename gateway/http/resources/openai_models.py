@@ -5,15 +5,15 @@ from litestar.datastructures import State
 from litestar.params import FromPath, FromQuery
 from litestar.types import ControllerRouterHandler
 
-from gateway.access.auth import Caller
-from gateway.http.resources.model_cards import model_card
-from gateway.state import Gateway
-from gateway.surfaces.anthropic.models import PAGE, VERSION
-from gateway.surfaces.anthropic.models import model_body as anthropic_model
-from gateway.surfaces.anthropic.models import models_body as anthropic_models
-from gateway.surfaces.model_card import ModelCard
-from gateway.surfaces.openai.models import model_body, models_body
-from schemas.errors import ModelNotFound
+from strowger_gateway.gateway.access.auth import Caller
+from strowger_gateway.gateway.http.resources.model_cards import model_card
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.surfaces.anthropic.models import PAGE, VERSION
+from strowger_gateway.gateway.surfaces.anthropic.models import model_body as anthropic_model
+from strowger_gateway.gateway.surfaces.anthropic.models import models_body as anthropic_models
+from strowger_gateway.gateway.surfaces.model_card import ModelCard
+from strowger_gateway.gateway.surfaces.openai.models import model_body, models_body
+from strowger_gateway.schemas.errors import ModelNotFound
 
 _Request = Request[object, object, State]
 

@@ -11,15 +11,15 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.types import ControllerRouterHandler
 from msgspec import Struct
 
-from gateway.access.key_shares import Slot
-from gateway.http.counted import counted, counted_in
-from gateway.http.unserved_apis import instead_of
-from gateway.responses.archive import ResponseArchive
-from gateway.state import Gateway
-from gateway.surfaces.responses.item_pages import LISTED, MOST_LISTED, ItemPage
-from gateway.surfaces.responses.stored_conversation import deleted_body
-from schemas.errors import InvalidRequest, RouteNotFound
-from schemas.holdings import Holder
+from strowger_gateway.gateway.access.key_shares import Slot
+from strowger_gateway.gateway.http.counted import counted, counted_in
+from strowger_gateway.gateway.http.unserved_apis import instead_of
+from strowger_gateway.gateway.responses.archive import ResponseArchive
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.surfaces.responses.item_pages import LISTED, MOST_LISTED, ItemPage
+from strowger_gateway.gateway.surfaces.responses.stored_conversation import deleted_body
+from strowger_gateway.schemas.errors import InvalidRequest, RouteNotFound
+from strowger_gateway.schemas.holdings import Holder
 
 _Request = Request[object, object, State]
 _Limit = Annotated[int, QueryParameter(ge=1, le=MOST_LISTED)]

@@ -5,14 +5,14 @@ from typing import Protocol
 
 from litestar.types import Receive, Scope, Send
 
-from gateway.asgi.exchange import HotExchange
+from strowger_gateway.gateway.asgi.exchange import HotExchange
 
 
 class HotHandler(Protocol):
     """Answers requests on the hot path, directly on an exchange."""
 
     async def answer(self, exchange: HotExchange) -> None:
-        """Answer one request. Runs without a task: see gateway.eventloop.inline_task."""
+        """Answer one request. Runs without a task: see gateway/eventloop/inline_task.py."""
         ...
 
 

@@ -8,8 +8,8 @@ from typing import cast
 
 from litestar.types import ASGIApp, Message, Send
 
-from gateway.http.server.exchange import Exchange
-from gateway.http.server.response_head import Headers
+from strowger_gateway.gateway.http.server.exchange import Exchange
+from strowger_gateway.gateway.http.server.response_head import Headers
 
 _log = logging.getLogger("strowger")
 

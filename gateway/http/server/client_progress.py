@@ -3,9 +3,9 @@
 import asyncio
 from typing import Literal, NamedTuple
 
-from gateway.asgi.client_timeouts import LEAST_RATE, unread_bytes
-from gateway.http.server.exchange import Exchange
-from gateway.http.server.open_connections import Standing
+from strowger_gateway.gateway.asgi.client_timeouts import LEAST_RATE, unread_bytes
+from strowger_gateway.gateway.http.server.exchange import Exchange
+from strowger_gateway.gateway.http.server.open_connections import Standing
 
 LINGER_S = 30.0
 """Seconds for a client to finish sending after it was answered; nginx's lingering_time."""

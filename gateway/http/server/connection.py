@@ -11,17 +11,25 @@ from typing import cast
 
 from litestar.types import HTTPScope
 
-from gateway.asgi.client_timeouts import arrived_bytes, set_receive_deadline
-from gateway.eventloop.inline_task import InlineTask, Waiter, waiter_of
-from gateway.http.server.asgi_run import run_asgi
-from gateway.http.server.client_progress import ClientProgress, Wait
-from gateway.http.server.connection_server import ConnectionServer
-from gateway.http.server.exchange import HIGH_WATER, Exchange
-from gateway.http.server.open_connections import Standing
-from gateway.http.server.pipelined_data import FEW_BYTES, PipelinedData, is_pipelined
-from gateway.http.server.request_parser import BadRequest, RequestParser, split_target
-from gateway.http.server.socket_address import address_of
-from gateway.listener_tls.certificate import CERTIFICATE
+from strowger_gateway.gateway.asgi.client_timeouts import arrived_bytes, set_receive_deadline
+from strowger_gateway.gateway.eventloop.inline_task import InlineTask, Waiter, waiter_of
+from strowger_gateway.gateway.http.server.asgi_run import run_asgi
+from strowger_gateway.gateway.http.server.client_progress import ClientProgress, Wait
+from strowger_gateway.gateway.http.server.connection_server import ConnectionServer
+from strowger_gateway.gateway.http.server.exchange import HIGH_WATER, Exchange
+from strowger_gateway.gateway.http.server.open_connections import Standing
+from strowger_gateway.gateway.http.server.pipelined_data import (
+    FEW_BYTES,
+    PipelinedData,
+    is_pipelined,
+)
+from strowger_gateway.gateway.http.server.request_parser import (
+    BadRequest,
+    RequestParser,
+    split_target,
+)
+from strowger_gateway.gateway.http.server.socket_address import address_of
+from strowger_gateway.gateway.listener_tls.certificate import CERTIFICATE
 
 MOST_WAITING = 4
 """Pipelined requests per connection before reading from it stops."""

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Protocol
 
-from gateway.eventloop.turn import Turn
-from gateway.http.server.application import Application, HotHandler
-from gateway.http.server.open_connections import OpenConnections
-from gateway.http.server.response_head import ResponseHeads
+from strowger_gateway.gateway.eventloop.turn import Turn
+from strowger_gateway.gateway.http.server.application import Application, HotHandler
+from strowger_gateway.gateway.http.server.open_connections import OpenConnections
+from strowger_gateway.gateway.http.server.response_head import ResponseHeads
 
 
 class ConnectionServer(Protocol):

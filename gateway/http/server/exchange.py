@@ -5,10 +5,10 @@ from typing import Protocol
 
 from litestar.types import HTTPScope, ReceiveMessage
 
-from gateway.eventloop.inline_task import Waiter, waiter_of
-from gateway.eventloop.turn import Turn
-from gateway.http.server.application import HotHandler
-from gateway.http.server.response_head import Headers, ResponseHeads
+from strowger_gateway.gateway.eventloop.inline_task import Waiter, waiter_of
+from strowger_gateway.gateway.eventloop.turn import Turn
+from strowger_gateway.gateway.http.server.application import HotHandler
+from strowger_gateway.gateway.http.server.response_head import Headers, ResponseHeads
 
 HIGH_WATER = 64 * 1024
 """Bytes of a body that wait to be read before reading from the socket stops."""

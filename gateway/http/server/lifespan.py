@@ -5,7 +5,7 @@ from typing import cast
 
 from litestar.types import LifeSpanReceiveMessage, LifeSpanScope, LifeSpanSendMessage
 
-from gateway.http.server.application import Application
+from strowger_gateway.gateway.http.server.application import Application
 
 
 class Lifespan:

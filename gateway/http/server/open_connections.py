@@ -18,9 +18,9 @@ from typing import Final, Literal, Protocol, cast
 
 from msgspec import Struct
 
-from gateway.asgi.client_timeouts import ReapedConnection
-from gateway.clock import now
-from gateway.http.server.response_head import ResponseHeads
+from strowger_gateway.gateway.asgi.client_timeouts import ReapedConnection
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.http.server.response_head import ResponseHeads
 
 REFUSED_LINGER_S: Final = 1.0
 """Seconds for a client to read why its connection is refused."""
@@ -60,7 +60,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     """How readily a connection is given up.
 
     rank: 0: its client has not had a valid answer; 1: it is between two requests; 2: its client is
-    in the middle of sending or reading something. since: when this began, of gateway.clock.
+    in the middle of sending or reading something. since: when this began, of gateway/clock.py.
     """
 
     rank: int

@@ -6,8 +6,8 @@ from urllib.parse import unquote
 
 import httptools
 
-from gateway.http.server.known_head import KnownHead, known_head
-from gateway.http.server.target import authority_of, well_formed
+from strowger_gateway.gateway.http.server.known_head import KnownHead, known_head
+from strowger_gateway.gateway.http.server.target import authority_of, well_formed
 
 MOST_HEAD_BYTES = 64 * 1024
 """Limit for the head of a request, and for everything that is not body data: trailers, chunk

@@ -7,19 +7,19 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
-from gateway.clock import now
-from gateway.eventloop.turn import current_turn
-from gateway.http.server.application import Application, HotHandler
-from gateway.http.server.connection import ClientConnection
-from gateway.http.server.handshake_turns import HandshakeTurns
-from gateway.http.server.lifespan import Lifespan
-from gateway.http.server.open_connections import (
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.eventloop.turn import current_turn
+from strowger_gateway.gateway.http.server.application import Application, HotHandler
+from strowger_gateway.gateway.http.server.connection import ClientConnection
+from strowger_gateway.gateway.http.server.handshake_turns import HandshakeTurns
+from strowger_gateway.gateway.http.server.lifespan import Lifespan
+from strowger_gateway.gateway.http.server.open_connections import (
     ConnectionLimits,
     OpenConnection,
     OpenConnections,
 )
-from gateway.http.server.response_head import ResponseHeads
-from gateway.http.server.tls_connection import TlsConnection, TlsSource
+from strowger_gateway.gateway.http.server.response_head import ResponseHeads
+from strowger_gateway.gateway.http.server.tls_connection import TlsConnection, TlsSource
 
 _log = logging.getLogger("strowger")
 

@@ -10,10 +10,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol, cast
 
-from gateway.http.server.handshake_turns import HandshakeTurns
-from gateway.http.server.open_connections import OpenConnections, Standing, client_of
-from gateway.http.server.response_head import ResponseHeads
-from gateway.listener_tls.certificate import CERTIFICATE, Certificate, certificate_of
+from strowger_gateway.gateway.http.server.handshake_turns import HandshakeTurns
+from strowger_gateway.gateway.http.server.open_connections import (
+    OpenConnections,
+    Standing,
+    client_of,
+)
+from strowger_gateway.gateway.http.server.response_head import ResponseHeads
+from strowger_gateway.gateway.listener_tls.certificate import (
+    CERTIFICATE,
+    Certificate,
+    certificate_of,
+)
 
 HANDSHAKE_S = 10.0
 """Seconds for a handshake. A browser far away takes less than 1 s."""

@@ -16,11 +16,11 @@ from threading import Event, Thread
 import msgspec
 from msgspec import Struct
 
-from gateway.engine_process.environment import engine_environment
-from gateway.placement.cluster import KeeperReport, KeeperState
+from strowger_gateway.gateway.engine_process.environment import engine_environment
+from strowger_gateway.gateway.placement.cluster import KeeperReport, KeeperState
 
 LISTENING, READY = "listening on ", "ready"
-"""Of the engine's lines of status; see local_engine.process."""
+"""Of the engine's lines of status; see local_engine/process.py."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 """Between two starts of an engine that ends by itself; doubles until one is ready."""
@@ -100,7 +100,14 @@ class EngineKeeper:
         port = _free_port(host, self._job.ports)
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         process = subprocess.Popen(
-            [sys.executable, "-m", "local_engine", "--listen", address, *self._job.options],
+            [
+                sys.executable,
+                "-m",
+                "strowger_gateway.local_engine",
+                "--listen",
+                address,
+                *self._job.options,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=engine_environment(os.environ, self._job.environment),

@@ -13,12 +13,12 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
-from gateway.config.schema.config import Provider
-from gateway.engine_process.process import engine_settings
-from gateway.placement.cluster import ClusterFailed, KeeperReport, Placed, Where
-from gateway.placement.on_ray.keeper import EngineKeeper, Job
-from gateway.placement.on_ray.library import Handle, Library, Reference
-from gateway.placement.settings import Placement
+from strowger_gateway.gateway.config.schema.config import Provider
+from strowger_gateway.gateway.engine_process.process import engine_settings
+from strowger_gateway.gateway.placement.cluster import ClusterFailed, KeeperReport, Placed, Where
+from strowger_gateway.gateway.placement.on_ray.keeper import EngineKeeper, Job
+from strowger_gateway.gateway.placement.on_ray.library import Handle, Library, Reference
+from strowger_gateway.gateway.placement.settings import Placement
 
 ANSWER_S = 3.0
 """How long one look waits for the keepers."""

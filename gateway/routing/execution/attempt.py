@@ -13,18 +13,23 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from gateway.clock import now
-from gateway.config.schema.failover import RetryRule
-from gateway.routing.execution.undo_repairs import undone
-from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.plan import Plan
-from gateway.routing.planning.work_class import WorkClass, work_class
-from gateway.routing.request_record import AttemptRecord, RequestRecord, counts_of, milliseconds
-from gateway.routing.resilience.retry import concerns_backend
-from gateway.upstream.base import Call
-from gateway.upstream.sending import is_unread
-from schemas.answers import Embeddings
-from schemas.errors import (
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.failover import RetryRule
+from strowger_gateway.gateway.routing.execution.undo_repairs import undone
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.gateway.routing.planning.work_class import WorkClass, work_class
+from strowger_gateway.gateway.routing.request_record import (
+    AttemptRecord,
+    RequestRecord,
+    counts_of,
+    milliseconds,
+)
+from strowger_gateway.gateway.routing.resilience.retry import concerns_backend
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.gateway.upstream.sending import is_unread
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import (
     GatewayError,
     InvalidRequest,
     UpstreamBusy,
@@ -33,9 +38,9 @@ from schemas.errors import (
     UpstreamRefused,
     UpstreamTimeout,
 )
-from schemas.events import Event
-from schemas.requests import EmbeddingsRequest, Request, TokenRequest
-from schemas.service_tier import tier_in
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Request, TokenRequest
+from strowger_gateway.schemas.service_tier import tier_in
 
 TIMER_S = 0.001
 """Timers are rounded to whole milliseconds and may fire this much too early."""

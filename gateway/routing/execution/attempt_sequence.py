@@ -7,8 +7,8 @@ sequence is created when that attempt fails, or up front if the first attempt ha
 import asyncio
 import random
 
-from gateway.clock import now
-from gateway.routing.execution.attempt import (
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.routing.execution.attempt import (
     TIMER_S,
     Attempt,
     begun,
@@ -17,21 +17,21 @@ from gateway.routing.execution.attempt import (
     waits_for,
     weight_of,
 )
-from gateway.routing.execution.release_traceback import release_traceback
-from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.last_resort import LastResort
-from gateway.routing.planning.plan import Plan, no_backend_available
-from gateway.routing.request_record import AttemptRecord, RequestRecord
-from gateway.routing.resilience.circuit_breaker import Breaker
-from gateway.routing.resilience.retry import (
+from strowger_gateway.gateway.routing.execution.release_traceback import release_traceback
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.routing.planning.last_resort import LastResort
+from strowger_gateway.gateway.routing.planning.plan import Plan, no_backend_available
+from strowger_gateway.gateway.routing.request_record import AttemptRecord, RequestRecord
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.routing.resilience.retry import (
     costs_an_attempt,
     may_fail_over,
     may_retry,
     pause,
 )
-from gateway.upstream.base import Call
-from gateway.upstream.own_limits import ConnectionsInUse
-from schemas.errors import (
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.gateway.upstream.own_limits import ConnectionsInUse
+from strowger_gateway.schemas.errors import (
     DeadlineExceeded,
     GatewayError,
     InvalidRequest,
@@ -40,8 +40,8 @@ from schemas.errors import (
     UpstreamSilent,
     UpstreamTimeout,
 )
-from schemas.holdings import AT_ONCE
-from schemas.requests import Request
+from strowger_gateway.schemas.holdings import AT_ONCE
+from strowger_gateway.schemas.requests import Request
 
 _AttemptFields = tuple[Candidate, Request, Call, RequestRecord, AttemptRecord, float, Plan, bool]
 """The fields of an `Attempt` in their order, because it is created by position."""

@@ -10,11 +10,11 @@ request may cause it.
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from gateway.routing.planning.candidate import Candidate
-from schemas.answers import Answer, Choice
-from schemas.errors import UpstreamFailed
-from schemas.events import Event, Finished, TextDelta, Usage
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.schemas.answers import Answer, Choice
+from strowger_gateway.schemas.errors import UpstreamFailed
+from strowger_gateway.schemas.events import Event, Finished, TextDelta, Usage
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 
 class _Attempt(Protocol):

@@ -7,14 +7,19 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from gateway.clock import now
-from gateway.eventloop.inline_task import in_task
-from gateway.routing.execution.attempt import TIMER_S, Attempt, events_of, vectors_of
-from gateway.routing.execution.attempt_sequence import PrimaryAttempt
-from gateway.routing.planning.route import Hedging
-from schemas.answers import Embeddings
-from schemas.errors import GatewayError
-from schemas.events import CONTENT, Event
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.eventloop.inline_task import in_task
+from strowger_gateway.gateway.routing.execution.attempt import (
+    TIMER_S,
+    Attempt,
+    events_of,
+    vectors_of,
+)
+from strowger_gateway.gateway.routing.execution.attempt_sequence import PrimaryAttempt
+from strowger_gateway.gateway.routing.planning.route import Hedging
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import CONTENT, Event
 
 QUEUE_POLL_S = 0.01
 """Seconds after which an attempt in a queue of the gateway's own is looked at again, at least."""

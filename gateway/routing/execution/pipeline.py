@@ -8,21 +8,21 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import cast
 
-from gateway.clock import now
-from gateway.routing.execution import hedging as hedge
-from gateway.routing.execution.attempt import events_of, vectors_of
-from gateway.routing.execution.attempt_sequence import (
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.routing.execution import hedging as hedge
+from strowger_gateway.gateway.routing.execution.attempt import events_of, vectors_of
+from strowger_gateway.gateway.routing.execution.attempt_sequence import (
     AttemptSequence,
     PrimaryAttempt,
     first_attempt,
 )
-from gateway.routing.execution.empty_answer import check_answer, check_held
-from gateway.routing.execution.token_timing import Intervals
-from gateway.routing.planning.plan import Plan
-from gateway.routing.request_record import RequestRecord
-from schemas.answers import Answer, Embeddings, Fold
-from schemas.event_source import EventSink, EventSource, text_sink
-from schemas.events import (
+from strowger_gateway.gateway.routing.execution.empty_answer import check_answer, check_held
+from strowger_gateway.gateway.routing.execution.token_timing import Intervals
+from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.schemas.answers import Answer, Embeddings, Fold
+from strowger_gateway.schemas.event_source import EventSink, EventSource, text_sink
+from strowger_gateway.schemas.events import (
     CONTENT,
     LONGEST_TOKEN,
     Event,
@@ -32,8 +32,8 @@ from schemas.events import (
     Usage,
     tokens_of,
 )
-from schemas.requests import EmbeddingsRequest, GenerateRequest, TokenRequest
-from schemas.service_tier import tier_in
+from strowger_gateway.schemas.requests import EmbeddingsRequest, GenerateRequest, TokenRequest
+from strowger_gateway.schemas.service_tier import tier_in
 
 _CONTENT = frozenset(CONTENT)
 

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from typing import cast
 
-from gateway.clock import now
-from gateway.routing.execution.attempt_sequence import first_attempt
-from gateway.routing.execution.empty_answer import check_answer
-from gateway.routing.execution.pipeline import collect
-from gateway.routing.planning.plan import Plan
-from gateway.routing.request_record import RequestRecord
-from schemas.answers import Answer, Fold
-from schemas.events import Event
-from schemas.plain_answer import PlainAnswer
-from schemas.requests import ChatRequest
-from schemas.service_tier import tier_in, tier_named
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.routing.execution.attempt_sequence import first_attempt
+from strowger_gateway.gateway.routing.execution.empty_answer import check_answer
+from strowger_gateway.gateway.routing.execution.pipeline import collect
+from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.schemas.answers import Answer, Fold
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.service_tier import tier_in, tier_named
 
 
 async def collect_plain(

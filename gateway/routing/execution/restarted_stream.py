@@ -9,22 +9,22 @@ to any stream without content.
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
-from gateway.clock import now
-from gateway.room import Room
-from gateway.routing.execution.attempt_sequence import (
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.room import Room
+from strowger_gateway.gateway.routing.execution.attempt_sequence import (
     AttemptSequence,
     PrimaryAttempt,
     first_attempt,
 )
-from gateway.routing.execution.continuation import several
-from gateway.routing.execution.empty_answer import check_held
-from gateway.routing.execution.pipeline import count_events, events_of_plan
-from gateway.routing.execution.token_timing import Intervals
-from gateway.routing.planning.plan import Plan
-from gateway.routing.request_record import RequestRecord
-from schemas.errors import UpstreamError
-from schemas.events import Event, Finished, TextDelta
-from schemas.requests import GenerateRequest, TokenRequest
+from strowger_gateway.gateway.routing.execution.continuation import several
+from strowger_gateway.gateway.routing.execution.empty_answer import check_held
+from strowger_gateway.gateway.routing.execution.pipeline import count_events, events_of_plan
+from strowger_gateway.gateway.routing.execution.token_timing import Intervals
+from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.schemas.errors import UpstreamError
+from strowger_gateway.schemas.events import Event, Finished, TextDelta
+from strowger_gateway.schemas.requests import GenerateRequest, TokenRequest
 
 CLAIM_BYTES = 64 * 1024
 """The memory that is claimed at a time for what is held."""

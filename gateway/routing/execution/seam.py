@@ -10,13 +10,21 @@ from typing import Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from gateway.clock import now
-from gateway.routing.execution.continuation import Continuation
-from gateway.routing.execution.shown_answer import ShownAnswer
-from gateway.routing.request_record import RequestRecord
-from schemas.errors import UpstreamBroken
-from schemas.events import Event, Finished, ReasoningDelta, Started, TextDelta, Tokens, Usage
-from schemas.requests import GenerateRequest
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.routing.execution.continuation import Continuation
+from strowger_gateway.gateway.routing.execution.shown_answer import ShownAnswer
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.schemas.errors import UpstreamBroken
+from strowger_gateway.schemas.events import (
+    Event,
+    Finished,
+    ReasoningDelta,
+    Started,
+    TextDelta,
+    Tokens,
+    Usage,
+)
+from strowger_gateway.schemas.requests import GenerateRequest
 
 COUNTS: Final = tuple(field for field in Usage.__struct_fields__ if field != "raw")
 

@@ -2,8 +2,16 @@
 
 from collections.abc import Sequence
 
-from schemas.events import Event, Finished, OpaqueDelta, Started, TextDelta, Tokens, Usage
-from schemas.searches import SEARCHES
+from strowger_gateway.schemas.events import (
+    Event,
+    Finished,
+    OpaqueDelta,
+    Started,
+    TextDelta,
+    Tokens,
+    Usage,
+)
+from strowger_gateway.schemas.searches import SEARCHES
 
 
 class ShownAnswer:

@@ -13,10 +13,10 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from gateway.clock import now
-from gateway.config.schema.failover import RetryRule
-from gateway.routing.execution import pipeline
-from gateway.routing.execution.continuation import (
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.failover import RetryRule
+from strowger_gateway.gateway.routing.execution import pipeline
+from strowger_gateway.gateway.routing.execution.continuation import (
     Continuation,
     continuable,
     continuation,
@@ -24,24 +24,24 @@ from gateway.routing.execution.continuation import (
     resumable,
     resumption,
 )
-from gateway.routing.execution.release_traceback import release_traceback
-from gateway.routing.execution.seam import Seam
-from gateway.routing.execution.shown_answer import ShownAnswer
-from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.plan import Plan, no_error_fallback
-from gateway.routing.request_record import AttemptRecord, RequestRecord
-from gateway.routing.resilience.retry import may_fail_over, may_retry, pause
-from gateway.upstream.drawn_tokens import DrawnTokens
-from schemas.errors import (
+from strowger_gateway.gateway.routing.execution.release_traceback import release_traceback
+from strowger_gateway.gateway.routing.execution.seam import Seam
+from strowger_gateway.gateway.routing.execution.shown_answer import ShownAnswer
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.routing.planning.plan import Plan, no_error_fallback
+from strowger_gateway.gateway.routing.request_record import AttemptRecord, RequestRecord
+from strowger_gateway.gateway.routing.resilience.retry import may_fail_over, may_retry, pause
+from strowger_gateway.gateway.upstream.drawn_tokens import DrawnTokens
+from strowger_gateway.schemas.errors import (
     DeadlineExceeded,
     GatewayError,
     UpstreamError,
     UpstreamLost,
     UpstreamStarting,
 )
-from schemas.event_source import EventSink, EventSource
-from schemas.events import Event, Finished
-from schemas.requests import GenerateRequest
+from strowger_gateway.schemas.event_source import EventSink, EventSource
+from strowger_gateway.schemas.events import Event, Finished
+from strowger_gateway.schemas.requests import GenerateRequest
 
 Announce = Callable[[str], None]
 """Gets the code of the failure after which the stream is continued."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from schemas.events import Event, Tokens
+from strowger_gateway.schemas.events import Event, Tokens
 
 
 class Intervals:

@@ -8,12 +8,19 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.repairs.rule import Undo
-from gateway.upstream.adaptation.stop_detection import StopRules
-from gateway.upstream.adaptation.stop_enforcement import ended_at, streamed
-from gateway.upstream.base import Call, Upstream
-from schemas.events import Event, Finished, NativeDelta, OpaqueDelta, TextDelta, ToolDelta
-from schemas.requests import GenerateRequest
+from strowger_gateway.adapters.repairs.rule import Undo
+from strowger_gateway.gateway.upstream.adaptation.stop_detection import StopRules
+from strowger_gateway.gateway.upstream.adaptation.stop_enforcement import ended_at, streamed
+from strowger_gateway.gateway.upstream.base import Call, Upstream
+from strowger_gateway.schemas.events import (
+    Event,
+    Finished,
+    NativeDelta,
+    OpaqueDelta,
+    TextDelta,
+    ToolDelta,
+)
+from strowger_gateway.schemas.requests import GenerateRequest
 
 _DEPTH: Final = 4
 """Levels of a vendor's JSON in which calls are: parts, a part, its call, the call's name."""

@@ -2,10 +2,10 @@
 
 from msgspec import Struct
 
-from adapters.repairs.rule import Loss, Repair, Undo
-from gateway.routing.planning.route import Backend
-from gateway.routing.resilience.circuit_breaker import Breaker
-from schemas.requests import Request
+from strowger_gateway.adapters.repairs.rule import Loss, Repair, Undo
+from strowger_gateway.gateway.routing.planning.route import Backend
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.schemas.requests import Request
 
 
 class Candidate(Struct, frozen=True, kw_only=True, eq=False, gc=False):

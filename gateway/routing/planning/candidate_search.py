@@ -4,29 +4,33 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from adapters.repairs.rule import Aim, repaired
-from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.capability_match import (
+from strowger_gateway.adapters.repairs.rule import Aim, repaired
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.routing.planning.capability_match import (
     display_name,
     match_backends,
     with_operator_values,
 )
-from gateway.routing.planning.enrolment import Arm, ExperimentRouter
-from gateway.routing.planning.plan_cache import CachedMatch, PlanCache, RequestShape
-from gateway.routing.planning.policies import BackendStats, Key, Policy
-from gateway.routing.planning.prices import expected_cost
-from gateway.routing.planning.replica_order import replica_order
-from gateway.routing.planning.request_facts import (
+from strowger_gateway.gateway.routing.planning.enrolment import Arm, ExperimentRouter
+from strowger_gateway.gateway.routing.planning.plan_cache import (
+    CachedMatch,
+    PlanCache,
+    RequestShape,
+)
+from strowger_gateway.gateway.routing.planning.policies import BackendStats, Key, Policy
+from strowger_gateway.gateway.routing.planning.prices import expected_cost
+from strowger_gateway.gateway.routing.planning.replica_order import replica_order
+from strowger_gateway.gateway.routing.planning.request_facts import (
     RequestFacts,
     estimated_tokens,
     prefix_of,
     unit_of,
 )
-from gateway.routing.planning.route import NO_VALUES, Backend, Route, RouteTable
-from gateway.routing.planning.when_rules import matches
-from schemas.errors import InvalidRequest, Unavailable
-from schemas.fields import without
-from schemas.requests import EmbeddingsRequest, Request
+from strowger_gateway.gateway.routing.planning.route import NO_VALUES, Backend, Route, RouteTable
+from strowger_gateway.gateway.routing.planning.when_rules import matches
+from strowger_gateway.schemas.errors import InvalidRequest, Unavailable
+from strowger_gateway.schemas.fields import without
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
 
 
 def matching_rule(route: Route, request: Request, facts: RequestFacts) -> int | None:

@@ -6,19 +6,30 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from adapters.base import Ceilings
-from adapters.capabilities import Unsupported, has_nested, offered, omitted_content, unsupported
-from adapters.repairs.rule import Aim, Repairs, applicable, repaired
-from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.request_defaults import with_values
-from gateway.routing.planning.request_facts import estimated_tokens
-from gateway.routing.planning.route import NO_VALUES, Backend, Route
-from schemas.content_facts import facts_of
-from schemas.equivalents import in_known_fields, without_do_sample
-from schemas.errors import FieldNotAllowed, InvalidRequest
-from schemas.fields import task_of, without
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, Request
-from schemas.unknown_fields import Unknown, at_top, below_top
+from strowger_gateway.adapters.base import Ceilings
+from strowger_gateway.adapters.capabilities import (
+    Unsupported,
+    has_nested,
+    offered,
+    omitted_content,
+    unsupported,
+)
+from strowger_gateway.adapters.repairs.rule import Aim, Repairs, applicable, repaired
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.routing.planning.request_defaults import with_values
+from strowger_gateway.gateway.routing.planning.request_facts import estimated_tokens
+from strowger_gateway.gateway.routing.planning.route import NO_VALUES, Backend, Route
+from strowger_gateway.schemas.content_facts import facts_of
+from strowger_gateway.schemas.equivalents import in_known_fields, without_do_sample
+from strowger_gateway.schemas.errors import FieldNotAllowed, InvalidRequest
+from strowger_gateway.schemas.fields import task_of, without
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    Request,
+)
+from strowger_gateway.schemas.unknown_fields import Unknown, at_top, below_top
 
 COMPLETION_TOKENS = 16
 """The default of OpenAI's API for a completion without `max_tokens`.

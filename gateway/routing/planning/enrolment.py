@@ -10,16 +10,16 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from gateway.config.schema.experiment import Experiment, Variant
-from gateway.experiments import assignment
-from gateway.experiments.assignment import Assignment
-from gateway.routing.exclusion import Exclusion, ExclusionCode, exclusion
-from gateway.routing.participation import Participation
-from gateway.routing.planning.plan_cache import PlanCache
-from gateway.routing.planning.request_facts import RequestFacts, unit_of
-from gateway.routing.planning.route import Backend
-from gateway.routing.planning.system_prompt import with_system
-from schemas.requests import ChatRequest, EmbeddingsRequest, Request
+from strowger_gateway.gateway.config.schema.experiment import Experiment, Variant
+from strowger_gateway.gateway.experiments import assignment
+from strowger_gateway.gateway.experiments.assignment import Assignment
+from strowger_gateway.gateway.routing.exclusion import Exclusion, ExclusionCode, exclusion
+from strowger_gateway.gateway.routing.participation import Participation
+from strowger_gateway.gateway.routing.planning.plan_cache import PlanCache
+from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts, unit_of
+from strowger_gateway.gateway.routing.planning.route import Backend
+from strowger_gateway.gateway.routing.planning.system_prompt import with_system
+from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest, Request
 
 UNIT_KEY = b"strowger experiments, unit 1"
 """Key of the hash under which units are recorded. Never change it: another key would give every

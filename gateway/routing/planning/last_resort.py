@@ -16,10 +16,10 @@ import asyncio
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gateway.clock import now
-from gateway.config.schema.failover import RetryRule
-from gateway.routing.planning.candidate import Candidate
-from gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.failover import RetryRule
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
 
 POLL_S = 0.1
 """The interval at which a waiting request checks all backends: another one may recover first."""

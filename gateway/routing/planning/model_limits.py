@@ -12,16 +12,19 @@ from typing import Final
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from adapters.repairs.rule import Aim, applicable, repaired
-from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.model_facts import ModelFacts
-from gateway.routing.planning.request_facts import CHARACTERS_PER_TOKEN, estimated_tokens
-from gateway.routing.planning.route import Backend
-from schemas.content_facts import facts_of
-from schemas.errors import InvalidRequest
-from schemas.messages import Message, TextPart, text_of
-from schemas.prompt_too_long import CONTEXT_LENGTH, PLACES, too_long_message
-from schemas.requests import (
+from strowger_gateway.adapters.repairs.rule import Aim, applicable, repaired
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.routing.planning.model_facts import ModelFacts
+from strowger_gateway.gateway.routing.planning.request_facts import (
+    CHARACTERS_PER_TOKEN,
+    estimated_tokens,
+)
+from strowger_gateway.gateway.routing.planning.route import Backend
+from strowger_gateway.schemas.content_facts import facts_of
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import Message, TextPart, text_of
+from strowger_gateway.schemas.prompt_too_long import CONTEXT_LENGTH, PLACES, too_long_message
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,

@@ -5,11 +5,11 @@ from math import ceil
 
 from msgspec import Struct
 
-from gateway.config.schema.failover import RetryRule
-from gateway.routing.planning.candidate import Candidate, UnmirrorableRequest
-from gateway.routing.planning.model_limits import PlanLimits
-from gateway.routing.planning.route import Hedging
-from schemas.errors import RateLimited, Unavailable
+from strowger_gateway.gateway.config.schema.failover import RetryRule
+from strowger_gateway.gateway.routing.planning.candidate import Candidate, UnmirrorableRequest
+from strowger_gateway.gateway.routing.planning.model_limits import PlanLimits
+from strowger_gateway.gateway.routing.planning.route import Hedging
+from strowger_gateway.schemas.errors import RateLimited, Unavailable
 
 
 def no_error_fallback(code: str) -> "tuple[Candidate, ...]":

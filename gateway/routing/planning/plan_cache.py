@@ -13,14 +13,14 @@ from typing import Final, TypeVar
 from msgspec import UNSET, Struct, UnsetType, msgpack, to_builtins
 from msgspec.structs import replace
 
-from adapters.base import Range
-from adapters.capabilities import fits, offered, outside
-from adapters.repairs.rule import applicable
-from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.plan import Plan
-from gateway.routing.planning.policies import BackendStats
-from gateway.routing.planning.route import Backend
-from schemas.content_facts import (
+from strowger_gateway.adapters.base import Range
+from strowger_gateway.adapters.capabilities import fits, offered, outside
+from strowger_gateway.adapters.repairs.rule import applicable
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.gateway.routing.planning.policies import BackendStats
+from strowger_gateway.gateway.routing.planning.route import Backend
+from strowger_gateway.schemas.content_facts import (
     ODD_USER,
     OLD_LIMIT,
     VALUES_DECIDE,
@@ -31,7 +31,7 @@ from schemas.content_facts import (
     original_facts,
     tool_facts,
 )
-from schemas.fields import (
+from strowger_gateway.schemas.fields import (
     CHAT,
     COMPLETION,
     EMBEDDINGS,
@@ -41,16 +41,16 @@ from schemas.fields import (
     task_of,
     without,
 )
-from schemas.hints import KNOWN
-from schemas.messages import OpaqueTool
-from schemas.requests import (
+from strowger_gateway.schemas.hints import KNOWN
+from strowger_gateway.schemas.messages import OpaqueTool
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,
     Request,
     TokenRequest,
 )
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.sampling import Sampling
 
 RequestShape = tuple[object, ...]
 

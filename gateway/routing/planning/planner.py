@@ -5,30 +5,37 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from gateway.clock import now
-from gateway.config.error_codes import meanings
-from gateway.routing.planning.candidate import Candidate, UnmirrorableRequest, place_of
-from gateway.routing.planning.candidate_search import CandidateSearch, matching_rule
-from gateway.routing.planning.capability_match import (
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.error_codes import meanings
+from strowger_gateway.gateway.routing.planning.candidate import (
+    Candidate,
+    UnmirrorableRequest,
+    place_of,
+)
+from strowger_gateway.gateway.routing.planning.candidate_search import (
+    CandidateSearch,
+    matching_rule,
+)
+from strowger_gateway.gateway.routing.planning.capability_match import (
     display_name,
     match_backends,
     with_operator_values,
 )
-from gateway.routing.planning.enrolment import Arm, Enrolment, ExperimentRouter
-from gateway.routing.planning.last_resort import none_in_time
-from gateway.routing.planning.model_limits import fitted, limits_of, may_exceed
-from gateway.routing.planning.plan import (
+from strowger_gateway.gateway.routing.planning.enrolment import Arm, Enrolment, ExperimentRouter
+from strowger_gateway.gateway.routing.planning.last_resort import none_in_time
+from strowger_gateway.gateway.routing.planning.model_limits import fitted, limits_of, may_exceed
+from strowger_gateway.gateway.routing.planning.plan import (
     Plan,
     no_backend_available,
     no_error_fallback,
     why_unavailable,
 )
-from gateway.routing.planning.plan_cache import PlanCache, RequestShape
-from gateway.routing.planning.request_facts import RequestFacts
-from gateway.routing.planning.route import Mirror, Route, RouteTable
-from gateway.routing.slowness.siblings import slow_last
-from schemas.errors import InvalidRequest
-from schemas.requests import CompletionRequest, Request
+from strowger_gateway.gateway.routing.planning.plan_cache import PlanCache, RequestShape
+from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
+from strowger_gateway.gateway.routing.planning.route import Mirror, Route, RouteTable
+from strowger_gateway.gateway.routing.slowness.siblings import slow_last
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import CompletionRequest, Request
 
 CUT_GRACE_S = 2.0
 """Extra time for a backend to end an answer by itself (`error_behavior: truncate`)."""

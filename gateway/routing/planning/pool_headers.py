@@ -12,11 +12,11 @@ from typing import Final
 
 from msgspec import UNSET
 
-from gateway.config.pool_headers import fairness_header, objective_header
-from gateway.config.schema.pool import InferencePool, PoolObjective
-from gateway.routing.planning.request_facts import RequestFacts, unit_of
-from gateway.routing.request_record import RequestRecord
-from schemas.requests import EmbeddingsRequest, Request
+from strowger_gateway.gateway.config.pool_headers import fairness_header, objective_header
+from strowger_gateway.gateway.config.schema.pool import InferencePool, PoolObjective
+from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts, unit_of
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
 
 PLAIN: Final = re.compile(r"[A-Za-z0-9._:@/+-]{1,64}")
 """A name that is sent as it is. All others are hashed."""

@@ -10,10 +10,14 @@ from math import gcd
 
 from msgspec import Struct
 
-from gateway.config.schema.prices import Price, Rates, ServiceTierPrice
-from gateway.routing.planning.vendor_counts import NANOS, modal_counts, reported_nanos
-from schemas.events import Usage
-from schemas.service_tier import tier_in_usage
+from strowger_gateway.gateway.config.schema.prices import Price, Rates, ServiceTierPrice
+from strowger_gateway.gateway.routing.planning.vendor_counts import (
+    NANOS,
+    modal_counts,
+    reported_nanos,
+)
+from strowger_gateway.schemas.events import Usage
+from strowger_gateway.schemas.service_tier import tier_in_usage
 
 _PER_MILLION = 10**12
 """A US dollar per million tokens, in 10⁻¹⁸ US dollars per token; prices have up to 12 decimals."""

@@ -9,9 +9,14 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Final
 
-from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.policies import SLACK, BackendStats, Policy, by_weight
-from gateway.routing.planning.rendezvous import ranked
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.routing.planning.policies import (
+    SLACK,
+    BackendStats,
+    Policy,
+    by_weight,
+)
+from strowger_gateway.gateway.routing.planning.rendezvous import ranked
 
 LATER: Final = 1021.0
 """A prime, so that the later digits of a draw do not depend on the weights of few backends."""

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import UNSET, Struct
 
-from gateway.config.schema.config import RequestFields
-from schemas.requests import EmbeddingsRequest, Request
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.config.schema.config import RequestFields
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
+from strowger_gateway.schemas.sampling import Sampling
 
 
 def with_values(request: Request, defaults: RequestFields, overrides: RequestFields) -> Request:

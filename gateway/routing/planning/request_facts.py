@@ -6,9 +6,15 @@ from hashlib import blake2b
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from gateway.routing.planning.sessions import HEADERS, session_in
-from schemas.messages import OpaqueTool, Tool, text_of
-from schemas.requests import ChatRequest, CompletionRequest, Prompt, Request, TokenRequest
+from strowger_gateway.gateway.routing.planning.sessions import HEADERS, session_in
+from strowger_gateway.schemas.messages import OpaqueTool, Tool, text_of
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    Prompt,
+    Request,
+    TokenRequest,
+)
 
 CHARACTERS_PER_TOKEN = 4.0
 """English text with current vocabularies. An estimate for prompts that are not tokens."""

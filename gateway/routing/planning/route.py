@@ -5,23 +5,23 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from adapters.base import Supports
-from gateway.config.schema.config import RequestFields, WhenRule
-from gateway.config.schema.connection import STREAM_S, WHOLE_S
-from gateway.config.schema.failover import BreakerRule, RetryRule, StreamRecovery
-from gateway.routing.planning.model_facts import NOTHING_KNOWN, KnownModels
-from gateway.routing.planning.policies import Policy
-from gateway.routing.planning.pool_headers import PoolHeaders
-from gateway.routing.planning.prices import UNPRICED, Prices
-from gateway.routing.resilience.breaker_per_model import Breakers
-from gateway.routing.resilience.circuit_breaker import Breaker
-from gateway.routing.resilience.recent_activity import Load
-from gateway.routing.resilience.replica import REPLICA_MARK, Replica
-from gateway.routing.resilience.retry import RetryBudget
-from gateway.routing.slowness.siblings import Siblings
-from gateway.upstream.base import Upstream, WholeChat
-from schemas.close_names import close_names
-from schemas.errors import ModelNotFound
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.gateway.config.schema.config import RequestFields, WhenRule
+from strowger_gateway.gateway.config.schema.connection import STREAM_S, WHOLE_S
+from strowger_gateway.gateway.config.schema.failover import BreakerRule, RetryRule, StreamRecovery
+from strowger_gateway.gateway.routing.planning.model_facts import NOTHING_KNOWN, KnownModels
+from strowger_gateway.gateway.routing.planning.policies import Policy
+from strowger_gateway.gateway.routing.planning.pool_headers import PoolHeaders
+from strowger_gateway.gateway.routing.planning.prices import UNPRICED, Prices
+from strowger_gateway.gateway.routing.resilience.breaker_per_model import Breakers
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.routing.resilience.recent_activity import Load
+from strowger_gateway.gateway.routing.resilience.replica import REPLICA_MARK, Replica
+from strowger_gateway.gateway.routing.resilience.retry import RetryBudget
+from strowger_gateway.gateway.routing.slowness.siblings import Siblings
+from strowger_gateway.gateway.upstream.base import Upstream, WholeChat
+from strowger_gateway.schemas.close_names import close_names
+from strowger_gateway.schemas.errors import ModelNotFound
 
 NO_VALUES = RequestFields()
 """The operator sets no values."""
@@ -115,7 +115,8 @@ class Route(Struct, frozen=True, kw_only=True):
     sticky_by: what requests that stay together have in common, under policy `sticky`.
     rules:    the first that matches chooses the backends.
     require:  only backends that honour optional fields, too.
-    on_repair: `reject` refuses repairs that lose a constraint (adapters.repairs.rule.Loss).
+    on_repair: `reject` refuses repairs that lose a constraint
+    (strowger_gateway.adapters.repairs.rule.Loss).
     error_fallbacks: routes for errors that no other backend of this route would avoid.
     defaults: the operator's values for fields that a request does not set; overrides: for all.
     replicated: some of its backends are replicas.

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 HEADERS: Final = (
     "x-session-id",

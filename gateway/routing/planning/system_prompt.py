@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Raw, UnsetType
 
-from schemas.messages import Message, Part, TextPart
+from strowger_gateway.schemas.messages import Message, Part, TextPart
 
 _encode = msgspec.json.encode
 _object: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])

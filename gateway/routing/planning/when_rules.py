@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 
-from gateway.config.checks.when_rules import STREAM
-from gateway.config.schema.config import WhenRule
-from gateway.routing.planning.request_facts import RequestFacts, estimated_tokens, metadata_of
-from schemas.fields import sent_fields
-from schemas.requests import EmbeddingsRequest, Request
+from strowger_gateway.gateway.config.checks.when_rules import STREAM
+from strowger_gateway.gateway.config.schema.config import WhenRule
+from strowger_gateway.gateway.routing.planning.request_facts import (
+    RequestFacts,
+    estimated_tokens,
+    metadata_of,
+)
+from strowger_gateway.schemas.fields import sent_fields
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
 
 
 def matches(rule: WhenRule, request: Request, facts: RequestFacts) -> bool:

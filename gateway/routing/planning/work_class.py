@@ -1,8 +1,8 @@
 """Classes of requests that take one backend about equally long, so that their times compare."""
 
-from gateway.routing.planning.request_facts import estimated_tokens
-from schemas.content_facts import IMAGES, OPAQUE, TOOL_MEDIA, message_facts
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.gateway.routing.planning.request_facts import estimated_tokens
+from strowger_gateway.schemas.content_facts import IMAGES, OPAQUE, TOOL_MEDIA, message_facts
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 WorkClass = tuple[str, str, int, int, int, str]
 """A model's name, the type of the request, and classes of its sizes."""

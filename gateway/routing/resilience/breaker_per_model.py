@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from gateway.config.schema.failover import BreakerRule
-from gateway.routing.resilience.circuit_breaker import Breaker
-from gateway.routing.resilience.replica import REPLICA_MARK
+from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.routing.resilience.replica import REPLICA_MARK
 
 KEPT = 512
 """Names per backend. Clients choose them, so the least recently requested one is evicted."""

@@ -8,16 +8,16 @@ until something succeeds, also without any request; metrics, the page and events
 from collections.abc import Callable
 from typing import Literal
 
-from gateway.config.schema.failover import BreakerRule
-from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
-from gateway.routing.resilience.failure_run import FailureRun, Whole
-from gateway.routing.resilience.lease import UNCONTENDED
-from gateway.routing.resilience.pauses import Pauses
-from gateway.routing.resilience.recent_activity import SlidingCount
-from gateway.routing.resilience.refusals import Refusals
-from gateway.routing.slowness.pace import Pace
-from gateway.routing.slowness.slow_calls import SlowCalls
-from schemas.errors import GatewayError
+from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
+from strowger_gateway.gateway.routing.resilience.failure_run import FailureRun, Whole
+from strowger_gateway.gateway.routing.resilience.lease import UNCONTENDED
+from strowger_gateway.gateway.routing.resilience.pauses import Pauses
+from strowger_gateway.gateway.routing.resilience.recent_activity import SlidingCount
+from strowger_gateway.gateway.routing.resilience.refusals import Refusals
+from strowger_gateway.gateway.routing.slowness.pace import Pace
+from strowger_gateway.gateway.routing.slowness.slow_calls import SlowCalls
+from strowger_gateway.schemas.errors import GatewayError
 
 State = Literal["closed", "open", "half_open"]
 Phase = Literal["up", "failing", "refused", "open"]

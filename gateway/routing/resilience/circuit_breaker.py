@@ -23,9 +23,9 @@ evidence is added up first, and what opens a circuit here is never one other gat
 E. S. Page, "Continuous inspection schemes", Biometrika 41 (1954), 100-115.
 """
 
-from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
-from gateway.routing.resilience.breaker_state import BreakerState
-from schemas.errors import GatewayError
+from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
+from strowger_gateway.gateway.routing.resilience.breaker_state import BreakerState
+from strowger_gateway.schemas.errors import GatewayError
 
 MIN_FAILED_SHARE = 0.02
 """The evidence that opens the circuit, as a share of the requests in the window, if that is more

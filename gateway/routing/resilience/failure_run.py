@@ -8,8 +8,8 @@ report (`Breaker.is_up`). Processes of one gateway exchange it, and the newer st
 
 from typing import Protocol
 
-from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
-from schemas.errors import GatewayError
+from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
+from strowger_gateway.schemas.errors import GatewayError
 
 FAILING = 3
 """The failed attempts in a row, without a success since, from which on a backend is failing."""

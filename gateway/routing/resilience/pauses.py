@@ -5,7 +5,7 @@ requests. A 429 without retry-after deprioritises it for a time that we choose: 
 others are asked first. Times are seconds of the clock.
 """
 
-from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
+from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
 
 DEPRIORITISE_S, MAX_DEPRIORITISE_S = 1.0, 60.0
 """The time after a 429 without retry-after. Each further 429 doubles it; a success resets it."""

@@ -12,9 +12,14 @@ another one may not, and the attempt does not count, or a few dead accounts woul
 
 from typing import Final
 
-from gateway.config.schema.failover import RetryRule
-from gateway.routing.resilience.recent_activity import SlidingCount
-from schemas.errors import GatewayError, InvalidRequest, UpstreamError, UpstreamRefused
+from strowger_gateway.gateway.config.schema.failover import RetryRule
+from strowger_gateway.gateway.routing.resilience.recent_activity import SlidingCount
+from strowger_gateway.schemas.errors import (
+    GatewayError,
+    InvalidRequest,
+    UpstreamError,
+    UpstreamRefused,
+)
 
 
 def may_fail_over(error: GatewayError, rule: RetryRule) -> bool:

@@ -15,8 +15,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
-from gateway.clock import now
-from gateway.routing.slowness.pace import GOOD, RECENT_S, Pace, Work
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.routing.slowness.pace import GOOD, RECENT_S, Pace, Work
 
 WORSE: Final = 1.5
 """A slow backend takes this many times as long as its best sibling, at least."""

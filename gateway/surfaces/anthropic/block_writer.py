@@ -8,8 +8,8 @@ held back until the call is complete, or the answer is.
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.surfaces.anthropic import proofs
-from gateway.surfaces.anthropic.frames import (
+from strowger_gateway.gateway.surfaces.anthropic import proofs
+from strowger_gateway.gateway.surfaces.anthropic.frames import (
     TEXT_END,
     block_delta,
     block_start,
@@ -17,10 +17,14 @@ from gateway.surfaces.anthropic.frames import (
     delta_start,
     encode,
 )
-from gateway.surfaces.anthropic.web_searches import SearchBlocks, citation_frame, citations
-from schemas.events import NativeDelta, ReasoningDelta, ToolDelta
-from schemas.measured_json import JsonPieces
-from schemas.searches import Cited
+from strowger_gateway.gateway.surfaces.anthropic.web_searches import (
+    SearchBlocks,
+    citation_frame,
+    citations,
+)
+from strowger_gateway.schemas.events import NativeDelta, ReasoningDelta, ToolDelta
+from strowger_gateway.schemas.measured_json import JsonPieces
+from strowger_gateway.schemas.searches import Cited
 
 _Key = tuple[str, int]
 _Held = ReasoningDelta | ToolDelta | NativeDelta | SearchBlocks | str

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import DecodeError, Raw, Struct, UnsetType
 
-from gateway.surfaces.anthropic.wire import (
+from strowger_gateway.gateway.surfaces.anthropic.wire import (
     ALLOWED,
     KINDS,
     Block,
@@ -20,11 +20,11 @@ from gateway.surfaces.anthropic.wire import (
     Source,
     TextBlock,
 )
-from gateway.surfaces.decoding import is_null
-from gateway.surfaces.marked_objects import Marks, TypedReader, with_marks
-from gateway.surfaces.openai.stream_chunks import encode
-from schemas.errors import InvalidRequest
-from schemas.messages import ImagePart, OpaquePart, Part, TextPart
+from strowger_gateway.gateway.surfaces.decoding import is_null
+from strowger_gateway.gateway.surfaces.marked_objects import Marks, TypedReader, with_marks
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import ImagePart, OpaquePart, Part, TextPart
 
 DIALECT: Final = "anthropic"
 

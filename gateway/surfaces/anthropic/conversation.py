@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, UnsetType
 
-from gateway.surfaces.anthropic import proofs
-from gateway.surfaces.anthropic.blocks import part_of, read_block
-from gateway.surfaces.anthropic.wire import (
+from strowger_gateway.gateway.surfaces.anthropic import proofs
+from strowger_gateway.gateway.surfaces.anthropic.blocks import part_of, read_block
+from strowger_gateway.gateway.surfaces.anthropic.wire import (
     ALLOWED,
     Block,
     LooseTurnWire,
@@ -21,10 +21,10 @@ from gateway.surfaces.anthropic.wire import (
     ToolUseBlock,
     TurnWire,
 )
-from gateway.surfaces.decoding import invalid_request, is_null
-from gateway.surfaces.marked_objects import Marks, content_of, with_marks
-from schemas.errors import InvalidRequest
-from schemas.messages import Message, OpaquePart, Part, TextPart, Thought, ToolCall
+from strowger_gateway.gateway.surfaces.decoding import invalid_request, is_null
+from strowger_gateway.gateway.surfaces.marked_objects import Marks, content_of, with_marks
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import Message, OpaquePart, Part, TextPart, Thought, ToolCall
 
 MAX_MESSAGES: Final = 100_000
 
@@ -39,7 +39,8 @@ class MessagesConversation:
     """The messages of one request.
 
     marked: some have fields that our schema does not have. signed: ids of calls had signatures or
-    marks in them, which they do not have here. turns: see schemas.requests.Original.
+    marks in them, which they do not have here. turns: see
+    strowger_gateway.schemas.requests.Original.
     """
 
     def __init__(self, system: Raw | UnsetType, messages: Raw) -> None:

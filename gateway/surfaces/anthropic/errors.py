@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from gateway.surfaces.openai.stream_chunks import encode
-from schemas.errors import GatewayError
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.schemas.errors import GatewayError
 
 ErrorType = Literal[
     "invalid_request_error",

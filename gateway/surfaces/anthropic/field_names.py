@@ -8,16 +8,16 @@ from typing import Final
 import msgspec
 from msgspec import DecodeError, Raw, Struct
 
-from gateway.surfaces.decoding import is_null
-from gateway.surfaces.field_names import (
+from strowger_gateway.gateway.surfaces.decoding import is_null
+from strowger_gateway.gateway.surfaces.field_names import (
     MAX_SEARCHED,
     ClientPlace,
     ClientPlaces,
     ConversationNames,
     FieldNames,
 )
-from schemas.messages import Message
-from schemas.requests import ChatRequest
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest
 
 _NOT_PARTS: Final = frozenset({"thinking", "redacted_thinking", "tool_use"})
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.surfaces.sse import one_line
+from strowger_gateway.gateway.surfaces.sse import one_line
 
 encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 

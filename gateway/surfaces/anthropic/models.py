@@ -9,9 +9,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.surfaces.anthropic.frames import encode
-from gateway.surfaces.model_card import ModelCard
-from schemas.errors import InvalidRequest
+from strowger_gateway.gateway.surfaces.anthropic.frames import encode
+from strowger_gateway.gateway.surfaces.model_card import ModelCard
+from strowger_gateway.schemas.errors import InvalidRequest
 
 VERSION: Final = b"anthropic-version"
 """The header that every client of this API sends."""

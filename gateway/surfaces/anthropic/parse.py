@@ -11,21 +11,21 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw, UnsetType
 from msgspec.structs import replace
 
-from gateway.surfaces.anthropic.blocks import DIALECT
-from gateway.surfaces.anthropic.conversation import MessagesConversation
-from gateway.surfaces.anthropic.tools import (
+from strowger_gateway.gateway.surfaces.anthropic.blocks import DIALECT
+from strowger_gateway.gateway.surfaces.anthropic.conversation import MessagesConversation
+from strowger_gateway.gateway.surfaces.anthropic.tools import (
     NO_EFFORT,
     NO_TOOLS,
     read_effort,
     read_tools,
     thinking_budget,
 )
-from gateway.surfaces.anthropic.wire import ALLOWED, MessagesWire, Metadata
-from gateway.surfaces.decoding import BodyReader, invalid_request, is_null
-from gateway.surfaces.openai.parse import model_name
-from schemas.errors import InvalidRequest
-from schemas.requests import ChatRequest, Original
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.surfaces.anthropic.wire import ALLOWED, MessagesWire, Metadata
+from strowger_gateway.gateway.surfaces.decoding import BodyReader, invalid_request, is_null
+from strowger_gateway.gateway.surfaces.openai.parse import model_name
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import ChatRequest, Original
+from strowger_gateway.schemas.sampling import Sampling
 
 BETA: Final = b"anthropic-beta"
 
@@ -76,7 +76,8 @@ def parse_messages(
     if beta:
         extra[BETA.decode()] = Raw(_encode(beta.decode("latin-1")))
     extra |= effort.more
-    # By position, in the order of the fields: see `gateway.surfaces.openai.parse.parse_chat`.
+    # By position, in the order of the fields: see
+    # `strowger_gateway.gateway.surfaces.openai.parse.parse_chat`.
     request = ChatRequest(
         model_name(wire.model, model),
         tuple(conversation.messages),

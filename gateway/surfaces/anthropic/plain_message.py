@@ -1,9 +1,9 @@
 """Write a plain answer to a conversation, in the bytes that `MessagesRenderer` would write."""
 
-from gateway.surfaces.anthropic.frames import encode
-from gateway.surfaces.anthropic.usage import usage_json
-from schemas.plain_answer import PlainAnswer
-from schemas.requests import GenerateRequest
+from strowger_gateway.gateway.surfaces.anthropic.frames import encode
+from strowger_gateway.gateway.surfaces.anthropic.usage import usage_json
+from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.requests import GenerateRequest
 
 
 def plain_message(answer: PlainAnswer, request: GenerateRequest, request_id: str) -> bytes:

@@ -15,7 +15,7 @@ like this, such as LiteLLM's, gets `__thought__` at its end, and returns to the 
 import re
 from typing import Final
 
-from schemas.messages import CLAUDE, GEMINI, Thought
+from strowger_gateway.schemas.messages import CLAUDE, GEMINI, Thought
 
 _SEPARATOR: Final = ":"
 _CALL: Final = "call"

@@ -6,25 +6,25 @@ https://docs.anthropic.com/en/api/messages
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gateway.surfaces.anthropic import proofs
-from gateway.surfaces.anthropic.block_writer import BlockWriter, tool_use
-from gateway.surfaces.anthropic.errors import error_body
-from gateway.surfaces.anthropic.frames import (
+from strowger_gateway.gateway.surfaces.anthropic import proofs
+from strowger_gateway.gateway.surfaces.anthropic.block_writer import BlockWriter, tool_use
+from strowger_gateway.gateway.surfaces.anthropic.errors import error_body
+from strowger_gateway.gateway.surfaces.anthropic.frames import (
     ERROR,
     STOP,
     encode,
     message_delta,
     message_start,
 )
-from gateway.surfaces.anthropic.usage import usage_json
-from gateway.surfaces.anthropic.web_searches import citations, search_blocks
-from gateway.surfaces.openai.stream_chunks import members, with_members
-from gateway.surfaces.sse import frame, one_line
-from gateway.surfaces.turn_renderer import TurnRenderer, finish_of
-from gateway.token_estimate.estimate import estimated_input
-from schemas.answers import Answer, Choice
-from schemas.errors import GatewayError
-from schemas.events import (
+from strowger_gateway.gateway.surfaces.anthropic.usage import usage_json
+from strowger_gateway.gateway.surfaces.anthropic.web_searches import citations, search_blocks
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import members, with_members
+from strowger_gateway.gateway.surfaces.sse import frame, one_line
+from strowger_gateway.gateway.surfaces.turn_renderer import TurnRenderer, finish_of
+from strowger_gateway.gateway.token_estimate.estimate import estimated_input
+from strowger_gateway.schemas.answers import Answer, Choice
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     FinishReason,
@@ -36,10 +36,10 @@ from schemas.events import (
     Tokens,
     ToolDelta,
 )
-from schemas.measured_json import kind_of_json
-from schemas.messages import Thought, ToolCall
-from schemas.requests import ChatRequest
-from schemas.searches import (
+from strowger_gateway.schemas.measured_json import kind_of_json
+from strowger_gateway.schemas.messages import Thought, ToolCall
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.searches import (
     SEARCHES,
     Cited,
     Search,

@@ -2,23 +2,28 @@
 
 from typing import TYPE_CHECKING, Final, overload
 
-from gateway.surfaces.anthropic.errors import error_body, status_of
-from gateway.surfaces.anthropic.field_names import NAMES
-from gateway.surfaces.anthropic.frames import ERROR, PING
-from gateway.surfaces.base import EmbeddingsRenderer, Inbound, Renderer
-from gateway.surfaces.hot_route import HotRoute
-from gateway.surfaces.json_surface import JsonSurface
-from gateway.surfaces.late_module import LateModule
-from gateway.surfaces.sse import AGENTS_COMMIT_S
-from schemas.errors import GatewayError
-from schemas.fields import Task
-from schemas.plain_answer import PlainAnswer
-from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
+from strowger_gateway.gateway.surfaces.anthropic.errors import error_body, status_of
+from strowger_gateway.gateway.surfaces.anthropic.field_names import NAMES
+from strowger_gateway.gateway.surfaces.anthropic.frames import ERROR, PING
+from strowger_gateway.gateway.surfaces.base import EmbeddingsRenderer, Inbound, Renderer
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute
+from strowger_gateway.gateway.surfaces.json_surface import JsonSurface
+from strowger_gateway.gateway.surfaces.late_module import LateModule
+from strowger_gateway.gateway.surfaces.sse import AGENTS_COMMIT_S
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.fields import Task
+from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+)
 
 if TYPE_CHECKING:
-    from gateway.surfaces.anthropic import translation
+    from strowger_gateway.gateway.surfaces.anthropic import translation
 else:
-    translation = LateModule("gateway.surfaces.anthropic.translation")
+    translation = LateModule("strowger_gateway.gateway.surfaces.anthropic.translation")
 
 __all__ = ("MESSAGES", "ROUTES", "MessagesSurface", "error_body")
 
@@ -28,7 +33,9 @@ def _plain(answer: PlainAnswer, request: ChatRequest, request_id: str) -> bytes:
 
 
 class MessagesSurface(JsonSurface):
-    """Conversations as Anthropic's clients write them; see `gateway.surfaces.base.Surface`."""
+    """Conversations as Anthropic's clients write them; see
+    `strowger_gateway.gateway.surfaces.base.Surface`.
+    """
 
     name = "anthropic"
     task: Task = "chat"

@@ -5,13 +5,25 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
 
-from gateway.surfaces.anthropic.blocks import DIALECT
-from gateway.surfaces.anthropic.wire import ALLOWED, CustomTool, Output, Thinking, ToolChoiceWire
-from gateway.surfaces.decoding import invalid_request, is_null, is_object
-from gateway.surfaces.marked_objects import TypedReader, with_marks
-from gateway.surfaces.openai.stream_chunks import encode
-from schemas.errors import InvalidRequest
-from schemas.messages import FunctionTool, OpaqueTool, ResponseFormat, Tool, ToolChoice
+from strowger_gateway.gateway.surfaces.anthropic.blocks import DIALECT
+from strowger_gateway.gateway.surfaces.anthropic.wire import (
+    ALLOWED,
+    CustomTool,
+    Output,
+    Thinking,
+    ToolChoiceWire,
+)
+from strowger_gateway.gateway.surfaces.decoding import invalid_request, is_null, is_object
+from strowger_gateway.gateway.surfaces.marked_objects import TypedReader, with_marks
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import (
+    FunctionTool,
+    OpaqueTool,
+    ResponseFormat,
+    Tool,
+    ToolChoice,
+)
 
 _reader: Final = TypedReader[CustomTool](
     CustomTool, {"custom": CustomTool}, ALLOWED, default="custom"

@@ -1,9 +1,9 @@
 """What translates Anthropic's Messages, imported with the first request."""
 
-from gateway.surfaces.anthropic.parse import parse_messages
-from gateway.surfaces.anthropic.plain_message import plain_message
-from gateway.surfaces.anthropic.render import MessagesRenderer
-from gateway.surfaces.anthropic.wire import MessagesWire
+from strowger_gateway.gateway.surfaces.anthropic.parse import parse_messages
+from strowger_gateway.gateway.surfaces.anthropic.plain_message import plain_message
+from strowger_gateway.gateway.surfaces.anthropic.render import MessagesRenderer
+from strowger_gateway.gateway.surfaces.anthropic.wire import MessagesWire
 
 __all__ = (
     "MessagesRenderer",

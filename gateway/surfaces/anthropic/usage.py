@@ -6,8 +6,8 @@ from typing import Final
 import msgspec
 from msgspec import DecodeError, Raw
 
-from gateway.surfaces.openai.usage import MAX_BYTES
-from schemas.events import Usage
+from strowger_gateway.gateway.surfaces.openai.usage import MAX_BYTES
+from strowger_gateway.schemas.events import Usage
 
 NO_USAGE: Final = b'{"input_tokens":0,"output_tokens":0}'
 """For `message_start` of a backend that counts at the end: its counts follow in `message_delta`."""

@@ -1,6 +1,6 @@
 """Render a web search that ran at another vendor as blocks of Anthropic's, and its citations.
 
-The blocks have marks instead of Anthropic's proofs; schemas.searches says what becomes of them.
+The blocks have marks instead of Anthropic's proofs; schemas/searches.py says what becomes of them.
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool#response
 """
 
@@ -9,8 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.surfaces.anthropic.frames import block_delta, encode
-from schemas.searches import MADE_HERE, Cited, Search, host_of
+from strowger_gateway.gateway.surfaces.anthropic.frames import block_delta, encode
+from strowger_gateway.schemas.searches import MADE_HERE, Cited, Search, host_of
 
 BETWEEN: Final = "; "
 """Separates the queries of one search."""

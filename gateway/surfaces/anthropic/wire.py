@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from gateway.surfaces.openai.wire import Count, FunctionName, Model, NonEmpty, Unit
+from strowger_gateway.gateway.surfaces.openai.wire import Count, FunctionName, Model, NonEmpty, Unit
 
 
 class MessagesWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

@@ -9,9 +9,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.surfaces.openai.bodies import Error, openai_error
-from gateway.surfaces.openai.stream_chunks import encode
-from schemas.errors import GatewayError, ModelNotFound
+from strowger_gateway.gateway.surfaces.openai.bodies import Error, openai_error
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.schemas.errors import GatewayError, ModelNotFound
 
 CODES: Final[dict[int, str]] = {
     400: "BAD_REQUEST",

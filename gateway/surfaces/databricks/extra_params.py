@@ -10,9 +10,9 @@ from typing import Final
 import msgspec
 from msgspec import DecodeError, Raw
 
-from gateway.surfaces.decoding import invalid_request, is_null
-from schemas.errors import InvalidRequest
-from schemas.measured_json import kind_of_json
+from strowger_gateway.gateway.surfaces.decoding import invalid_request, is_null
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.measured_json import kind_of_json
 
 FIELD: Final = "extra_params"
 TEXTS: Final = frozenset(

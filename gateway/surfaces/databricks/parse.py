@@ -13,9 +13,9 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from gateway.surfaces.databricks.extra_params import merge_extra_params
-from gateway.surfaces.databricks.reasoning import move_reasoning
-from gateway.surfaces.databricks.wire import (
+from strowger_gateway.gateway.surfaces.databricks.extra_params import merge_extra_params
+from strowger_gateway.gateway.surfaces.databricks.reasoning import move_reasoning
+from strowger_gateway.gateway.surfaces.databricks.wire import (
     DATABRICKS_CHAT_ALLOWED,
     DATABRICKS_COMPLETION_ALLOWED,
     DATABRICKS_EMBEDDINGS_ALLOWED,
@@ -24,14 +24,20 @@ from gateway.surfaces.databricks.wire import (
     DatabricksEmbeddingsWire,
     InvocationWire,
 )
-from gateway.surfaces.decoding import UNREADABLE, BodyReader, check_utf8, invalid_request, is_null
-from gateway.surfaces.openai.parse import (
+from strowger_gateway.gateway.surfaces.decoding import (
+    UNREADABLE,
+    BodyReader,
+    check_utf8,
+    invalid_request,
+    is_null,
+)
+from strowger_gateway.gateway.surfaces.openai.parse import (
     MAX_CHOICES,
     parse_chat,
     parse_completion,
     parse_embeddings,
 )
-from gateway.surfaces.openai.wire import (
+from strowger_gateway.gateway.surfaces.openai.wire import (
     CHAT_NUMBERS,
     INPUT_NUMBERS,
     PROMPT_NUMBERS,
@@ -39,10 +45,10 @@ from gateway.surfaces.openai.wire import (
     CompletionWire,
     EmbeddingsWire,
 )
-from schemas.errors import InvalidRequest
-from schemas.fields import Task
-from schemas.messages import Message
-from schemas.requests import ChatRequest, CompletionRequest, Request
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.fields import Task
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, Request
 
 _chat: Final[BodyReader[ChatWire]] = BodyReader(
     DatabricksChatWire, DATABRICKS_CHAT_ALLOWED, numbers=CHAT_NUMBERS

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct
 from msgspec.structs import replace
 
-from gateway.surfaces.decoding import invalid_request
-from schemas.messages import Message, OpaquePart, Part, Thought
+from strowger_gateway.gateway.surfaces.decoding import invalid_request
+from strowger_gateway.schemas.messages import Message, OpaquePart, Part, Thought
 
 READABLE: Final = "summary_text"
 

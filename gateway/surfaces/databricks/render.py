@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from gateway.surfaces.base import EmbeddingsRenderer, Headers, Renderer
-from gateway.surfaces.databricks.errors import error_frame
-from gateway.surfaces.sse import frame
-from schemas.answers import Answer, Embeddings
-from schemas.errors import GatewayError
-from schemas.events import Event, Finished, Usage
+from strowger_gateway.gateway.surfaces.base import EmbeddingsRenderer, Headers, Renderer
+from strowger_gateway.gateway.surfaces.databricks.errors import error_frame
+from strowger_gateway.gateway.surfaces.sse import frame
+from strowger_gateway.schemas.answers import Answer, Embeddings
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import Event, Finished, Usage
 
 
 class DatabricksRenderer:

@@ -9,8 +9,8 @@ from typing import Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from gateway.surfaces.openai.stream_chunks import encode
-from schemas.fields import Task
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.schemas.fields import Task
 
 Deployment = Literal[
     "DEPLOYMENT_READY",

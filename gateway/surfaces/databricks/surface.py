@@ -2,32 +2,34 @@
 
 from typing import TYPE_CHECKING, Final, overload
 
-from gateway.surfaces.base import (
+from strowger_gateway.gateway.surfaces.base import (
     EmbeddingsRenderer,
     Inbound,
     Renderer,
 )
-from gateway.surfaces.databricks.errors import error_body
-from gateway.surfaces.field_names import AS_IN_CHAT
-from gateway.surfaces.hot_route import HotRoute
-from gateway.surfaces.json_surface import JsonSurface
-from gateway.surfaces.late_module import LateModule
-from gateway.surfaces.openai.surface import OpenAISurface
-from schemas.errors import GatewayError
-from schemas.fields import Task
-from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
+from strowger_gateway.gateway.surfaces.databricks.errors import error_body
+from strowger_gateway.gateway.surfaces.field_names import AS_IN_CHAT
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute
+from strowger_gateway.gateway.surfaces.json_surface import JsonSurface
+from strowger_gateway.gateway.surfaces.late_module import LateModule
+from strowger_gateway.gateway.surfaces.openai.surface import OpenAISurface
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.fields import Task
+from strowger_gateway.schemas.requests import EmbeddingsRequest, GenerateRequest, Request
 
 if TYPE_CHECKING:
-    from gateway.surfaces.databricks import translation
+    from strowger_gateway.gateway.surfaces.databricks import translation
 else:
-    translation = LateModule("gateway.surfaces.databricks.translation")
+    translation = LateModule("strowger_gateway.gateway.surfaces.databricks.translation")
 
 BLANK_LINE: Final = b"\n\n"
 """A frame without data. MLflow's client skips blank lines, and reports comments as failures."""
 
 
 class DatabricksSurface(JsonSurface):
-    """See `gateway.surfaces.base.Surface`. task: `None` if the body determines it."""
+    """See `strowger_gateway.gateway.surfaces.base.Surface`. task: `None` if the body determines
+    it.
+    """
 
     name = "databricks"
     keep_alive = BLANK_LINE

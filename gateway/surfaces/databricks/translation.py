@@ -1,8 +1,11 @@
 """What translates Databricks' requests and answers, imported with the first request."""
 
-from gateway.surfaces.databricks.parse import parse_invocation, parse_task
-from gateway.surfaces.databricks.render import DatabricksEmbeddingsRenderer, DatabricksRenderer
-from gateway.surfaces.databricks.wire import (
+from strowger_gateway.gateway.surfaces.databricks.parse import parse_invocation, parse_task
+from strowger_gateway.gateway.surfaces.databricks.render import (
+    DatabricksEmbeddingsRenderer,
+    DatabricksRenderer,
+)
+from strowger_gateway.gateway.surfaces.databricks.wire import (
     DatabricksChatWire,
     DatabricksCompletionWire,
     DatabricksEmbeddingsWire,

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from gateway.surfaces.openai.wire import (
+from strowger_gateway.gateway.surfaces.openai.wire import (
     ALLOWED,
     CHAT_ALLOWED,
     ChatWire,

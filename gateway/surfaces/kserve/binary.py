@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Iterable
 from typing import Final
 
-from gateway.surfaces.base import Inbound
-from schemas.errors import BodyTooLarge, InvalidRequest
+from strowger_gateway.gateway.surfaces.base import Inbound
+from strowger_gateway.schemas.errors import BodyTooLarge, InvalidRequest
 
 HEADER: Final = b"inference-header-content-length"
 OCTETS: Final = b"application/octet-stream"

@@ -10,9 +10,14 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from gateway.surfaces.field_names import FieldNames
-from gateway.surfaces.kserve.parameter_tables import INPUTS, OUTPUTS, Shape, TensorSpec
-from schemas.errors import GatewayError
+from strowger_gateway.gateway.surfaces.field_names import FieldNames
+from strowger_gateway.gateway.surfaces.kserve.parameter_tables import (
+    INPUTS,
+    OUTPUTS,
+    Shape,
+    TensorSpec,
+)
+from strowger_gateway.schemas.errors import GatewayError
 
 VERSION: Final = "1"
 """The only version of every model."""

@@ -10,17 +10,26 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from gateway.surfaces.base import Inbound
-from gateway.surfaces.kserve.generate_wire import GenerateWire, Text, read_generate
-from gateway.surfaces.kserve.infer_fields import checked_prompt, pad_token, word_list
-from gateway.surfaces.kserve.requests import (
+from strowger_gateway.gateway.surfaces.base import Inbound
+from strowger_gateway.gateway.surfaces.kserve.generate_wire import GenerateWire, Text, read_generate
+from strowger_gateway.gateway.surfaces.kserve.infer_fields import (
+    checked_prompt,
+    pad_token,
+    word_list,
+)
+from strowger_gateway.gateway.surfaces.kserve.requests import (
     GenerateReply,
     GenerateTextRequest,
     GenerateTokensRequest,
 )
-from gateway.surfaces.kserve.sampling import SILENT, SamplingTerms, check, sampling_of
-from schemas.errors import InvalidRequest
-from schemas.requests import Draft, LoraRequest
+from strowger_gateway.gateway.surfaces.kserve.sampling import (
+    SILENT,
+    SamplingTerms,
+    check,
+    sampling_of,
+)
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import Draft, LoraRequest
 
 _T = TypeVar("_T", bool, int, float)
 

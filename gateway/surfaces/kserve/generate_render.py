@@ -10,15 +10,23 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from gateway.surfaces.base import Headers
-from gateway.surfaces.kserve.bodies import VERSION, error_body
-from gateway.surfaces.kserve.outputs import Outputs, count, cum_log_prob, missing_output
-from gateway.surfaces.kserve.requests import GenerateTextRequest, GenerateTokensRequest
-from gateway.surfaces.kserve.tensors import json_of_tensor
-from gateway.surfaces.sse import frame
-from schemas.answers import Answer, Choice, Fold
-from schemas.errors import GatewayError
-from schemas.events import (
+from strowger_gateway.gateway.surfaces.base import Headers
+from strowger_gateway.gateway.surfaces.kserve.bodies import VERSION, error_body
+from strowger_gateway.gateway.surfaces.kserve.outputs import (
+    Outputs,
+    count,
+    cum_log_prob,
+    missing_output,
+)
+from strowger_gateway.gateway.surfaces.kserve.requests import (
+    GenerateTextRequest,
+    GenerateTokensRequest,
+)
+from strowger_gateway.gateway.surfaces.kserve.tensors import json_of_tensor
+from strowger_gateway.gateway.surfaces.sse import frame
+from strowger_gateway.schemas.answers import Answer, Choice, Fold
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     Logits,
@@ -28,7 +36,7 @@ from schemas.events import (
     Tokens,
     Usage,
 )
-from schemas.tensors import Tensor
+from strowger_gateway.schemas.tensors import Tensor
 
 
 class GenerateResponse(Struct, frozen=True, kw_only=True):

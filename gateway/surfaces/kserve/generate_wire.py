@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from gateway.surfaces.decoding import BodyReader
-from schemas.errors import InvalidRequest
+from strowger_gateway.gateway.surfaces.decoding import BodyReader
+from strowger_gateway.schemas.errors import InvalidRequest
 
 Int = int | tuple[int] | None
 Float = float | tuple[float] | None

@@ -9,10 +9,10 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from gateway.surfaces.kserve.inputs import Inputs
-from gateway.surfaces.kserve.sampling import SILENT, SamplingTerms
-from schemas.errors import InvalidRequest
-from schemas.requests import Draft, LoraRequest, PromptTable
+from strowger_gateway.gateway.surfaces.kserve.inputs import Inputs
+from strowger_gateway.gateway.surfaces.kserve.sampling import SILENT, SamplingTerms
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import Draft, LoraRequest, PromptTable
 
 NO_END: Final = -1
 """The seed: "End token Id. If not specified, defaults to -1"."""

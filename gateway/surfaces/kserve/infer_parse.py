@@ -9,10 +9,10 @@ from typing import Final, Literal
 
 from msgspec import UNSET, UnsetType
 
-from gateway.surfaces.base import Inbound
-from gateway.surfaces.kserve.binary import split_body
-from gateway.surfaces.kserve.bodies import VERSION
-from gateway.surfaces.kserve.infer_fields import (
+from strowger_gateway.gateway.surfaces.base import Inbound
+from strowger_gateway.gateway.surfaces.kserve.binary import split_body
+from strowger_gateway.gateway.surfaces.kserve.bodies import VERSION
+from strowger_gateway.gateway.surfaces.kserve.infer_fields import (
     draft_tokens,
     lora_adapter,
     name_of,
@@ -22,17 +22,17 @@ from gateway.surfaces.kserve.infer_fields import (
     reject_streaming,
     sampling_terms,
 )
-from gateway.surfaces.kserve.inputs import Inputs, read_inputs
-from gateway.surfaces.kserve.parameter_tables import INPUTS, OUTPUTS, TensorSpec
-from gateway.surfaces.kserve.requests import (
+from strowger_gateway.gateway.surfaces.kserve.inputs import Inputs, read_inputs
+from strowger_gateway.gateway.surfaces.kserve.parameter_tables import INPUTS, OUTPUTS, TensorSpec
+from strowger_gateway.gateway.surfaces.kserve.requests import (
     InferReply,
     InferRequest,
     InferTextRequest,
     RequestedOutput,
 )
-from gateway.surfaces.kserve.sampling import SamplingTerms, check, sampling_of
-from gateway.surfaces.kserve.wire import INFER, InferParameters, InferWire
-from schemas.errors import InvalidRequest
+from strowger_gateway.gateway.surfaces.kserve.sampling import SamplingTerms, check, sampling_of
+from strowger_gateway.gateway.surfaces.kserve.wire import INFER, InferParameters, InferWire
+from strowger_gateway.schemas.errors import InvalidRequest
 
 _NO_PARAMETERS: Final = InferParameters()
 _TOKENS_ONLY: Final = tuple(spec.name for spec in INPUTS if spec.of == "tokens")

@@ -9,22 +9,26 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from gateway.surfaces.base import JSON, Headers
-from gateway.surfaces.kserve.binary import HEADER, OCTETS, joined
-from gateway.surfaces.kserve.bodies import VERSION, error_body
-from gateway.surfaces.kserve.outputs import Outputs, TextOutputs
-from gateway.surfaces.kserve.requests import InferRequest, InferTextRequest, RequestedOutput
-from gateway.surfaces.kserve.tensors import (
+from strowger_gateway.gateway.surfaces.base import JSON, Headers
+from strowger_gateway.gateway.surfaces.kserve.binary import HEADER, OCTETS, joined
+from strowger_gateway.gateway.surfaces.kserve.bodies import VERSION, error_body
+from strowger_gateway.gateway.surfaces.kserve.outputs import Outputs, TextOutputs
+from strowger_gateway.gateway.surfaces.kserve.requests import (
+    InferRequest,
+    InferTextRequest,
+    RequestedOutput,
+)
+from strowger_gateway.gateway.surfaces.kserve.tensors import (
     DATATYPES,
     Datatype,
     bytes_of_strings,
     json_of_tensor,
 )
-from gateway.surfaces.sse import frame
-from schemas.answers import Answer
-from schemas.errors import GatewayError
-from schemas.events import Event
-from schemas.tensors import Tensor
+from strowger_gateway.gateway.surfaces.sse import frame
+from strowger_gateway.schemas.answers import Answer
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.tensors import Tensor
 
 
 class _Parameters(Struct, frozen=True, kw_only=True):

@@ -7,9 +7,9 @@ from typing import cast
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from gateway.surfaces.kserve.binary import BinaryTail
-from gateway.surfaces.kserve.parameter_tables import INPUT, TensorSpec, shape_text
-from gateway.surfaces.kserve.tensors import (
+from strowger_gateway.gateway.surfaces.kserve.binary import BinaryTail
+from strowger_gateway.gateway.surfaces.kserve.parameter_tables import INPUT, TensorSpec, shape_text
+from strowger_gateway.gateway.surfaces.kserve.tensors import (
     Datatype,
     Integers,
     numbers,
@@ -19,9 +19,9 @@ from gateway.surfaces.kserve.tensors import (
     strings_of_json,
     tensor_of_bytes,
 )
-from gateway.surfaces.kserve.wire import InputWire
-from schemas.errors import InvalidRequest
-from schemas.tensors import Tensor, unpack_words
+from strowger_gateway.gateway.surfaces.kserve.wire import InputWire
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.tensors import Tensor, unpack_words
 
 
 class Inputs:

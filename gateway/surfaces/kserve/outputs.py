@@ -7,11 +7,11 @@ from array import array
 from collections.abc import Sequence
 from math import fsum
 
-from gateway.surfaces.kserve.tensors import float32, int32
-from schemas.answers import Answer, Choice
-from schemas.errors import UpstreamBroken
-from schemas.events import Usage
-from schemas.tensors import ITEM_BYTES, Tensor
+from strowger_gateway.gateway.surfaces.kserve.tensors import float32, int32
+from strowger_gateway.schemas.answers import Answer, Choice
+from strowger_gateway.schemas.errors import UpstreamBroken
+from strowger_gateway.schemas.events import Usage
+from strowger_gateway.schemas.tensors import ITEM_BYTES, Tensor
 
 _FLOAT = ITEM_BYTES["float32"]
 

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from gateway.surfaces.kserve.tensors import Datatype
+from strowger_gateway.gateway.surfaces.kserve.tensors import Datatype
 
 Shape = tuple[int, ...]
 

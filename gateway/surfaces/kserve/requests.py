@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from schemas.requests import CompletionRequest, TokenRequest
+from strowger_gateway.schemas.requests import CompletionRequest, TokenRequest
 
 
 class RequestedOutput(Struct, frozen=True, kw_only=True):

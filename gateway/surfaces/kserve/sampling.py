@@ -10,9 +10,9 @@ from typing import Final, Literal, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
-from schemas.errors import InvalidRequest
-from schemas.sampling import Sampling
-from schemas.tensors import Tensor
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.tensors import Tensor
 
 _T = TypeVar("_T")
 

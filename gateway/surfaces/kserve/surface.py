@@ -6,28 +6,30 @@ extensions for binary data and for generating text. gRPC is not supported.
 
 from typing import TYPE_CHECKING, Final, overload
 
-from gateway.surfaces.base import (
+from strowger_gateway.gateway.surfaces.base import (
     EmbeddingsRenderer,
     Inbound,
     Renderer,
 )
-from gateway.surfaces.hot_route import HotRoute
-from gateway.surfaces.json_surface import JsonSurface
-from gateway.surfaces.kserve.binary import OCTETS, decompress, json_length
-from gateway.surfaces.kserve.bodies import NAMES, VERSION, error_body
-from gateway.surfaces.late_module import LateModule
-from schemas.errors import GatewayError
-from schemas.fields import Task
-from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute
+from strowger_gateway.gateway.surfaces.json_surface import JsonSurface
+from strowger_gateway.gateway.surfaces.kserve.binary import OCTETS, decompress, json_length
+from strowger_gateway.gateway.surfaces.kserve.bodies import NAMES, VERSION, error_body
+from strowger_gateway.gateway.surfaces.late_module import LateModule
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.fields import Task
+from strowger_gateway.schemas.requests import EmbeddingsRequest, GenerateRequest, Request
 
 if TYPE_CHECKING:
-    from gateway.surfaces.kserve import translation
+    from strowger_gateway.gateway.surfaces.kserve import translation
 else:
-    translation = LateModule("gateway.surfaces.kserve.translation")
+    translation = LateModule("strowger_gateway.gateway.surfaces.kserve.translation")
 
 
 class InferSurface(JsonSurface):
-    """Tensors in, tensors out, of tokens or of text; see `gateway.surfaces.base.Surface`."""
+    """Tensors in, tensors out, of tokens or of text; see
+    `strowger_gateway.gateway.surfaces.base.Surface`.
+    """
 
     name = "kserve"
     task: Task | None = None
@@ -55,7 +57,7 @@ class InferSurface(JsonSurface):
 
 
 class GenerateSurface(JsonSurface):
-    """Flat JSON in; text or tokens out; see `gateway.surfaces.base.Surface`."""
+    """Flat JSON in; text or tokens out; see `strowger_gateway.gateway.surfaces.base.Surface`."""
 
     name = "kserve"
     task: Task | None = None

@@ -1,4 +1,5 @@
-"""Convert KServe v2's tensor data, in JSON and in bytes, to and from `schemas.tensors.Tensor`.
+"""Convert KServe v2's tensor data, in JSON and in bytes, to and from
+`strowger_gateway.schemas.tensors.Tensor`.
 
 https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protocol
 """
@@ -12,9 +13,9 @@ from typing import Annotated, Final, Literal, TypeVar, cast
 import msgspec
 from msgspec import DecodeError, Meta, Raw, Struct
 
-from gateway.surfaces.number_lists import flat_pieces, is_long
-from schemas.errors import InvalidRequest
-from schemas.tensors import ITEM_BYTES, DType, Tensor
+from strowger_gateway.gateway.surfaces.number_lists import flat_pieces, is_long
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.tensors import ITEM_BYTES, DType, Tensor
 
 Datatype = Literal["BOOL", "INT32", "INT64", "UINT64", "FP16", "BF16", "FP32", "BYTES"]
 """KServe's names, limited to what TensorRT-LLM's tensors need."""

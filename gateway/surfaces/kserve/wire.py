@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from gateway.surfaces.decoding import BodyReader
+from strowger_gateway.gateway.surfaces.decoding import BodyReader
 
 
 class InputParameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,9 +6,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from gateway.surfaces.field_names import FieldNames
-from gateway.surfaces.mindie.wire import PARAMETERS
-from schemas.errors import GatewayError, InvalidRequest, UpstreamRejected
+from strowger_gateway.gateway.surfaces.field_names import FieldNames
+from strowger_gateway.gateway.surfaces.mindie.wire import PARAMETERS
+from strowger_gateway.schemas.errors import GatewayError, InvalidRequest, UpstreamRejected
 
 INVALID: Final = "Input Validation Error"
 TYPES: Final[dict[int, str]] = {

@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 
-from gateway.surfaces.decoding import BodyReader, null_to_unset
-from gateway.surfaces.mindie.wire import (
+from strowger_gateway.gateway.surfaces.decoding import BodyReader, null_to_unset
+from strowger_gateway.gateway.surfaces.mindie.wire import (
     ALLOWED,
     DEFAULT_NEW_TOKENS,
     MAX_SEED,
@@ -20,10 +20,10 @@ from gateway.surfaces.mindie.wire import (
     InferTokenOuter,
     ParametersWire,
 )
-from schemas.errors import InvalidRequest
-from schemas.fields import TEXT
-from schemas.requests import TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.fields import TEXT
+from strowger_gateway.schemas.requests import TokenRequest
+from strowger_gateway.schemas.sampling import Sampling
 
 OPTIONAL: Final = ("typical_p", "watermark")
 """MindIE accepts these and ignores them, so they never make a request fail here. And if no

@@ -12,12 +12,12 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from gateway.surfaces.base import Headers
-from gateway.surfaces.mindie.errors import error_body
-from gateway.surfaces.sse import frame
-from schemas.answers import Answer, Choice
-from schemas.errors import GatewayError
-from schemas.events import (
+from strowger_gateway.gateway.surfaces.base import Headers
+from strowger_gateway.gateway.surfaces.mindie.errors import error_body
+from strowger_gateway.gateway.surfaces.sse import frame
+from strowger_gateway.schemas.answers import Answer, Choice
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     FinishReason,
@@ -27,7 +27,7 @@ from schemas.events import (
     Tokens,
     Usage,
 )
-from schemas.requests import TokenRequest
+from strowger_gateway.schemas.requests import TokenRequest
 
 Word = Literal["eos_token", "stop_sequence", "length"]
 

@@ -2,29 +2,36 @@
 
 from typing import TYPE_CHECKING, Final, overload
 
-from gateway.surfaces.base import (
+from strowger_gateway.gateway.surfaces.base import (
     EmbeddingsRenderer,
     Inbound,
     Renderer,
 )
-from gateway.surfaces.hot_route import HotRoute
-from gateway.surfaces.json_surface import JsonSurface
-from gateway.surfaces.late_module import LateModule
-from gateway.surfaces.mindie.errors import NAMES, error_body
-from schemas.errors import GatewayError
-from schemas.fields import Task
-from schemas.requests import EmbeddingsRequest, GenerateRequest, Request, TokenRequest
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute
+from strowger_gateway.gateway.surfaces.json_surface import JsonSurface
+from strowger_gateway.gateway.surfaces.late_module import LateModule
+from strowger_gateway.gateway.surfaces.mindie.errors import NAMES, error_body
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.fields import Task
+from strowger_gateway.schemas.requests import (
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+    TokenRequest,
+)
 
 if TYPE_CHECKING:
-    from gateway.surfaces.mindie import translation
+    from strowger_gateway.gateway.surfaces.mindie import translation
 else:
-    translation = LateModule("gateway.surfaces.mindie.translation")
+    translation = LateModule("strowger_gateway.gateway.surfaces.mindie.translation")
 
 __all__ = ("INFER_TOKEN", "ROUTES", "MindieSurface", "error_body")
 
 
 class MindieSurface(JsonSurface):
-    """Token ids in, token ids and text out; see `gateway.surfaces.base.Surface`."""
+    """Token ids in, token ids and text out; see
+    `strowger_gateway.gateway.surfaces.base.Surface`.
+    """
 
     name = "mindie"
     task: Task = "tokens"

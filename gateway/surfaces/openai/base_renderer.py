@@ -7,15 +7,20 @@ from typing import ClassVar
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from gateway.surfaces.base import Headers
-from gateway.surfaces.openai.bodies import error_body
-from gateway.surfaces.openai.stream_chunks import ChunkIdentity, ChunkWriter, encode, with_members
-from gateway.surfaces.openai.usage import usage_json
-from gateway.surfaces.sse import frame
-from schemas.answers import Answer, Choice
-from schemas.errors import GatewayError
-from schemas.events import Event, Finished, TextDelta, Usage
-from schemas.requests import ChatRequest, CompletionRequest
+from strowger_gateway.gateway.surfaces.base import Headers
+from strowger_gateway.gateway.surfaces.openai.bodies import error_body
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import (
+    ChunkIdentity,
+    ChunkWriter,
+    encode,
+    with_members,
+)
+from strowger_gateway.gateway.surfaces.openai.usage import usage_json
+from strowger_gateway.gateway.surfaces.sse import frame
+from strowger_gateway.schemas.answers import Answer, Choice
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import Event, Finished, TextDelta, Usage
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest
 
 
 class _Answer(Struct, frozen=True, kw_only=True):

@@ -8,12 +8,17 @@ from typing import Final
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from gateway.surfaces.base import Headers
-from gateway.surfaces.openai.stream_chunks import encode
-from gateway.surfaces.openai.usage import embeddings_usage_json
-from schemas.answers import Embeddings
-from schemas.errors import GatewayError, UpstreamBroken, UpstreamRefused, UpstreamRejected
-from schemas.requests import EmbeddingsRequest
+from strowger_gateway.gateway.surfaces.base import Headers
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.usage import embeddings_usage_json
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import (
+    GatewayError,
+    UpstreamBroken,
+    UpstreamRefused,
+    UpstreamRejected,
+)
+from strowger_gateway.schemas.requests import EmbeddingsRequest
 
 TYPES: Final[dict[int, str]] = {
     401: "authentication_error",

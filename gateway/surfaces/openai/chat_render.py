@@ -8,24 +8,24 @@ from typing import Final, Literal, assert_never
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from gateway.surfaces.openai.base_renderer import OpenAIRenderer
-from gateway.surfaces.openai.reasoning import (
+from strowger_gateway.gateway.surfaces.openai.base_renderer import OpenAIRenderer
+from strowger_gateway.gateway.surfaces.openai.reasoning import (
     ReasoningBlocks,
     ReasoningDetail,
     flat_signature,
     reasoning_details,
 )
-from gateway.surfaces.openai.stream_chunks import (
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import (
     ChatLogprob,
     chat_logprobs,
     encode,
     with_members,
 )
-from gateway.surfaces.openai.whole_tool_calls import FIELD as CALLS
-from gateway.surfaces.openai.whole_tool_calls import merge_tool_calls
-from gateway.surfaces.sse import one_line
-from schemas.answers import Choice
-from schemas.events import (
+from strowger_gateway.gateway.surfaces.openai.whole_tool_calls import FIELD as CALLS
+from strowger_gateway.gateway.surfaces.openai.whole_tool_calls import merge_tool_calls
+from strowger_gateway.gateway.surfaces.sse import one_line
+from strowger_gateway.schemas.answers import Choice
+from strowger_gateway.schemas.events import (
     OF_CHOICE,
     Event,
     Finished,
@@ -42,9 +42,9 @@ from schemas.events import (
     ToolDelta,
     Usage,
 )
-from schemas.messages import ToolCall
-from schemas.requests import ChatRequest
-from schemas.searches import SEARCHES
+from strowger_gateway.schemas.messages import ToolCall
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.searches import SEARCHES
 
 ReasoningNames = Literal["reasoning", "reasoning_content", "both"]
 """The field for a model's reasoning: servers of the dialect use different names."""

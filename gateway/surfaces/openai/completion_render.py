@@ -9,15 +9,15 @@ from typing import assert_never
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from gateway.surfaces.openai.base_renderer import OpenAIRenderer
-from gateway.surfaces.openai.stream_chunks import (
+from strowger_gateway.gateway.surfaces.openai.base_renderer import OpenAIRenderer
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import (
     encode,
     finite,
     with_members,
 )
-from gateway.surfaces.sse import one_line
-from schemas.answers import Choice
-from schemas.events import (
+from strowger_gateway.gateway.surfaces.sse import one_line
+from strowger_gateway.schemas.answers import Choice
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     FinishReason,
@@ -33,7 +33,7 @@ from schemas.events import (
     ToolDelta,
     Usage,
 )
-from schemas.requests import CompletionRequest
+from strowger_gateway.schemas.requests import CompletionRequest
 
 
 class _Logprobs(Struct, frozen=True, kw_only=True):

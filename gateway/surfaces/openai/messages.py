@@ -6,14 +6,22 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from gateway.surfaces.decoding import invalid_request, is_null, null_to_unset
-from gateway.surfaces.openai.parts import read_calls, read_parts
-from gateway.surfaces.openai.reasoning import call_proofs, read_reasoning
-from gateway.surfaces.openai.stream_chunks import encode
-from gateway.surfaces.openai.wire import ALLOWED
-from gateway.surfaces.strict_structs import strict
-from schemas.errors import InvalidRequest
-from schemas.messages import Message, OpaquePart, Part, Role, TextPart, Thought, ToolCall
+from strowger_gateway.gateway.surfaces.decoding import invalid_request, is_null, null_to_unset
+from strowger_gateway.gateway.surfaces.openai.parts import read_calls, read_parts
+from strowger_gateway.gateway.surfaces.openai.reasoning import call_proofs, read_reasoning
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.wire import ALLOWED
+from strowger_gateway.gateway.surfaces.strict_structs import strict
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import (
+    Message,
+    OpaquePart,
+    Part,
+    Role,
+    TextPart,
+    Thought,
+    ToolCall,
+)
 
 
 class _MessageWire(Struct, frozen=True, kw_only=True):

@@ -11,11 +11,15 @@ from typing import Final, Literal, cast
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
-from gateway.surfaces.decoding import BodyReader, is_null, is_object
-from gateway.surfaces.openai.messages import read_messages
-from gateway.surfaces.openai.stream_options import NO_OPTIONS, read_stream_options
-from gateway.surfaces.openai.tools import read_response_format, read_tool_choice, read_tools
-from gateway.surfaces.openai.wire import (
+from strowger_gateway.gateway.surfaces.decoding import BodyReader, is_null, is_object
+from strowger_gateway.gateway.surfaces.openai.messages import read_messages
+from strowger_gateway.gateway.surfaces.openai.stream_options import NO_OPTIONS, read_stream_options
+from strowger_gateway.gateway.surfaces.openai.tools import (
+    read_response_format,
+    read_tool_choice,
+    read_tools,
+)
+from strowger_gateway.gateway.surfaces.openai.wire import (
     ALLOWED,
     CHAT_ALLOWED,
     CHAT_NUMBERS,
@@ -28,10 +32,15 @@ from gateway.surfaces.openai.wire import (
     EmbeddingsWire,
     SamplingWire,
 )
-from schemas.errors import InvalidRequest
-from schemas.messages import Message, ResponseFormat, Tool, ToolChoice
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, Prompt
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import Message, ResponseFormat, Tool, ToolChoice
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    Prompt,
+)
+from strowger_gateway.schemas.sampling import Sampling
 
 COMPLETION_MAX_TOKENS: Final = 16
 """Default number of generated tokens of a completion."""

@@ -9,11 +9,18 @@ from typing import Final, Literal, cast
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, ValidationError
 
-from gateway.surfaces.decoding import invalid_request
-from gateway.surfaces.openai.wire import ALLOWED, NonEmpty
-from gateway.surfaces.strict_structs import strict, strict_type
-from schemas.errors import InvalidRequest
-from schemas.messages import AudioPart, ImagePart, OpaquePart, Part, TextPart, ToolCall
+from strowger_gateway.gateway.surfaces.decoding import invalid_request
+from strowger_gateway.gateway.surfaces.openai.wire import ALLOWED, NonEmpty
+from strowger_gateway.gateway.surfaces.strict_structs import strict, strict_type
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import (
+    AudioPart,
+    ImagePart,
+    OpaquePart,
+    Part,
+    TextPart,
+    ToolCall,
+)
 
 URL_SCHEMES: Final = ("https://", "http://", "gs://", "data:")
 """`gs:` is Google Cloud Storage, which Gemini reads itself; every other backend rejects it."""

@@ -1,9 +1,9 @@
 """Write a plain answer to a chat, in the bytes that `ChatRenderer` would write."""
 
-from gateway.surfaces.openai.stream_chunks import created_at, encode
-from gateway.surfaces.openai.usage import usage_json
-from schemas.plain_answer import PlainAnswer
-from schemas.requests import GenerateRequest
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import created_at, encode
+from strowger_gateway.gateway.surfaces.openai.usage import usage_json
+from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.requests import GenerateRequest
 
 
 def plain_chat(answer: PlainAnswer, request: GenerateRequest, request_id: str) -> bytes:

@@ -11,10 +11,10 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 
-from gateway.surfaces.decoding import invalid_request
-from gateway.surfaces.openai.wire import ALLOWED
-from schemas.events import ReasoningDelta
-from schemas.messages import CLAUDE, GEMINI, ITEM_FORMATS, Thought, item_proof
+from strowger_gateway.gateway.surfaces.decoding import invalid_request
+from strowger_gateway.gateway.surfaces.openai.wire import ALLOWED
+from strowger_gateway.schemas.events import ReasoningDelta
+from strowger_gateway.schemas.messages import CLAUDE, GEMINI, ITEM_FORMATS, Thought, item_proof
 
 UNKNOWN = "unknown"
 """OpenRouter's name for an unknown format."""

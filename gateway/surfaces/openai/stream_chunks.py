@@ -10,9 +10,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from gateway.surfaces.openai.usage import usage_json
-from gateway.surfaces.sse import DONE, one_line
-from schemas.events import OF_CHOICE, Started, TokenLogprob, Usage
+from strowger_gateway.gateway.surfaces.openai.usage import usage_json
+from strowger_gateway.gateway.surfaces.sse import DONE, one_line
+from strowger_gateway.schemas.events import OF_CHOICE, Started, TokenLogprob, Usage
 
 OURS: Final = frozenset(("id", "object", "created", "model", "choices", "usage"))
 """Top-level fields of an answer that a backend's unknown fields never replace."""

@@ -11,9 +11,9 @@ from typing import Final
 import msgspec
 from msgspec import DecodeError, Raw, Struct
 
-from gateway.surfaces.decoding import invalid_request, is_null
-from gateway.surfaces.openai.wire import ALLOWED
-from schemas.fields import STREAM_OPTIONS
+from strowger_gateway.gateway.surfaces.decoding import invalid_request, is_null
+from strowger_gateway.gateway.surfaces.openai.wire import ALLOWED
+from strowger_gateway.schemas.fields import STREAM_OPTIONS
 
 OPTIONAL: Final = ("include_obfuscation", "continuous_usage_stats")
 """Options that a backend may ignore: the answer is the same without them."""

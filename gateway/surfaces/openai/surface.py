@@ -2,27 +2,31 @@
 
 from typing import Final, overload
 
-from gateway.surfaces.base import (
+from strowger_gateway.gateway.surfaces.base import (
     EmbeddingsRenderer,
     Inbound,
     Renderer,
 )
-from gateway.surfaces.field_names import AS_IN_CHAT
-from gateway.surfaces.hot_route import HotRoute
-from gateway.surfaces.json_surface import JsonSurface
-from gateway.surfaces.openai.bodies import (
+from strowger_gateway.gateway.surfaces.field_names import AS_IN_CHAT
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute
+from strowger_gateway.gateway.surfaces.json_surface import JsonSurface
+from strowger_gateway.gateway.surfaces.openai.bodies import (
     OpenAIEmbeddingsRenderer,
     error_body,
 )
-from gateway.surfaces.openai.chat_render import ChatRenderer, ReasoningNames
-from gateway.surfaces.openai.completion_render import CompletionRenderer
-from gateway.surfaces.openai.parse import parse_chat, parse_completion, parse_embeddings
-from gateway.surfaces.openai.plain_chat import plain_chat
-from gateway.surfaces.openai.stream_chunks import created_at
-from gateway.surfaces.openai.wire import ChatWire, CompletionWire, EmbeddingsWire
-from schemas.errors import GatewayError
-from schemas.fields import Task
-from schemas.requests import (
+from strowger_gateway.gateway.surfaces.openai.chat_render import ChatRenderer, ReasoningNames
+from strowger_gateway.gateway.surfaces.openai.completion_render import CompletionRenderer
+from strowger_gateway.gateway.surfaces.openai.parse import (
+    parse_chat,
+    parse_completion,
+    parse_embeddings,
+)
+from strowger_gateway.gateway.surfaces.openai.plain_chat import plain_chat
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import created_at
+from strowger_gateway.gateway.surfaces.openai.wire import ChatWire, CompletionWire, EmbeddingsWire
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.fields import Task
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,
@@ -43,7 +47,7 @@ __all__ = (
 
 
 class OpenAISurface(JsonSurface):
-    """One task of the dialect; see `gateway.surfaces.base.Surface`.
+    """One task of the dialect; see `strowger_gateway.gateway.surfaces.base.Surface`.
 
     reasoning: the field for a model's reasoning.
     running_usage: see OpenAIRenderer.

@@ -8,11 +8,17 @@ from typing import Final, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
 
-from gateway.surfaces.decoding import invalid_request, is_null, is_object
-from gateway.surfaces.openai.wire import ALLOWED, FunctionName, NonEmpty
-from gateway.surfaces.strict_structs import strict
-from schemas.errors import InvalidRequest
-from schemas.messages import FunctionTool, OpaqueTool, ResponseFormat, Tool, ToolChoice
+from strowger_gateway.gateway.surfaces.decoding import invalid_request, is_null, is_object
+from strowger_gateway.gateway.surfaces.openai.wire import ALLOWED, FunctionName, NonEmpty
+from strowger_gateway.gateway.surfaces.strict_structs import strict
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import (
+    FunctionTool,
+    OpaqueTool,
+    ResponseFormat,
+    Tool,
+    ToolChoice,
+)
 
 T = TypeVar("T")
 Mode = Literal["none", "auto", "required"]

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import DecodeError, Raw, Struct
 
-from schemas.events import Usage
+from strowger_gateway.schemas.events import Usage
 
 MAX_BYTES: Final = 16_384
 """Maximum size of a vendor's `usage`; of a larger one, clients get only the counts we parse."""

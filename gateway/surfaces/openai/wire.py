@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 MODEL_NAME: Final = re.compile(r"[A-Za-z0-9/:@+](?:[A-Za-z0-9._/:@+-]*[A-Za-z0-9/:@+])?")
 LONGEST_NAME: Final = 512
-"""Characters of a function's name. Vendors take fewer: see adapters.repairs.tool_names."""
+"""Characters of a function's name. Vendors take fewer: see adapters/repairs/tool_names.py."""
 
 Model = Annotated[str, Meta(max_length=256)]
 Temperature = Annotated[float, Meta(ge=0, le=2)]
@@ -36,7 +36,9 @@ PROMPT_NUMBERS: Final = {
     "stop_token_ids": _STOP_NUMBERS,
 }
 INPUT_NUMBERS: Final = {"input": (str | tuple[PromptItem, ...], tuple[TokenId, ...])}
-"""Fields that may be long lists of numbers; see `gateway.surfaces.decoding.BodyReader`."""
+"""Fields that may be long lists of numbers; see
+`strowger_gateway.gateway.surfaces.decoding.BodyReader`.
+"""
 
 
 class SamplingWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 from msgspec import DecodeError, Raw, Struct
 
-from gateway.surfaces.responses.items import COMPLETED, IN_PROGRESS, reasoning
-from gateway.surfaces.sse import one_line
+from strowger_gateway.gateway.surfaces.responses.items import COMPLETED, IN_PROGRESS, reasoning
+from strowger_gateway.gateway.surfaces.sse import one_line
 
 PREFIX: Final = "rs_sealed_"
 REASONING: Final = "reasoning"

@@ -8,9 +8,9 @@ from typing import Final, assert_never
 
 from msgspec import UNSET, Raw
 
-from gateway.surfaces.marked_objects import Marks, TypedReader, with_marks
-from gateway.surfaces.openai.stream_chunks import encode
-from gateway.surfaces.responses.wire import (
+from strowger_gateway.gateway.surfaces.marked_objects import Marks, TypedReader, with_marks
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.responses.wire import (
     ALLOWED,
     CONTENTS,
     Content,
@@ -21,8 +21,8 @@ from gateway.surfaces.responses.wire import (
     OutputText,
     RefusalText,
 )
-from schemas.errors import InvalidRequest
-from schemas.messages import AudioPart, ImagePart, OpaquePart, Part, TextPart
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import AudioPart, ImagePart, OpaquePart, Part, TextPart
 
 DIALECT: Final = "openai-responses"
 

@@ -11,14 +11,19 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, UnsetType
 
-from gateway.surfaces.decoding import invalid_request, is_null
-from gateway.surfaces.marked_objects import Marks, TypedReader, content_of, with_marks
-from gateway.surfaces.openai.stream_chunks import encode
-from gateway.surfaces.responses.carriers import is_carrier, without_carriers
-from gateway.surfaces.responses.contents import DIALECT, read_parts
-from gateway.surfaces.responses.encrypted_content import openais, opened
-from gateway.surfaces.responses.namespaces import joined
-from gateway.surfaces.responses.wire import (
+from strowger_gateway.gateway.surfaces.decoding import invalid_request, is_null
+from strowger_gateway.gateway.surfaces.marked_objects import (
+    Marks,
+    TypedReader,
+    content_of,
+    with_marks,
+)
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.responses.carriers import is_carrier, without_carriers
+from strowger_gateway.gateway.surfaces.responses.contents import DIALECT, read_parts
+from strowger_gateway.gateway.surfaces.responses.encrypted_content import openais, opened
+from strowger_gateway.gateway.surfaces.responses.namespaces import joined
+from strowger_gateway.gateway.surfaces.responses.wire import (
     ALLOWED,
     ITEMS,
     CallItem,
@@ -29,9 +34,9 @@ from gateway.surfaces.responses.wire import (
     MessageItem,
     ReasoningItem,
 )
-from gateway.surfaces.stored_items import NO_EARLIER_ITEMS, EarlierItems
-from schemas.errors import InvalidRequest
-from schemas.messages import Message, OpaquePart, Part, TextPart, Thought, ToolCall
+from strowger_gateway.gateway.surfaces.stored_items import NO_EARLIER_ITEMS, EarlierItems
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import Message, OpaquePart, Part, TextPart, Thought, ToolCall
 
 MAX_ITEMS: Final = 100_000
 _PREVIOUS: Final = "previous_response_id"

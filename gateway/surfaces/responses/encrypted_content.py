@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 from msgspec import DecodeError, Struct
 
-from gateway.surfaces.openai.stream_chunks import encode
-from schemas.messages import GEMINI, OPENAI, Thought
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.schemas.messages import GEMINI, OPENAI, Thought
 
 _UNKNOWN: Final = "unknown"
 _SEPARATOR: Final = ":"

@@ -8,15 +8,15 @@ from typing import Final
 import msgspec
 from msgspec import DecodeError, Raw, Struct
 
-from gateway.surfaces.field_names import (
+from strowger_gateway.gateway.surfaces.field_names import (
     MAX_SEARCHED,
     ClientPlace,
     ClientPlaces,
     ConversationNames,
     FieldNames,
 )
-from schemas.messages import Message
-from schemas.requests import ChatRequest, Original
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, Original
 
 _ANY: Final = ClientPlace(message="input[]", own="input[]", content="input[].content")
 _OUTPUT: Final = ClientPlace(message="input[]", own="input[]", content="input[].output")

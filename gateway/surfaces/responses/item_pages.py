@@ -5,8 +5,8 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Raw, Struct
 
-from gateway.surfaces.openai.stream_chunks import encode
-from gateway.surfaces.responses.stored_conversation import (
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.responses.stored_conversation import (
     given_items,
     id_of,
     listed_id,
@@ -14,7 +14,7 @@ from gateway.surfaces.responses.stored_conversation import (
     output_items,
     response_of,
 )
-from schemas.errors import InvalidRequest
+from strowger_gateway.schemas.errors import InvalidRequest
 
 MOST_LISTED: Final = 100
 LISTED: Final = 20

@@ -8,16 +8,21 @@ with the answer.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gateway.surfaces.openai.stream_chunks import encode
-from gateway.surfaces.responses import items, web_searches
-from gateway.surfaces.responses.carriers import REASONING, Carriers
-from gateway.surfaces.responses.encrypted_content import sealed, sealed_call
-from gateway.surfaces.responses.frames import DELTA_END, TEXT_END, delta_start, event
-from gateway.surfaces.responses.items import COMPLETED, IN_PROGRESS
-from gateway.surfaces.responses.namespaces import OwnTool
-from schemas.events import ReasoningDelta, TokenLogprob, ToolDelta
-from schemas.measured_json import JsonPieces
-from schemas.searches import Cited, Search, citations_field, whole_searches_of
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.responses import items, web_searches
+from strowger_gateway.gateway.surfaces.responses.carriers import REASONING, Carriers
+from strowger_gateway.gateway.surfaces.responses.encrypted_content import sealed, sealed_call
+from strowger_gateway.gateway.surfaces.responses.frames import (
+    DELTA_END,
+    TEXT_END,
+    delta_start,
+    event,
+)
+from strowger_gateway.gateway.surfaces.responses.items import COMPLETED, IN_PROGRESS
+from strowger_gateway.gateway.surfaces.responses.namespaces import OwnTool
+from strowger_gateway.schemas.events import ReasoningDelta, TokenLogprob, ToolDelta
+from strowger_gateway.schemas.measured_json import JsonPieces
+from strowger_gateway.schemas.searches import Cited, Search, citations_field, whole_searches_of
 
 _TEXT: Final = b"output_text"
 _REFUSAL: Final = b"refusal"

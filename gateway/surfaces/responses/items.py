@@ -6,10 +6,10 @@ from typing import Final
 import msgspec
 from msgspec import DecodeError, Struct
 
-from gateway.surfaces.openai.stream_chunks import chat_logprobs, encode
-from gateway.surfaces.responses.namespaces import OwnTool
-from schemas.events import TokenLogprob
-from schemas.measured_json import kind_of_json
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import chat_logprobs, encode
+from strowger_gateway.gateway.surfaces.responses.namespaces import OwnTool
+from strowger_gateway.schemas.events import TokenLogprob
+from strowger_gateway.schemas.measured_json import kind_of_json
 
 COMPLETED: Final = b"completed"
 INCOMPLETE: Final = b"incomplete"

@@ -11,7 +11,7 @@ from zlib import crc32
 import msgspec
 from msgspec import Raw, Struct
 
-from schemas.requests import ChatRequest
+from strowger_gateway.schemas.requests import ChatRequest
 
 LONGEST: Final = 64
 """Characters of a function's name that every vendor takes."""

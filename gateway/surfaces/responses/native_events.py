@@ -9,10 +9,10 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from gateway.surfaces.openai.stream_chunks import encode
-from gateway.surfaces.responses.carriers import REASONING, Carriers, inserted
-from gateway.surfaces.responses.item_writer import ItemWriter
-from gateway.surfaces.sse import one_line
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.responses.carriers import REASONING, Carriers, inserted
+from strowger_gateway.gateway.surfaces.responses.item_writer import ItemWriter
+from strowger_gateway.gateway.surfaces.sse import one_line
 
 ADDED: Final = "response.output_item.added"
 DONE: Final = "response.output_item.done"

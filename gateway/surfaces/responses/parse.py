@@ -12,25 +12,34 @@ from typing import Final
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
-from gateway.surfaces.decoding import BodyReader, is_null, is_object
-from gateway.surfaces.openai.parse import model_name
-from gateway.surfaces.openai.stream_chunks import encode
-from gateway.surfaces.openai.stream_options import read_stream_options
-from gateway.surfaces.responses.contents import DIALECT
-from gateway.surfaces.responses.conversation import (
+from strowger_gateway.gateway.surfaces.decoding import BodyReader, is_null, is_object
+from strowger_gateway.gateway.surfaces.openai.parse import model_name
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.stream_options import read_stream_options
+from strowger_gateway.gateway.surfaces.responses.contents import DIALECT
+from strowger_gateway.gateway.surfaces.responses.conversation import (
     NOT_STORED,
     ResponsesConversation,
     joined_input,
     with_stored,
     without_carried,
 )
-from gateway.surfaces.responses.tools import NO_TOOLS, read_effort, read_text, read_tools
-from gateway.surfaces.responses.wire import ALLOWED, ResponsesWire
-from gateway.surfaces.stored_items import NO_EARLIER_ITEMS, EarlierItems, EarlierItemsNeeded
-from schemas.errors import ConversationNotFound, InvalidRequest, PromptNotFound
-from schemas.messages import ResponseFormat
-from schemas.requests import ChatRequest, Original, Storage
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.surfaces.responses.tools import (
+    NO_TOOLS,
+    read_effort,
+    read_text,
+    read_tools,
+)
+from strowger_gateway.gateway.surfaces.responses.wire import ALLOWED, ResponsesWire
+from strowger_gateway.gateway.surfaces.stored_items import (
+    NO_EARLIER_ITEMS,
+    EarlierItems,
+    EarlierItemsNeeded,
+)
+from strowger_gateway.schemas.errors import ConversationNotFound, InvalidRequest, PromptNotFound
+from strowger_gateway.schemas.messages import ResponseFormat
+from strowger_gateway.schemas.requests import ChatRequest, Original, Storage
+from strowger_gateway.schemas.sampling import Sampling
 
 ENCRYPTED: Final = "reasoning.encrypted_content"
 LOGPROBS: Final = "message.output_text.logprobs"
@@ -159,7 +168,8 @@ def _request(
         if wire.stream_options is not UNSET:
             optional += read_stream_options(wire.stream_options, extra)[2]
     calls = wire.parallel_tool_calls
-    # By position, in the order of the fields: see `gateway.surfaces.openai.parse.parse_chat`.
+    # By position, in the order of the fields: see
+    # `strowger_gateway.gateway.surfaces.openai.parse.parse_chat`.
     request = ChatRequest(
         model_name(wire.model, model),
         tuple(conversation.messages),

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 from msgspec import Raw
 
-from gateway.surfaces.openai.stream_chunks import created_at, encode
-from gateway.surfaces.responses import items
-from gateway.surfaces.responses.resource import ResourceWriter, ResponseOutcome
-from gateway.surfaces.responses.usage import usage_json
-from schemas.plain_answer import PlainAnswer
-from schemas.requests import ChatRequest
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import created_at, encode
+from strowger_gateway.gateway.surfaces.responses import items
+from strowger_gateway.gateway.surfaces.responses.resource import ResourceWriter, ResponseOutcome
+from strowger_gateway.gateway.surfaces.responses.usage import usage_json
+from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.requests import ChatRequest
 
 CUT: bytes = b'{"reason":"max_output_tokens"}'
 """Why an answer that a limit ended is incomplete."""

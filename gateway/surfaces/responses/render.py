@@ -8,29 +8,29 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from gateway.surfaces.openai.bodies import openai_error
-from gateway.surfaces.openai.stream_chunks import encode
-from gateway.surfaces.responses import items, web_searches
-from gateway.surfaces.responses.carriers import Carriers
-from gateway.surfaces.responses.encrypted_content import sealed, sealed_call
-from gateway.surfaces.responses.frames import event
-from gateway.surfaces.responses.item_writer import ItemWriter
-from gateway.surfaces.responses.items import COMPLETED, IN_PROGRESS, INCOMPLETE
-from gateway.surfaces.responses.namespaces import OwnTool, own_tools
-from gateway.surfaces.responses.native_events import NativeEvents
-from gateway.surfaces.responses.plain_response import CUT, plain_outcome
-from gateway.surfaces.responses.resource import (
+from strowger_gateway.gateway.surfaces.openai.bodies import openai_error
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.responses import items, web_searches
+from strowger_gateway.gateway.surfaces.responses.carriers import Carriers
+from strowger_gateway.gateway.surfaces.responses.encrypted_content import sealed, sealed_call
+from strowger_gateway.gateway.surfaces.responses.frames import event
+from strowger_gateway.gateway.surfaces.responses.item_writer import ItemWriter
+from strowger_gateway.gateway.surfaces.responses.items import COMPLETED, IN_PROGRESS, INCOMPLETE
+from strowger_gateway.gateway.surfaces.responses.namespaces import OwnTool, own_tools
+from strowger_gateway.gateway.surfaces.responses.native_events import NativeEvents
+from strowger_gateway.gateway.surfaces.responses.plain_response import CUT, plain_outcome
+from strowger_gateway.gateway.surfaces.responses.resource import (
     NATIVE,
     ResourceWriter,
     ResponseOutcome,
     is_summarised,
 )
-from gateway.surfaces.responses.usage import usage_json
-from gateway.surfaces.sse import DONE
-from gateway.surfaces.turn_renderer import TurnRenderer, finish_of
-from schemas.answers import Answer, Choice
-from schemas.errors import GatewayError
-from schemas.events import (
+from strowger_gateway.gateway.surfaces.responses.usage import usage_json
+from strowger_gateway.gateway.surfaces.sse import DONE
+from strowger_gateway.gateway.surfaces.turn_renderer import TurnRenderer, finish_of
+from strowger_gateway.schemas.answers import Answer, Choice
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     FinishReason,
@@ -42,10 +42,15 @@ from schemas.events import (
     Tokens,
     ToolDelta,
 )
-from schemas.messages import ToolCall
-from schemas.plain_answer import PlainAnswer
-from schemas.requests import ChatRequest
-from schemas.searches import citations_of, offers_search, searches_of, whole_searches_of
+from strowger_gateway.schemas.messages import ToolCall
+from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.searches import (
+    citations_of,
+    offers_search,
+    searches_of,
+    whole_searches_of,
+)
 
 REASONS: Final[dict[FinishReason, bytes]] = {
     "length": CUT,

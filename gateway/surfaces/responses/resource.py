@@ -10,11 +10,11 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from gateway.surfaces.openai.stream_chunks import encode, members
-from gateway.surfaces.responses.tools import read_reasoning
-from gateway.surfaces.sse import one_line
-from schemas.requests import ChatRequest
-from schemas.searches import SEARCHES
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode, members
+from strowger_gateway.gateway.surfaces.responses.tools import read_reasoning
+from strowger_gateway.gateway.surfaces.sse import one_line
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.searches import SEARCHES
 
 _MEANS_MORE: Final = (
     "choices",

@@ -4,28 +4,33 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, overload
 
-from gateway.surfaces.base import (
+from strowger_gateway.gateway.surfaces.base import (
     EmbeddingsRenderer,
     Inbound,
     Renderer,
 )
-from gateway.surfaces.hot_route import HotRoute
-from gateway.surfaces.json_surface import JsonSurface
-from gateway.surfaces.late_module import LateModule
-from gateway.surfaces.openai.bodies import error_body
-from gateway.surfaces.openai.surface import created_at
-from gateway.surfaces.responses.field_names import NAMES
-from gateway.surfaces.responses.frames import ERROR
-from gateway.surfaces.sse import AGENTS_COMMIT_S
-from schemas.errors import GatewayError, UpstreamRefused
-from schemas.fields import Task
-from schemas.plain_answer import PlainAnswer
-from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute
+from strowger_gateway.gateway.surfaces.json_surface import JsonSurface
+from strowger_gateway.gateway.surfaces.late_module import LateModule
+from strowger_gateway.gateway.surfaces.openai.bodies import error_body
+from strowger_gateway.gateway.surfaces.openai.surface import created_at
+from strowger_gateway.gateway.surfaces.responses.field_names import NAMES
+from strowger_gateway.gateway.surfaces.responses.frames import ERROR
+from strowger_gateway.gateway.surfaces.sse import AGENTS_COMMIT_S
+from strowger_gateway.schemas.errors import GatewayError, UpstreamRefused
+from strowger_gateway.schemas.fields import Task
+from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Request,
+)
 
 if TYPE_CHECKING:
-    from gateway.surfaces.responses import translation
+    from strowger_gateway.gateway.surfaces.responses import translation
 else:
-    translation = LateModule("gateway.surfaces.responses.translation")
+    translation = LateModule("strowger_gateway.gateway.surfaces.responses.translation")
 
 _AI_SDK: Final = b"ai-sdk"
 """In the user agent of Vercel's AI SDK, which returns ids of items unless `store` is false: as
@@ -36,7 +41,7 @@ __all__ = ("RESPONSES", "ROUTES", "ResponsesSurface")
 
 class ResponsesSurface(JsonSurface):
     """Conversations as clients of the Responses API write them; see
-    `gateway.surfaces.base.Surface`.
+    `strowger_gateway.gateway.surfaces.base.Surface`.
 
     clock: returns Unix seconds; an answer's `completed_at` is read from it.
     """

@@ -10,12 +10,17 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 
-from gateway.surfaces.decoding import invalid_request, is_null, is_object
-from gateway.surfaces.marked_objects import Marks, TypedReader, unknown_fields, with_marks
-from gateway.surfaces.openai.stream_chunks import encode
-from gateway.surfaces.responses.contents import DIALECT
-from gateway.surfaces.responses.namespaces import joined
-from gateway.surfaces.responses.wire import (
+from strowger_gateway.gateway.surfaces.decoding import invalid_request, is_null, is_object
+from strowger_gateway.gateway.surfaces.marked_objects import (
+    Marks,
+    TypedReader,
+    unknown_fields,
+    with_marks,
+)
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.responses.contents import DIALECT
+from strowger_gateway.gateway.surfaces.responses.namespaces import joined
+from strowger_gateway.gateway.surfaces.responses.wire import (
     ALLOWED,
     CALLED,
     TOOLS,
@@ -28,8 +33,14 @@ from gateway.surfaces.responses.wire import (
     Text,
     TextFormat,
 )
-from schemas.errors import InvalidRequest
-from schemas.messages import FunctionTool, OpaqueTool, ResponseFormat, Tool, ToolChoice
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import (
+    FunctionTool,
+    OpaqueTool,
+    ResponseFormat,
+    Tool,
+    ToolChoice,
+)
 
 INPUT: Final = "input"
 """The only argument of the function that stands for a custom tool."""

@@ -1,9 +1,9 @@
 """What translates the Responses API, imported with the first request."""
 
-from gateway.surfaces.responses.parse import parse_response
-from gateway.surfaces.responses.plain_response import plain_response
-from gateway.surfaces.responses.render import ResponsesRenderer
-from gateway.surfaces.responses.wire import ResponsesWire
+from strowger_gateway.gateway.surfaces.responses.parse import parse_response
+from strowger_gateway.gateway.surfaces.responses.plain_response import plain_response
+from strowger_gateway.gateway.surfaces.responses.render import ResponsesRenderer
+from strowger_gateway.gateway.surfaces.responses.wire import ResponsesWire
 
 __all__ = (
     "ResponsesRenderer",

@@ -5,10 +5,10 @@ from typing import Final
 import msgspec
 from msgspec import DecodeError, Raw
 
-from gateway.surfaces.openai.stream_chunks import encode
-from gateway.surfaces.openai.usage import MAX_BYTES
-from gateway.surfaces.sse import one_line
-from schemas.events import Usage
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.usage import MAX_BYTES
+from strowger_gateway.gateway.surfaces.sse import one_line
+from strowger_gateway.schemas.events import Usage
 
 _PLAIN: Final = (
     b'{"input_tokens":%d,"input_tokens_details":{"cached_tokens":%d,"cache_write_tokens":%d},'

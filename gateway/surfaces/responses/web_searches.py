@@ -1,6 +1,6 @@
 """Render a web search that ran at another vendor as items of the Responses API, and its citations.
 
-The ids are marked; schemas.searches says what becomes of such items.
+The ids are marked; schemas/searches.py says what becomes of such items.
 https://platform.openai.com/docs/api-reference/responses/object#responses-object-output
 """
 
@@ -9,8 +9,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from gateway.surfaces.openai.stream_chunks import encode
-from schemas.searches import MADE_HERE, Cited, Search
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.schemas.searches import MADE_HERE, Cited, Search
 
 KIND: Final = b"ws" + MADE_HERE.removesuffix("_").encode()
 """Begins the ids of items."""

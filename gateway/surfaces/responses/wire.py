@@ -9,10 +9,10 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from gateway.surfaces.openai.wire import (
+from strowger_gateway.gateway.surfaces.openai.wire import (
     ALLOWED as CHAT,
 )
-from gateway.surfaces.openai.wire import (
+from strowger_gateway.gateway.surfaces.openai.wire import (
     Count,
     FunctionName,
     Model,

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gateway.upstream.adaptation.stream_tokenizer import StreamTokenizer
-from gateway.upstream.adaptation.tokenizer import TextTokenizer
-from gateway.upstream.own_limits import untranslatable
-from schemas.events import Event, Finished, TextDelta, TokenLogprob, Tokens, Usage
+from strowger_gateway.gateway.upstream.adaptation.stream_tokenizer import StreamTokenizer
+from strowger_gateway.gateway.upstream.adaptation.tokenizer import TextTokenizer
+from strowger_gateway.gateway.upstream.own_limits import untranslatable
+from strowger_gateway.schemas.events import Event, Finished, TextDelta, TokenLogprob, Tokens, Usage
 
 
 class TextToTokens:

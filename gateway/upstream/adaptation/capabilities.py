@@ -5,9 +5,9 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from adapters.base import EVERY_MODEL, READABLE, Continues, Supports
-from adapters.client_fields.carried import Rendered
-from schemas.fields import SAMPLING
+from strowger_gateway.adapters.base import EVERY_MODEL, READABLE, Continues, Supports
+from strowger_gateway.adapters.client_fields.carried import Rendered
+from strowger_gateway.schemas.fields import SAMPLING
 
 TranslationPath = Literal["own", "ids", "text", "tokens"]
 """How a task reaches the backend: as it is, as a completion of token ids or of text, or as tokens.

@@ -9,9 +9,13 @@ from datetime import datetime
 import jinja2
 from msgspec import UNSET
 
-from local_engine.text.bounded_template import BoundedTemplate
-from local_engine.text.control_tokens import ControlTokens, Rendered, with_beginning
-from local_engine.text.template_values import (
+from strowger_gateway.local_engine.text.bounded_template import BoundedTemplate
+from strowger_gateway.local_engine.text.control_tokens import (
+    ControlTokens,
+    Rendered,
+    with_beginning,
+)
+from strowger_gateway.local_engine.text.template_values import (
     JSON,
     executed_code,
     names,
@@ -21,8 +25,8 @@ from local_engine.text.template_values import (
     value_of,
     with_one_system,
 )
-from schemas.errors import InvalidConfig, InvalidRequest
-from schemas.messages import Message, thinking_of
+from strowger_gateway.schemas.errors import InvalidConfig, InvalidRequest
+from strowger_gateway.schemas.messages import Message, thinking_of
 
 
 class ChatTemplate:

@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from gateway.upstream.adaptation.echo_and_suffix import with_echo_and_suffix
-from gateway.upstream.adaptation.fan_out import with_fan_out
-from gateway.upstream.adaptation.stop_enforcement import with_stop_enforcement
-from gateway.upstream.base import Upstream
+from strowger_gateway.gateway.upstream.adaptation.echo_and_suffix import with_echo_and_suffix
+from strowger_gateway.gateway.upstream.adaptation.fan_out import with_fan_out
+from strowger_gateway.gateway.upstream.adaptation.stop_enforcement import with_stop_enforcement
+from strowger_gateway.gateway.upstream.base import Upstream
 
 
 def check_tokenizer(path: Path) -> None:
     """Read a provider's tokenizer and its accompanying files. Raises InvalidConfig."""
-    from gateway.upstream.adaptation.tokenizer import load_tokenizer
+    from strowger_gateway.gateway.upstream.adaptation.tokenizer import load_tokenizer
 
     load_tokenizer(path)
 
@@ -27,9 +27,9 @@ def adapt(upstream: Upstream, tokenizer: Path | None) -> Upstream:
     choices = upstream.supports.tokens is not None
     if tokenizer is None:
         return with_fan_out(with_echo_and_suffix(with_stop_enforcement(upstream)), choices=choices)
-    from gateway.upstream.adaptation.detokenizing import Detokenizing
-    from gateway.upstream.adaptation.request_translation import RequestTranslation
-    from gateway.upstream.adaptation.tokenizer import load_tokenizer
+    from strowger_gateway.gateway.upstream.adaptation.detokenizing import Detokenizing
+    from strowger_gateway.gateway.upstream.adaptation.request_translation import RequestTranslation
+    from strowger_gateway.gateway.upstream.adaptation.tokenizer import load_tokenizer
 
     reads = load_tokenizer(tokenizer)
     if upstream.supports.tokens is not None:

@@ -5,12 +5,17 @@ from contextlib import aclosing
 
 import msgspec
 
-from gateway.upstream.adaptation.tokenizer import TextTokenizer
-from gateway.upstream.base import Call, Upstream
-from local_engine.text.detokenizer import Detokenizer
-from schemas.answers import Embeddings
-from schemas.events import Event, Finished, TokenLogprob, Tokens
-from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, TokenRequest
+from strowger_gateway.gateway.upstream.adaptation.tokenizer import TextTokenizer
+from strowger_gateway.gateway.upstream.base import Call, Upstream
+from strowger_gateway.local_engine.text.detokenizer import Detokenizer
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.events import Event, Finished, TokenLogprob, Tokens
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    TokenRequest,
+)
 
 
 class Detokenizing:

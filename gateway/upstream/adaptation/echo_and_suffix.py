@@ -11,12 +11,12 @@ from typing import Protocol
 import msgspec
 from msgspec import UNSET
 
-from adapters.base import Supports
-from gateway.upstream.base import Call, Upstream, WholeChat, whole_chat_of
-from schemas.answers import Embeddings
-from schemas.errors import InvalidRequest
-from schemas.events import Event, Finished, TextDelta
-from schemas.requests import (
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.gateway.upstream.base import Call, Upstream, WholeChat, whole_chat_of
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.events import Event, Finished, TextDelta
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,

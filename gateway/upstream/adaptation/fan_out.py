@@ -12,16 +12,21 @@ from contextlib import aclosing
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from adapters.base import Supports
-from adapters.capabilities import offered
-from gateway.clock import now
-from gateway.upstream.base import Call, Upstream
-from gateway.upstream.sending import PartSending, add_up, is_unread
-from schemas.answers import Embeddings
-from schemas.errors import GatewayError
-from schemas.events import Event, Started, Usage
-from schemas.fields import Task, task_of
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, GenerateRequest
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.adapters.capabilities import offered
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.upstream.base import Call, Upstream
+from strowger_gateway.gateway.upstream.sending import PartSending, add_up, is_unread
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import Event, Started, Usage
+from strowger_gateway.schemas.fields import Task, task_of
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+)
 
 MAX_PARALLEL_CALLS = 8
 """Maximum number of parallel calls per request."""

@@ -12,26 +12,34 @@ from functools import partial
 import msgspec
 from msgspec import UNSET, Struct
 
-from adapters.base import Supports
-from adapters.capabilities import unsupported
-from gateway.clock import now
-from gateway.upstream.adaptation.answer_translation import TextToTokens, TokensToText
-from gateway.upstream.adaptation.capabilities import (
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.adapters.capabilities import unsupported
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.upstream.adaptation.answer_translation import (
+    TextToTokens,
+    TokensToText,
+)
+from strowger_gateway.gateway.upstream.adaptation.capabilities import (
     INPUT_IDS,
     PROMPT_IDS,
     extend_capabilities,
     translation_paths,
 )
-from gateway.upstream.adaptation.tokenizer import TextTokenizer, aside, check_length, reading
-from gateway.upstream.base import Call, Upstream
-from gateway.upstream.own_limits import own_wait
-from local_engine.child_process.text_encoder import Offload
-from local_engine.requests.request_limits import length
-from schemas.answers import Embeddings
-from schemas.errors import InvalidRequest, Uncountable
-from schemas.events import Event
-from schemas.messages import Message, TextPart, text_of
-from schemas.requests import (
+from strowger_gateway.gateway.upstream.adaptation.tokenizer import (
+    TextTokenizer,
+    aside,
+    check_length,
+    reading,
+)
+from strowger_gateway.gateway.upstream.base import Call, Upstream
+from strowger_gateway.gateway.upstream.own_limits import own_wait
+from strowger_gateway.local_engine.child_process.text_encoder import Offload
+from strowger_gateway.local_engine.requests.request_limits import length
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import InvalidRequest, Uncountable
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.messages import Message, TextPart, text_of
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,
@@ -39,7 +47,7 @@ from schemas.requests import (
     Prompt,
     TokenRequest,
 )
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.sampling import Sampling
 
 COMPLETION_TOKENS = 16
 """The OpenAI dialect's default for completions, which the generating side applies."""

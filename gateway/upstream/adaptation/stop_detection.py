@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec import Struct
 
-from gateway.upstream.own_limits import untranslatable
-from local_engine.text.stop_strings import StopStrings
-from schemas.events import Event, Finished, TextDelta, TokenLogprob, Tokens
+from strowger_gateway.gateway.upstream.own_limits import untranslatable
+from strowger_gateway.local_engine.text.stop_strings import StopStrings
+from strowger_gateway.schemas.events import Event, Finished, TextDelta, TokenLogprob, Tokens
 
 
 class StopRules(Struct, frozen=True, kw_only=True):

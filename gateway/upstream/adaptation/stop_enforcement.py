@@ -11,22 +11,22 @@ from typing import Protocol, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from adapters.base import Range, Supports
-from adapters.capabilities import offered
-from gateway.upstream.adaptation.stop_detection import StopDetector, StopRules
-from gateway.upstream.base import Call, Upstream
-from schemas.answers import Embeddings
-from schemas.errors import InvalidRequest
-from schemas.events import Event, Finished, TextDelta, Tokens, Usage
-from schemas.fields import Task, task_of
-from schemas.requests import (
+from strowger_gateway.adapters.base import Range, Supports
+from strowger_gateway.adapters.capabilities import offered
+from strowger_gateway.gateway.upstream.adaptation.stop_detection import StopDetector, StopRules
+from strowger_gateway.gateway.upstream.base import Call, Upstream
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.events import Event, Finished, TextDelta, Tokens, Usage
+from strowger_gateway.schemas.fields import Task, task_of
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,
     GenerateRequest,
     TokenRequest,
 )
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.sampling import Sampling
 
 TEXT_STOPS = frozenset({"stop"})
 TOKEN_STOPS = frozenset({"stop", "stop_token_ids", "stop_words", "end_id", "pad_id"})

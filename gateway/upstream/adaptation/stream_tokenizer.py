@@ -10,9 +10,9 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from gateway.upstream.adaptation.tokenizer import NotTokenizable, TextTokenizer
-from gateway.upstream.own_limits import untranslatable
-from local_engine.text.detokenizer import Detokenizer
+from strowger_gateway.gateway.upstream.adaptation.tokenizer import NotTokenizable, TextTokenizer
+from strowger_gateway.gateway.upstream.own_limits import untranslatable
+from strowger_gateway.local_engine.text.detokenizer import Detokenizer
 
 LONGEST = 32
 """Maximum characters of a part without a word start, as in Chinese; also of what is held back."""

@@ -16,9 +16,12 @@ from typing import Protocol, TypeVar, cast
 
 import tokenizers
 
-from gateway.upstream.adaptation.chat_template import ChatTemplate
-from gateway.upstream.adaptation.tokenizer_files import read_tokenizer_files, tokenizer_file
-from local_engine.child_process.text_encoder import (
+from strowger_gateway.gateway.upstream.adaptation.chat_template import ChatTemplate
+from strowger_gateway.gateway.upstream.adaptation.tokenizer_files import (
+    read_tokenizer_files,
+    tokenizer_file,
+)
+from strowger_gateway.local_engine.child_process.text_encoder import (
     INLINE,
     Encoding,
     Offload,
@@ -26,12 +29,16 @@ from local_engine.child_process.text_encoder import (
     reading_gate,
     run_offloaded,
 )
-from local_engine.text.control_tokens import ControlTokens, Rendered
-from local_engine.text.private_tokenizer import Normalizer, normalizing, private_encoder
-from local_engine.text.token_bytes import TokenBytes, fallback_byte
-from schemas.errors import InvalidConfig, InvalidRequest
-from schemas.holdings import Holder
-from schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
+from strowger_gateway.local_engine.text.control_tokens import ControlTokens, Rendered
+from strowger_gateway.local_engine.text.private_tokenizer import (
+    Normalizer,
+    normalizing,
+    private_encoder,
+)
+from strowger_gateway.local_engine.text.token_bytes import TokenBytes, fallback_byte
+from strowger_gateway.schemas.errors import InvalidConfig, InvalidRequest
+from strowger_gateway.schemas.holdings import Holder
+from strowger_gateway.schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
 
 MAX_TOKENS = 1 << 20
 """Maximum tokens of a prompt; more than any backend behind a tokenizer accepts."""

@@ -13,10 +13,14 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from gateway.clock import now
-from gateway.upstream.credentials.refresh_schedule import expires_at, pause, refresh_at
-from gateway.upstream.own_limits import closing
-from schemas.errors import UpstreamError, UpstreamTimeout
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.upstream.credentials.refresh_schedule import (
+    expires_at,
+    pause,
+    refresh_at,
+)
+from strowger_gateway.gateway.upstream.own_limits import closing
+from strowger_gateway.schemas.errors import UpstreamError, UpstreamTimeout
 
 _log = logging.getLogger("strowger.credentials")
 
@@ -53,7 +57,7 @@ class _Failure(Struct, frozen=True, kw_only=True):
 class AutoRefresh(Generic[T]):
     """fetch: raises UpstreamError, whose text is logged; it must have its own time limit.
 
-    clock, draw: for tests; see gateway.upstream.credentials.refresh_schedule.
+    clock, draw: for tests; see gateway/upstream/credentials/refresh_schedule.py.
     """
 
     def __init__(

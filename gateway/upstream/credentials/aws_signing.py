@@ -8,12 +8,12 @@ https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
 
 from collections.abc import Callable
 
-from adapters.base import Outbound
-from gateway.upstream.credentials.auto_refresh import AutoRefresh, ExpiringValue
-from gateway.upstream.credentials.base import Headers
-from gateway.upstream.credentials.blocking_calls import BlockingCalls
-from gateway.upstream.credentials.botocore_keys import KeyChain, Keys, signature
-from schemas.errors import UpstreamUnreachable
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.gateway.upstream.credentials.auto_refresh import AutoRefresh, ExpiringValue
+from strowger_gateway.gateway.upstream.credentials.base import Headers
+from strowger_gateway.gateway.upstream.credentials.blocking_calls import BlockingCalls
+from strowger_gateway.gateway.upstream.credentials.botocore_keys import KeyChain, Keys, signature
+from strowger_gateway.schemas.errors import UpstreamUnreachable
 
 KEPT_S = 60.0
 FIND_S = 30.0

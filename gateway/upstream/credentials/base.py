@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from adapters.base import Outbound
+from strowger_gateway.adapters.base import Outbound
 
 Headers = tuple[tuple[str, str], ...]
 

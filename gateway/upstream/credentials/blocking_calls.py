@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from gateway.eventloop.inline_task import in_task
+from strowger_gateway.gateway.eventloop.inline_task import in_task
 
 T = TypeVar("T")
 

@@ -9,10 +9,10 @@ from typing import Protocol, TypedDict, cast
 from botocore import auth, awsrequest, credentials, exceptions, session
 from msgspec import Struct
 
-from adapters.base import Outbound
-from gateway.upstream.credentials.base import Headers
-from schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
-from schemas.secret import Secret
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.gateway.upstream.credentials.base import Headers
+from strowger_gateway.schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
+from strowger_gateway.schemas.secret import Secret
 
 SERVICE = "bedrock"
 """The service name in signatures, whatever the host's name begins with."""

@@ -11,16 +11,16 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 import msgspec
 from msgspec import Struct
 
-from adapters.base import Outbound, unauthenticated
-from adapters.error_message import problem, redacted
-from adapters.retry_after import retry_after
-from gateway.clock import now
-from gateway.upstream.credentials.auto_refresh import AutoRefresh, ExpiringValue
-from gateway.upstream.credentials.base import Headers
-from gateway.upstream.credentials.refresh_schedule import ASSUMED_LIFETIME_S
-from gateway.upstream.transport import Reply, Transport
-from schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
-from schemas.secret import Secret
+from strowger_gateway.adapters.base import Outbound, unauthenticated
+from strowger_gateway.adapters.error_message import problem, redacted
+from strowger_gateway.adapters.retry_after import retry_after
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.upstream.credentials.auto_refresh import AutoRefresh, ExpiringValue
+from strowger_gateway.gateway.upstream.credentials.base import Headers
+from strowger_gateway.gateway.upstream.credentials.refresh_schedule import ASSUMED_LIFETIME_S
+from strowger_gateway.gateway.upstream.transport import Reply, Transport
+from strowger_gateway.schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
+from strowger_gateway.schemas.secret import Secret
 
 FETCH_S = 30.0
 """Seconds for one call of the token endpoint, including connecting."""

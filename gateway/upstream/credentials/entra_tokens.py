@@ -15,11 +15,11 @@ from azure.identity import (
     WorkloadIdentityCredential,
 )
 
-from gateway.config.schema.connection import Azure
-from gateway.upstream.credentials.auto_refresh import ExpiringValue
-from gateway.upstream.credentials.library_http import LibraryCalls
-from gateway.upstream.credentials.library_tokens import Bearer
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema.connection import Azure
+from strowger_gateway.gateway.upstream.credentials.auto_refresh import ExpiringValue
+from strowger_gateway.gateway.upstream.credentials.library_http import LibraryCalls
+from strowger_gateway.gateway.upstream.credentials.library_tokens import Bearer
+from strowger_gateway.schemas.secret import Secret
 
 
 class EntraTokens:

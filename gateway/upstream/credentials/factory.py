@@ -2,13 +2,13 @@
 
 from urllib.parse import urlsplit
 
-from adapters.base import TokenEndpoint
-from adapters.registry import Registry
-from gateway.config.aws import aws_region, signs
-from gateway.config.schema.config import Provider
-from gateway.config.schema.connection import Aws, Azure
-from gateway.upstream.credentials.base import Credentials
-from gateway.upstream.origin import origin_of
+from strowger_gateway.adapters.base import TokenEndpoint
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.gateway.config.aws import aws_region, signs
+from strowger_gateway.gateway.config.schema.config import Provider
+from strowger_gateway.gateway.config.schema.connection import Aws, Azure
+from strowger_gateway.gateway.upstream.credentials.base import Credentials
+from strowger_gateway.gateway.upstream.origin import origin_of
 
 
 def credentials_of(provider: Provider, base_url: str, registry: Registry) -> Credentials | None:
@@ -21,8 +21,11 @@ def credentials_of(provider: Provider, base_url: str, registry: Registry) -> Cre
     if oauth is None:
         return None
     # Late, because httpx takes 6 MB.
-    from gateway.upstream.credentials.client_credentials import ClientCredentials, Grant
-    from gateway.upstream.httpx_transport import HttpxTransport
+    from strowger_gateway.gateway.upstream.credentials.client_credentials import (
+        ClientCredentials,
+        Grant,
+    )
+    from strowger_gateway.gateway.upstream.httpx_transport import HttpxTransport
 
     own = registry.tokens(provider.adapter) or TokenEndpoint(path="")
     url = oauth.token_url or f"{_origin(base_url)}{own.path}"
@@ -51,8 +54,11 @@ def credentials_of(provider: Provider, base_url: str, registry: Registry) -> Cre
 
 def _library_tokens(provider: Provider, registry: Registry) -> Credentials:
     # Late, because only such a provider needs a vendor's library.
-    from gateway.upstream.credentials.library_http import LibraryCalls
-    from gateway.upstream.credentials.library_tokens import LibraryTokens, TokenSource
+    from strowger_gateway.gateway.upstream.credentials.library_http import LibraryCalls
+    from strowger_gateway.gateway.upstream.credentials.library_tokens import (
+        LibraryTokens,
+        TokenSource,
+    )
 
     own = registry.tokens(provider.adapter) or TokenEndpoint(path="")
     proxy = provider.proxy.reveal() if provider.proxy is not None else None
@@ -62,11 +68,11 @@ def _library_tokens(provider: Provider, registry: Registry) -> Credentials:
 
     source: TokenSource
     if provider.google is not None:
-        from gateway.upstream.credentials.google_tokens import GoogleTokens
+        from strowger_gateway.gateway.upstream.credentials.google_tokens import GoogleTokens
 
         source = GoogleTokens(provider.google, calls, upstream=provider.name)
     else:
-        from gateway.upstream.credentials.entra_tokens import EntraTokens
+        from strowger_gateway.gateway.upstream.credentials.entra_tokens import EntraTokens
 
         azure = provider.azure or Azure()
         scope = azure.scope or own.scope
@@ -76,8 +82,8 @@ def _library_tokens(provider: Provider, registry: Registry) -> Credentials:
 
 def _signatures(name: str, aws: Aws, base_url: str) -> Credentials:
     # Late, because only a provider that signs needs botocore.
-    from gateway.upstream.credentials.aws_signing import AwsSignatures
-    from gateway.upstream.credentials.botocore_keys import KeyChain, Keys, Role
+    from strowger_gateway.gateway.upstream.credentials.aws_signing import AwsSignatures
+    from strowger_gateway.gateway.upstream.credentials.botocore_keys import KeyChain, Keys, Role
 
     keys = (
         Keys(

@@ -18,13 +18,17 @@ from google.auth.transport import requests as transport
 from google.oauth2 import credentials as user
 from google.oauth2 import service_account
 
-from gateway.config.schema.connection import Google
-from gateway.upstream.credentials.auto_refresh import ExpiringValue
-from gateway.upstream.credentials.library_http import LibraryCalls, library_reason, refused
-from gateway.upstream.credentials.library_tokens import Bearer
-from gateway.upstream.credentials.refresh_schedule import ASSUMED_LIFETIME_S
-from schemas.errors import UpstreamRefused
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema.connection import Google
+from strowger_gateway.gateway.upstream.credentials.auto_refresh import ExpiringValue
+from strowger_gateway.gateway.upstream.credentials.library_http import (
+    LibraryCalls,
+    library_reason,
+    refused,
+)
+from strowger_gateway.gateway.upstream.credentials.library_tokens import Bearer
+from strowger_gateway.gateway.upstream.credentials.refresh_schedule import ASSUMED_LIFETIME_S
+from strowger_gateway.schemas.errors import UpstreamRefused
+from strowger_gateway.schemas.secret import Secret
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 NAMED_FILE = "GOOGLE_APPLICATION_CREDENTIALS"

@@ -11,10 +11,10 @@ import requests
 from msgspec import Struct
 from requests.adapters import HTTPAdapter
 
-from adapters.retry_after import retry_after
-from gateway.clock import now
-from gateway.config.schema.connection import Tls
-from schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
+from strowger_gateway.adapters.retry_after import retry_after
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.connection import Tls
+from strowger_gateway.schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
 
 CALL_S = 10.0
 """Seconds for connecting, and for each silence of one call."""

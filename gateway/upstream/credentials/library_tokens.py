@@ -5,12 +5,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from adapters.base import Outbound, unauthenticated
-from gateway.upstream.credentials.auto_refresh import AutoRefresh, ExpiringValue
-from gateway.upstream.credentials.base import Headers
-from gateway.upstream.credentials.blocking_calls import BlockingCalls
-from schemas.errors import UpstreamRefused, UpstreamUnreachable
-from schemas.secret import Secret
+from strowger_gateway.adapters.base import Outbound, unauthenticated
+from strowger_gateway.gateway.upstream.credentials.auto_refresh import AutoRefresh, ExpiringValue
+from strowger_gateway.gateway.upstream.credentials.base import Headers
+from strowger_gateway.gateway.upstream.credentials.blocking_calls import BlockingCalls
+from strowger_gateway.schemas.errors import UpstreamRefused, UpstreamUnreachable
+from strowger_gateway.schemas.secret import Secret
 
 FETCH_S = 30.0
 """Seconds for one token, including all of the library's retries."""

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 import msgspec
 
-from adapters.base import Outbound
-from gateway.clock import now
-from gateway.room import Room
-from gateway.upstream.credentials.base import Credentials, Headers
-from gateway.upstream.error_body import ERROR_BODY_BYTES, error_body
-from gateway.upstream.sending import UNWATCHED, Sending
-from gateway.upstream.transport import Reply, Step, Transport, relay_chunks
-from schemas.holdings import ANONYMOUS, LEVEL, Holder
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.room import Room
+from strowger_gateway.gateway.upstream.credentials.base import Credentials, Headers
+from strowger_gateway.gateway.upstream.error_body import ERROR_BODY_BYTES, error_body
+from strowger_gateway.gateway.upstream.sending import UNWATCHED, Sending
+from strowger_gateway.gateway.upstream.transport import Reply, Step, Transport, relay_chunks
+from strowger_gateway.schemas.holdings import ANONYMOUS, LEVEL, Holder
 
 REFUSALS = frozenset({401, 403})
 SHORTEST_SECRET = 8

@@ -14,7 +14,7 @@ from ipaddress import (
     ip_network,
 )
 
-from gateway.upstream.image_fetching.special_networks import (
+from strowger_gateway.gateway.upstream.image_fetching.special_networks import (
     COMPATIBLE,
     ISATAP,
     MAPPED,

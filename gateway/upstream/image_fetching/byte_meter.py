@@ -1,6 +1,6 @@
 """Bound the bytes of the images of one request."""
 
-from schemas.errors import InvalidRequest
+from strowger_gateway.schemas.errors import InvalidRequest
 
 
 class ByteMeter:

@@ -9,13 +9,16 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit
 import httpx
 from msgspec import Struct
 
-from gateway.config.schema.connection import Fetch
-from gateway.fair_slots import FairSlots
-from gateway.names.names import Names
-from gateway.upstream.image_fetching.allowed_addresses import AllowedAddresses, literal
-from gateway.upstream.image_fetching.byte_meter import ByteMeter
-from gateway.upstream.image_fetching.image import Image
-from schemas.errors import InvalidConfig, InvalidRequest
+from strowger_gateway.gateway.config.schema.connection import Fetch
+from strowger_gateway.gateway.fair_slots import FairSlots
+from strowger_gateway.gateway.names.names import Names
+from strowger_gateway.gateway.upstream.image_fetching.allowed_addresses import (
+    AllowedAddresses,
+    literal,
+)
+from strowger_gateway.gateway.upstream.image_fetching.byte_meter import ByteMeter
+from strowger_gateway.gateway.upstream.image_fetching.image import Image
+from strowger_gateway.schemas.errors import InvalidConfig, InvalidRequest
 
 REDIRECTS: Final = 5
 SETTLE_S: Final = 0.25

@@ -4,8 +4,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from gateway.fair_slots import FairSlots
-from gateway.upstream.image_fetching.byte_meter import ByteMeter
+from strowger_gateway.gateway.fair_slots import FairSlots
+from strowger_gateway.gateway.upstream.image_fetching.byte_meter import ByteMeter
 
 
 class Image(Struct, frozen=True, kw_only=True):

@@ -8,17 +8,17 @@ from contextlib import aclosing
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from gateway.clock import now
-from gateway.eventloop.inline_task import in_task
-from gateway.upstream.base import Call, Upstream
-from gateway.upstream.image_fetching.byte_meter import ByteMeter
-from gateway.upstream.image_fetching.image import Image, ImageSource
-from gateway.upstream.own_limits import own_wait
-from schemas.answers import Embeddings
-from schemas.errors import DeadlineExceeded, GatewayError, InvalidRequest
-from schemas.events import Event
-from schemas.messages import ImagePart, Message, Part
-from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.eventloop.inline_task import in_task
+from strowger_gateway.gateway.upstream.base import Call, Upstream
+from strowger_gateway.gateway.upstream.image_fetching.byte_meter import ByteMeter
+from strowger_gateway.gateway.upstream.image_fetching.image import Image, ImageSource
+from strowger_gateway.gateway.upstream.own_limits import own_wait
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import DeadlineExceeded, GatewayError, InvalidRequest
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.messages import ImagePart, Message, Part
+from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
 
 PASSED = "the request's deadline has passed"
 INLINE, REMOTE = "messages.image", "messages.remote_image"

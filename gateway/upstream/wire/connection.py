@@ -10,14 +10,14 @@ from typing import Self, cast
 import httptools
 from httptools.parser.errors import HttpParserError, HttpParserUpgrade
 
-from gateway.eventloop.inline_task import Waiter, waiter_of
-from gateway.eventloop.turn import current_turn
-from gateway.upstream.transport import Step
-from gateway.upstream.wire import faults
-from gateway.upstream.wire.chunk_scan import whole_chunk
-from gateway.upstream.wire.connection_owner import ConnectionOwner
-from gateway.upstream.wire.deadlines import Deadlines
-from gateway.upstream.wire.exchange_state import (
+from strowger_gateway.gateway.eventloop.inline_task import Waiter, waiter_of
+from strowger_gateway.gateway.eventloop.turn import current_turn
+from strowger_gateway.gateway.upstream.transport import Step
+from strowger_gateway.gateway.upstream.wire import faults
+from strowger_gateway.gateway.upstream.wire.chunk_scan import whole_chunk
+from strowger_gateway.gateway.upstream.wire.connection_owner import ConnectionOwner
+from strowger_gateway.gateway.upstream.wire.deadlines import Deadlines
+from strowger_gateway.gateway.upstream.wire.exchange_state import (
     ON_END,
     ON_FAILURE,
     ON_HEAD,
@@ -25,11 +25,11 @@ from gateway.upstream.wire.exchange_state import (
     ON_SEND,
     ExchangeState,
 )
-from gateway.upstream.wire.faults import StaleConnection
-from gateway.upstream.wire.head import Limits, ReplyHeaders, head_of
-from gateway.upstream.wire.paced_reads import BUFFER_BYTES, LONG, SLICE, PacedReads
-from schemas.errors import UpstreamBroken, UpstreamError, UpstreamSilent
-from schemas.holdings import ANONYMOUS
+from strowger_gateway.gateway.upstream.wire.faults import StaleConnection
+from strowger_gateway.gateway.upstream.wire.head import Limits, ReplyHeaders, head_of
+from strowger_gateway.gateway.upstream.wire.paced_reads import BUFFER_BYTES, LONG, SLICE, PacedReads
+from strowger_gateway.schemas.errors import UpstreamBroken, UpstreamError, UpstreamSilent
+from strowger_gateway.schemas.holdings import ANONYMOUS
 
 STALE_S = 1.0
 

@@ -9,15 +9,15 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from gateway.names.connecting import connect_to, first_of, interleaved
-from gateway.names.look_up import Found
-from gateway.names.look_up import SocketAddress as Address
-from gateway.names.names import NAMES
-from gateway.upstream.origin import Origin
-from gateway.upstream.own_limits import is_shortage, shortage
-from gateway.upstream.socket_options import SOCKET_OPTIONS
-from gateway.upstream.wire.connection import HttpConnection
-from schemas.errors import UpstreamTimeout, UpstreamUnreachable
+from strowger_gateway.gateway.names.connecting import connect_to, first_of, interleaved
+from strowger_gateway.gateway.names.look_up import Found
+from strowger_gateway.gateway.names.look_up import SocketAddress as Address
+from strowger_gateway.gateway.names.names import NAMES
+from strowger_gateway.gateway.upstream.origin import Origin
+from strowger_gateway.gateway.upstream.own_limits import is_shortage, shortage
+from strowger_gateway.gateway.upstream.socket_options import SOCKET_OPTIONS
+from strowger_gateway.gateway.upstream.wire.connection import HttpConnection
+from strowger_gateway.schemas.errors import UpstreamTimeout, UpstreamUnreachable
 
 Resolve = Callable[[Origin], Awaitable[Found]]
 """The addresses of an origin, each with its family, in the order in which to try them."""

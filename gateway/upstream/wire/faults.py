@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from schemas.errors import (
+from strowger_gateway.schemas.errors import (
     UpstreamBroken,
     UpstreamError,
     UpstreamSilent,

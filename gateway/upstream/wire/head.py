@@ -6,8 +6,8 @@ from typing import Self
 
 from msgspec import Struct
 
-from adapters.base import Outbound
-from gateway.upstream.request_validation import check
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.gateway.upstream.request_validation import check
 
 _SHORTEST_LINE = 4
 

@@ -8,7 +8,7 @@ as it can, be it comments, would keep all other requests waiting for seconds.
 import asyncio
 from typing import Final
 
-from gateway.eventloop.turn import Turn
+from strowger_gateway.gateway.eventloop.turn import Turn
 
 BUFFER_BYTES: Final = 64 * 1024
 """Bytes of a body that wait for their reader before reading pauses."""

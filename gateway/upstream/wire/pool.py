@@ -3,15 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from gateway.eventloop.inline_task import in_task
-from gateway.upstream.own_limits import closing, in_use, own_wait
-from gateway.upstream.sending import UNWATCHED, Sending
-from gateway.upstream.wire.connection import HttpConnection
-from gateway.upstream.wire.deadlines import Deadlines
-from gateway.upstream.wire.pool_slots import PoolSlots
-from schemas.errors import GatewayError
-from schemas.fair_queue import Waiting
-from schemas.holdings import ANONYMOUS, AT_ONCE, LEVEL, Holder
+from strowger_gateway.gateway.eventloop.inline_task import in_task
+from strowger_gateway.gateway.upstream.own_limits import closing, in_use, own_wait
+from strowger_gateway.gateway.upstream.sending import UNWATCHED, Sending
+from strowger_gateway.gateway.upstream.wire.connection import HttpConnection
+from strowger_gateway.gateway.upstream.wire.deadlines import Deadlines
+from strowger_gateway.gateway.upstream.wire.pool_slots import PoolSlots
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.fair_queue import Waiting
+from strowger_gateway.schemas.holdings import ANONYMOUS, AT_ONCE, LEVEL, Holder
 
 
 class Pool:
@@ -19,7 +19,7 @@ class Pool:
 
     Idle connections fill none: a slot is taken with one of them, and a connection is opened only if
     none is idle, so that no more than `maximum` are open. They are taken newest first, so that
-    surplus ones age and expire. Waiters are served in the turns of `schemas.fair_share`.
+    surplus ones age and expire. Waiters are served in the turns of `schemas/fair_share.py`.
     """
 
     __slots__ = ("_closed", "_deadlines", "_dial", "_dialling", "_idle", "_idle_s", "_slots",

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Generic, Protocol, TypeVar
 
-from schemas.fair_queue import Waiting
-from schemas.fair_share import FairShare
-from schemas.holdings import Holder, Holdings
+from strowger_gateway.schemas.fair_queue import Waiting
+from strowger_gateway.schemas.fair_share import FairShare
+from strowger_gateway.schemas.holdings import Holder, Holdings
 
 FEW = 0.75
 """The share of the slots that one key may hold at which counting ends again."""

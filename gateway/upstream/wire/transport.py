@@ -3,26 +3,26 @@
 import asyncio
 from collections.abc import Mapping
 
-from adapters.base import Outbound
-from gateway.config.schema.config import Tls
-from gateway.room import Room
-from gateway.upstream.origin import origin_of
-from gateway.upstream.sending import UNWATCHED, Sending
-from gateway.upstream.tls import TlsContexts
-from gateway.upstream.transport import UNCLAIMED, AnswerTooLarge, Step
-from gateway.upstream.wire.connection import HttpConnection
-from gateway.upstream.wire.deadlines import Deadlines
-from gateway.upstream.wire.dialing import Dialer, Resolve, resolve
-from gateway.upstream.wire.exchange_state import ExchangeState
-from gateway.upstream.wire.faults import StaleConnection
-from gateway.upstream.wire.head import Limits, RequestHeads
-from gateway.upstream.wire.pool import Pool
-from schemas.errors import GatewayError
-from schemas.holdings import ANONYMOUS, LEVEL, Holder
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.gateway.config.schema.config import Tls
+from strowger_gateway.gateway.room import Room
+from strowger_gateway.gateway.upstream.origin import origin_of
+from strowger_gateway.gateway.upstream.sending import UNWATCHED, Sending
+from strowger_gateway.gateway.upstream.tls import TlsContexts
+from strowger_gateway.gateway.upstream.transport import UNCLAIMED, AnswerTooLarge, Step
+from strowger_gateway.gateway.upstream.wire.connection import HttpConnection
+from strowger_gateway.gateway.upstream.wire.deadlines import Deadlines
+from strowger_gateway.gateway.upstream.wire.dialing import Dialer, Resolve, resolve
+from strowger_gateway.gateway.upstream.wire.exchange_state import ExchangeState
+from strowger_gateway.gateway.upstream.wire.faults import StaleConnection
+from strowger_gateway.gateway.upstream.wire.head import Limits, RequestHeads
+from strowger_gateway.gateway.upstream.wire.pool import Pool
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.holdings import ANONYMOUS, LEVEL, Holder
 
 
 class WireReply:
-    """See gateway.upstream.transport.Reply."""
+    """See strowger_gateway.gateway.upstream.transport.Reply."""
 
     __slots__ = ("_connection", "_ended", "headers", "status")
 
@@ -84,7 +84,7 @@ _LIMITS = Limits()
 
 
 class WireTransport:
-    """See gateway.upstream.transport.Transport. For use in one event loop.
+    """See strowger_gateway.gateway.upstream.transport.Transport. For use in one event loop.
 
     base_url:        only scheme, host and port are used; Outbound.target has the path.
     name:            the provider's name, which starts every error message.

@@ -15,9 +15,15 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.ops.attention import Plan, Share
-from local_engine.ops.device_faults import REFUSALS
-from local_engine.ops.npu.paged_cache import PAGE, PagedCache, Pinned, Tables, tables_of
+from strowger_gateway.local_engine.ops.attention import Plan, Share
+from strowger_gateway.local_engine.ops.device_faults import REFUSALS
+from strowger_gateway.local_engine.ops.npu.paged_cache import (
+    PAGE,
+    PagedCache,
+    Pinned,
+    Tables,
+    tables_of,
+)
 
 QUEUE = 1
 """torch-npu captures no graph while its task queue has level 2."""

@@ -7,12 +7,12 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from local_engine.ops import kernels as plain
-from local_engine.ops.experts import by_expert
-from local_engine.ops.kernels import TORCH
-from local_engine.ops.npu.graphs import AttentionTasks
-from local_engine.ops.npu.operators import NPUOps, TorchNPU
-from local_engine.ops.npu.paged_cache import (
+from strowger_gateway.local_engine.ops import kernels as plain
+from strowger_gateway.local_engine.ops.experts import by_expert
+from strowger_gateway.local_engine.ops.kernels import TORCH
+from strowger_gateway.local_engine.ops.npu.graphs import AttentionTasks
+from strowger_gateway.local_engine.ops.npu.operators import NPUOps, TorchNPU
+from strowger_gateway.local_engine.ops.npu.paged_cache import (
     PAGE,
     PLAIN,
     WIDTH,
@@ -22,7 +22,14 @@ from local_engine.ops.npu.paged_cache import (
     paged,
     write_by_index,
 )
-from local_engine.ops.self_test import SMALL, Offer, Shape, TrialSizes, attention_pairs, noise
+from strowger_gateway.local_engine.ops.self_test import (
+    SMALL,
+    Offer,
+    Shape,
+    TrialSizes,
+    attention_pairs,
+    noise,
+)
 
 UNPADDED = 64
 """A head width that newer versions of CANN take as it is; others pad it."""

@@ -10,9 +10,9 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor
 
-from local_engine.ops.attention import AttentionParams
-from local_engine.ops.npu.graphs import AttentionTasks, FusedAttention
-from local_engine.ops.npu.paged_cache import PAGE, Tables
+from strowger_gateway.local_engine.ops.attention import AttentionParams
+from strowger_gateway.local_engine.ops.npu.graphs import AttentionTasks, FusedAttention
+from strowger_gateway.local_engine.ops.npu.paged_cache import PAGE, Tables
 
 MASK = 2048
 """Side of the triangular mask that sparse mode 3 requires for all lengths."""

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from torch import Tensor
 from torch.nn.functional import pad
 
-from local_engine.ops.attention import AttentionParams, Plan, Share, attend_rows
-from local_engine.ops.device_faults import REFUSALS
-from local_engine.ops.kernel_guards import Guard, in_use, refused
+from strowger_gateway.local_engine.ops.attention import AttentionParams, Plan, Share, attend_rows
+from strowger_gateway.local_engine.ops.device_faults import REFUSALS
+from strowger_gateway.local_engine.ops.kernel_guards import Guard, in_use, refused
 
 PAGE = 128
 """The only page size that the fused attention takes for any number of queries."""

@@ -14,9 +14,9 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.ops.device_faults import REFUSALS
-from local_engine.sampling.sampling_params import GREEDY_BELOW, RowParams
-from local_engine.sampling.top_k_top_p_operator import K_MAX
+from strowger_gateway.local_engine.ops.device_faults import REFUSALS
+from strowger_gateway.local_engine.sampling.sampling_params import GREEDY_BELOW, RowParams
+from strowger_gateway.local_engine.sampling.top_k_top_p_operator import K_MAX
 
 NAME = "npu_top_k_top_p_sample"
 
@@ -123,7 +123,7 @@ def operator_takes(version: Version, row: RowParams, vocabulary: int) -> bool:
 
 
 class NPUOperator:
-    """`local_engine.sampling.top_k_top_p_operator.Operator` by torch_npu."""
+    """`strowger_gateway.local_engine.sampling.top_k_top_p_operator.Operator` by torch_npu."""
 
     def __init__(self, vendor: SamplingNPU, version: Version) -> None:
         """version: V1 or V2."""

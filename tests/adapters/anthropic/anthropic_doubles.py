@@ -6,18 +6,18 @@ from typing import cast
 import msgspec
 from msgspec import Raw
 
-from adapters.anthropic.adapter import AnthropicAdapter
-from adapters.base import Endpoint
-from schemas.messages import (
+from strowger_gateway.adapters.anthropic.adapter import AnthropicAdapter
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.schemas.messages import (
     FunctionTool,
     Message,
     OpaquePart,
     Part,
     ToolCall,
 )
-from schemas.requests import ChatRequest
-from schemas.sampling import Sampling
-from schemas.secret import Secret
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.secret import Secret
 from tests.adapters.chats import refused_field
 
 ENDPOINT = Endpoint(

@@ -5,11 +5,11 @@ import json
 import msgspec
 import pytest
 
-from adapters.anthropic.adapter import AnthropicAdapter
-from adapters.base import Endpoint
-from adapters.testing import request_for, translate
-from schemas.answers import Answer, Choice, Fold
-from schemas.errors import (
+from strowger_gateway.adapters.anthropic.adapter import AnthropicAdapter
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.testing import request_for, translate
+from strowger_gateway.schemas.answers import Answer, Choice, Fold
+from strowger_gateway.schemas.errors import (
     GatewayError,
     UpstreamBroken,
     UpstreamBusy,
@@ -19,9 +19,16 @@ from schemas.errors import (
     UpstreamRejected,
     UpstreamTimeout,
 )
-from schemas.events import Event, Finished, OpaqueDelta, ReasoningDelta, TextDelta, Usage
-from schemas.messages import CLAUDE, Message, Thought, ToolCall
-from schemas.requests import ChatRequest
+from strowger_gateway.schemas.events import (
+    Event,
+    Finished,
+    OpaqueDelta,
+    ReasoningDelta,
+    TextDelta,
+    Usage,
+)
+from strowger_gateway.schemas.messages import CLAUDE, Message, Thought, ToolCall
+from strowger_gateway.schemas.requests import ChatRequest
 from tests.adapters.traffic import fixture, traffic
 
 ANTHROPIC = AnthropicAdapter(Endpoint(name="claude", base_url="https://api.anthropic.com"))

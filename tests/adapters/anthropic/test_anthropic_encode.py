@@ -7,16 +7,16 @@ import msgspec
 import pytest
 from msgspec import UNSET, UnsetType
 
-from adapters.anthropic.adapter import AnthropicAdapter
-from adapters.capabilities import unsupported
-from schemas.messages import (
+from strowger_gateway.adapters.anthropic.adapter import AnthropicAdapter
+from strowger_gateway.adapters.capabilities import unsupported
+from strowger_gateway.schemas.messages import (
     FunctionTool,
     OpaqueTool,
     ResponseFormat,
     ToolChoice,
 )
-from schemas.sampling import Sampling
-from schemas.secret import Secret
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.secret import Secret
 from tests.adapters.anthropic.anthropic_doubles import (
     ANTHROPIC,
     ENDPOINT,

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from adapters.testing import request_for, translate
-from schemas.answers import Answer, Fold
-from schemas.errors import GatewayError
-from schemas.messages import Message
-from schemas.requests import ChatRequest
+from strowger_gateway.adapters.testing import request_for, translate
+from strowger_gateway.schemas.answers import Answer, Fold
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest
 from tests.adapters.anthropic.anthropic_doubles import ANTHROPIC, HELLO, Json, chat, raw, turns
 from tests.adapters.traffic import fixture
 

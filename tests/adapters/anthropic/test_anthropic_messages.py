@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from schemas.messages import (
+from strowger_gateway.schemas.messages import (
     FunctionTool,
     ImagePart,
     Message,

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from anthropic.types import ContentBlock, MessageParam, ToolParam
 
-from adapters.testing import request_for, translate
-from schemas.answers import Choice, Fold
-from schemas.messages import (
+from strowger_gateway.adapters.testing import request_for, translate
+from strowger_gateway.schemas.answers import Choice, Fold
+from strowger_gateway.schemas.messages import (
     FunctionTool,
     ImagePart,
     Message,
@@ -21,8 +21,8 @@ from schemas.messages import (
     ToolCall,
     ToolChoice,
 )
-from schemas.requests import ChatRequest
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.adapters.anthropic.anthropic_doubles import ANTHROPIC, Json, chat, file, raw
 from tests.adapters.traffic import fixture
 from tests.stand_ins.provider import Answer, Received, provider

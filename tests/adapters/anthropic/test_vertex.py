@@ -9,9 +9,9 @@ from anthropic.lib.vertex import AsyncAnthropicVertex
 from anthropic.types import MessageParam, ToolParam
 from msgspec import UNSET
 
-from adapters.anthropic.vertex import VERTEX, VertexAnthropicAdapter
-from adapters.base import Endpoint
-from schemas.errors import (
+from strowger_gateway.adapters.anthropic.vertex import VERTEX, VertexAnthropicAdapter
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.schemas.errors import (
     GatewayError,
     UpstreamBusy,
     UpstreamError,
@@ -20,9 +20,15 @@ from schemas.errors import (
     UpstreamRefused,
     UpstreamRejected,
 )
-from schemas.messages import FunctionTool, Message, OpaquePart, OpaqueTool, ToolChoice
-from schemas.requests import ChatRequest, EmbeddingsRequest
-from schemas.secret import Secret
+from strowger_gateway.schemas.messages import (
+    FunctionTool,
+    Message,
+    OpaquePart,
+    OpaqueTool,
+    ToolChoice,
+)
+from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest
+from strowger_gateway.schemas.secret import Secret
 from tests.adapters.anthropic.anthropic_doubles import Json, chat, file, raw, user
 from tests.adapters.chats import refused_field
 from tests.adapters.traffic import fixture

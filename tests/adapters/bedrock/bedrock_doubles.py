@@ -4,14 +4,14 @@ import json
 
 from msgspec import Raw
 
-from adapters.base import Endpoint
-from adapters.bedrock.adapter import BedrockAdapter
-from adapters.testing import translate
-from schemas.events import Event
-from schemas.messages import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.bedrock.adapter import BedrockAdapter
+from strowger_gateway.adapters.testing import translate
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.messages import (
     Message,
 )
-from schemas.secret import Secret
+from strowger_gateway.schemas.secret import Secret
 from tests.adapters.chats import chat
 from tests.stand_ins.bedrock_server import Json
 

@@ -7,9 +7,9 @@ from typing import cast
 import pytest
 from msgspec import Raw
 
-from adapters.bedrock.decode import FINISH, MALFORMED
-from adapters.testing import translate
-from schemas.errors import (
+from strowger_gateway.adapters.bedrock.decode import FINISH, MALFORMED
+from strowger_gateway.adapters.testing import translate
+from strowger_gateway.schemas.errors import (
     GatewayError,
     UpstreamBroken,
     UpstreamBusy,
@@ -19,8 +19,15 @@ from schemas.errors import (
     UpstreamRejected,
     UpstreamTimeout,
 )
-from schemas.events import Event, Finished, OpaqueDelta, ReasoningDelta, Started, Usage
-from schemas.messages import CLAUDE
+from strowger_gateway.schemas.events import (
+    Event,
+    Finished,
+    OpaqueDelta,
+    ReasoningDelta,
+    Started,
+    Usage,
+)
+from strowger_gateway.schemas.messages import CLAUDE
 from tests.adapters.bedrock.bedrock_doubles import BEDROCK, KEY, answered
 from tests.adapters.chats import chat, only_choice
 from tests.adapters.traffic import RECORDINGS

@@ -6,10 +6,10 @@ from typing import cast
 import msgspec
 import pytest
 
-from schemas.errors import (
+from strowger_gateway.schemas.errors import (
     InvalidRequest,
 )
-from schemas.messages import (
+from strowger_gateway.schemas.messages import (
     AudioPart,
     FunctionTool,
     ImagePart,
@@ -22,8 +22,8 @@ from schemas.messages import (
     ToolCall,
     ToolChoice,
 )
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.adapters.bedrock.bedrock_doubles import BEDROCK, HELLO, answered, raw
 from tests.adapters.chats import chat, only_choice
 from tests.stand_ins.bedrock_server import (

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 from msgspec import Raw, Struct
 
-from adapters.base import Endpoint
-from adapters.bedrock.adapter import BedrockAdapter
-from adapters.testing import translate
-from schemas.answers import Choice, Fold
-from schemas.messages import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.bedrock.adapter import BedrockAdapter
+from strowger_gateway.adapters.testing import translate
+from strowger_gateway.schemas.answers import Choice, Fold
+from strowger_gateway.schemas.messages import (
     AudioPart,
     FunctionTool,
     ImagePart,
@@ -26,8 +26,8 @@ from schemas.messages import (
     ToolCall,
     ToolChoice,
 )
-from schemas.requests import ChatRequest, EmbeddingsRequest, Request
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest, Request
+from strowger_gateway.schemas.sampling import Sampling
 from tests.adapters.chats import chat
 from tests.stand_ins.bedrock_client import Runtime, runtime
 from tests.stand_ins.bedrock_server import ANSWER, ANSWER_STREAM, CALLS, CALLS_STREAM, Json, bedrock

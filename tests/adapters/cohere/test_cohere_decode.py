@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from adapters.base import Endpoint
-from adapters.cohere.adapter import CohereAdapter
-from adapters.testing import request_for, translate
-from schemas.errors import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.cohere.adapter import CohereAdapter
+from strowger_gateway.adapters.testing import request_for, translate
+from strowger_gateway.schemas.errors import (
     UpstreamBroken,
     UpstreamBusy,
     UpstreamFailed,
@@ -15,7 +15,7 @@ from schemas.errors import (
     UpstreamRejected,
     UpstreamTimeout,
 )
-from schemas.events import (
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     OpaqueDelta,
@@ -26,8 +26,8 @@ from schemas.events import (
     ToolDelta,
     Usage,
 )
-from schemas.messages import Message, ToolCall
-from schemas.requests import ChatRequest, EmbeddingsRequest
+from strowger_gateway.schemas.messages import Message, ToolCall
+from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest
 from tests.adapters.chats import only_choice
 from tests.adapters.traffic import fixture
 

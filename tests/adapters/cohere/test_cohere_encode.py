@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from adapters.base import Endpoint
-from adapters.capabilities import unsupported
-from adapters.cohere.adapter import CohereAdapter
-from schemas.errors import InvalidRequest
-from schemas.messages import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.capabilities import unsupported
+from strowger_gateway.adapters.cohere.adapter import CohereAdapter
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import (
     AudioPart,
     FunctionTool,
     ImagePart,
@@ -21,9 +21,14 @@ from schemas.messages import (
     ToolCall,
     ToolChoice,
 )
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, Request
-from schemas.sampling import Sampling
-from schemas.secret import Secret
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    Request,
+)
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.secret import Secret
 from tests.adapters.chats import refused_field
 
 COHERE = CohereAdapter(

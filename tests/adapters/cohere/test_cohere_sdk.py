@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from adapters.base import Endpoint
-from adapters.cohere.adapter import CohereAdapter
-from adapters.testing import translate
-from schemas.answers import Fold
-from schemas.messages import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.cohere.adapter import CohereAdapter
+from strowger_gateway.adapters.testing import translate
+from strowger_gateway.schemas.answers import Fold
+from strowger_gateway.schemas.messages import (
     FunctionTool,
     ImagePart,
     Message,
@@ -22,8 +22,8 @@ from schemas.messages import (
     ToolCall,
     ToolChoice,
 )
-from schemas.requests import EmbeddingsRequest, Request
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
+from strowger_gateway.schemas.sampling import Sampling
 from tests.adapters.chats import chat
 from tests.adapters.traffic import fixture
 from tests.stand_ins.provider import Answer, Received, provider

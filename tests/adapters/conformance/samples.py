@@ -10,14 +10,14 @@ from typing import Literal
 
 from msgspec import Struct
 
-from adapters.base import Adapter
-from adapters.capabilities import offered
-from adapters.conformance.recordings import Recording, recordings, request_for
-from adapters.conformance.replay import translate
-from adapters.registry import Registry
-from adapters.testing import contract_endpoint
-from schemas.events import ToolDelta
-from schemas.requests import EmbeddingsRequest
+from strowger_gateway.adapters.base import Adapter
+from strowger_gateway.adapters.capabilities import offered
+from strowger_gateway.adapters.conformance.recordings import Recording, recordings, request_for
+from strowger_gateway.adapters.conformance.replay import translate
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.adapters.testing import contract_endpoint
+from strowger_gateway.schemas.events import ToolDelta
+from strowger_gateway.schemas.requests import EmbeddingsRequest
 from tests.adapters.traffic import FIXTURES
 
 Form = Literal["whole", "stream", "tool call", "error"]

@@ -5,13 +5,13 @@ from functools import partial
 import pytest
 from msgspec import Raw
 
-from adapters.capabilities import offered
-from adapters.conformance.recordings import Recording, request_for
-from adapters.conformance.translation_checks import Models
-from adapters.openai.vendor_profiles import VENDORS
-from adapters.registry import Registry
-from adapters.testing import Check, contract, contract_endpoint
-from schemas.fields import Task, task_of
+from strowger_gateway.adapters.capabilities import offered
+from strowger_gateway.adapters.conformance.recordings import Recording, request_for
+from strowger_gateway.adapters.conformance.translation_checks import Models
+from strowger_gateway.adapters.openai.vendor_profiles import VENDORS
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.adapters.testing import Check, contract, contract_endpoint
+from strowger_gateway.schemas.fields import Task, task_of
 from tests.adapters.traffic import traffic
 from tests.examples import FirstOnly
 

@@ -7,11 +7,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from adapters.base import Endpoint, Outbound, Supports
-from adapters.testing import Build, Check, contract
-from schemas.errors import GatewayError
-from schemas.events import Event
-from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, Request
+from strowger_gateway.adapters.base import Endpoint, Outbound, Supports
+from strowger_gateway.adapters.testing import Build, Check, contract
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    GenerateRequest,
+    Request,
+)
 from strowger_workers_ai.adapter import WorkersAiAdapter
 from strowger_workers_ai.decode import WorkersAiDecoder
 

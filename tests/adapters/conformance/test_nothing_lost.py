@@ -8,14 +8,14 @@ import pytest
 from msgspec.structs import replace
 from openai.types.chat import ChatCompletion
 
-from adapters.base import Adapter
-from adapters.registry import Registry
-from adapters.testing import contract_endpoint, translate
-from gateway.surfaces.openai.chat_render import ChatRenderer
-from schemas.answers import Fold
-from schemas.errors import UpstreamBroken
-from schemas.messages import Message, ResponseFormat
-from schemas.requests import ChatRequest
+from strowger_gateway.adapters.base import Adapter
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.adapters.testing import contract_endpoint, translate
+from strowger_gateway.gateway.surfaces.openai.chat_render import ChatRenderer
+from strowger_gateway.schemas.answers import Fold
+from strowger_gateway.schemas.errors import UpstreamBroken
+from strowger_gateway.schemas.messages import Message, ResponseFormat
+from strowger_gateway.schemas.requests import ChatRequest
 from tests.adapters.anthropic.test_anthropic_decode import ANTHROPIC, begun, ended, sse, text
 from tests.adapters.bedrock.bedrock_doubles import BEDROCK
 from tests.adapters.openai.openai_doubles import delta, stream

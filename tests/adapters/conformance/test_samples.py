@@ -8,8 +8,8 @@ from urllib.parse import urlparse
 
 import pytest
 
-import schemas.errors
-from adapters.conformance.recordings import recordings
+import strowger_gateway.schemas.errors
+from strowger_gateway.adapters.conformance.recordings import recordings
 from tests.adapters.conformance.samples import (
     ENDS,
     FORMS,
@@ -68,5 +68,8 @@ def test_a_sample_of_a_failure_names_the_error_that_it_becomes() -> None:
             kind, *about = one.error.split(" ")
             assert bool(one.error) == failed, one.name
             if failed:
-                assert issubclass(getattr(schemas.errors, kind), schemas.errors.GatewayError)
+                assert issubclass(
+                    getattr(strowger_gateway.schemas.errors, kind),
+                    strowger_gateway.schemas.errors.GatewayError,
+                )
                 assert bool(about) == (kind == "UpstreamRefused"), one.name

@@ -7,20 +7,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from adapters.base import Adapter, Outbound, Supports
-from adapters.capabilities import offered
-from adapters.conformance.checks import TASKS, check_supports
-from adapters.conformance.translation_checks import (
+from strowger_gateway.adapters.base import Adapter, Outbound, Supports
+from strowger_gateway.adapters.capabilities import offered
+from strowger_gateway.adapters.conformance.checks import TASKS, check_supports
+from strowger_gateway.adapters.conformance.translation_checks import (
     ANY_MODEL,
     Models,
     check_together,
     check_translations,
 )
-from adapters.mistral.adapter import MistralAdapter
-from adapters.registry import Registry
-from adapters.testing import contract_endpoint
-from schemas.fields import FIELDS, Task, sent_fields, without
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.adapters.mistral.adapter import MistralAdapter
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.adapters.testing import contract_endpoint
+from strowger_gateway.schemas.fields import FIELDS, Task, sent_fields, without
+from strowger_gateway.schemas.requests import ChatRequest, Request
 from tests.examples import examples
 
 REGISTRY = Registry(())

@@ -4,17 +4,29 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from adapters.base import Endpoint
-from adapters.capabilities import unsupported
-from adapters.databricks.adapter import DatabricksAdapter
-from adapters.databricks.messages import databricks_message
-from adapters.testing import request_for, translate
-from schemas.errors import UpstreamBusy, UpstreamFailed, UpstreamRefused, UpstreamRejected
-from schemas.events import Event, Finished, ReasoningDelta, TextDelta, Usage
-from schemas.messages import CLAUDE, FunctionTool, Message, OpaquePart, TextPart, Thought
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
-from schemas.sampling import Sampling
-from schemas.secret import Secret
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.capabilities import unsupported
+from strowger_gateway.adapters.databricks.adapter import DatabricksAdapter
+from strowger_gateway.adapters.databricks.messages import databricks_message
+from strowger_gateway.adapters.testing import request_for, translate
+from strowger_gateway.schemas.errors import (
+    UpstreamBusy,
+    UpstreamFailed,
+    UpstreamRefused,
+    UpstreamRejected,
+)
+from strowger_gateway.schemas.events import Event, Finished, ReasoningDelta, TextDelta, Usage
+from strowger_gateway.schemas.messages import (
+    CLAUDE,
+    FunctionTool,
+    Message,
+    OpaquePart,
+    TextPart,
+    Thought,
+)
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.secret import Secret
 from tests.adapters.openai.openai_doubles import CHAT, HELLO, WHOLE_CHAT, body, sampled
 from tests.adapters.traffic import fixture
 

@@ -4,22 +4,22 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from adapters.base import Endpoint
-from adapters.databricks.adapter import DatabricksAdapter
-from adapters.databricks.oauth import TOKENS
-from adapters.testing import Recording, request_for, translate
-from schemas.answers import Answer, Fold
-from schemas.errors import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.databricks.adapter import DatabricksAdapter
+from strowger_gateway.adapters.databricks.oauth import TOKENS
+from strowger_gateway.adapters.testing import Recording, request_for, translate
+from strowger_gateway.schemas.answers import Answer, Fold
+from strowger_gateway.schemas.errors import (
     UpstreamBroken,
     UpstreamBusy,
     UpstreamFailed,
     UpstreamRefused,
     UpstreamRejected,
 )
-from schemas.events import Usage
-from schemas.messages import CLAUDE, Message, OpaquePart, TextPart, Thought
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
-from schemas.secret import Secret
+from strowger_gateway.schemas.events import Usage
+from strowger_gateway.schemas.messages import CLAUDE, Message, OpaquePart, TextPart, Thought
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
+from strowger_gateway.schemas.secret import Secret
 from tests.adapters.openai.openai_doubles import HELLO, WHOLE_CHAT
 from tests.adapters.traffic import fixture, traffic
 

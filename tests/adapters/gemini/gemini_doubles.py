@@ -4,13 +4,13 @@ import json
 
 import msgspec
 
-from adapters.base import Endpoint
-from adapters.gemini.adapter import GeminiAdapter
-from adapters.testing import request_for, translate
-from schemas.events import Event
-from schemas.messages import Message
-from schemas.requests import ChatRequest, EmbeddingsRequest
-from schemas.secret import Secret
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.gemini.adapter import GeminiAdapter
+from strowger_gateway.adapters.testing import request_for, translate
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest
+from strowger_gateway.schemas.secret import Secret
 from tests.adapters.traffic import fixture
 
 Json = dict[str, object]

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from adapters.testing import translate
-from schemas.errors import UpstreamBroken
-from schemas.events import (
+from strowger_gateway.adapters.testing import translate
+from strowger_gateway.schemas.errors import UpstreamBroken
+from strowger_gateway.schemas.events import (
     Finished,
     OpaqueDelta,
     ReasoningDelta,
@@ -16,11 +16,11 @@ from schemas.events import (
     ToolDelta,
     Usage,
 )
-from schemas.messages import GEMINI as GEMINIS
-from schemas.messages import Thought, ToolCall
-from schemas.requests import EmbeddingsRequest
-from schemas.sampling import Sampling
-from schemas.searches import SEARCHES, Search, searches_of
+from strowger_gateway.schemas.messages import GEMINI as GEMINIS
+from strowger_gateway.schemas.messages import Thought, ToolCall
+from strowger_gateway.schemas.requests import EmbeddingsRequest
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.searches import SEARCHES, Search, searches_of
 from tests.adapters.chats import folded, only_choice
 from tests.adapters.gemini.gemini_doubles import (
     GEMINI,

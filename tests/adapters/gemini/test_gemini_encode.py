@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw, UnsetType
 
-from adapters.capabilities import unsupported
-from adapters.gemini.messages import SKIPPED
-from schemas.errors import InvalidRequest
-from schemas.messages import GEMINI as GOOGLES
-from schemas.messages import (
+from strowger_gateway.adapters.capabilities import unsupported
+from strowger_gateway.adapters.gemini.messages import SKIPPED
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import GEMINI as GOOGLES
+from strowger_gateway.schemas.messages import (
     AudioPart,
     FunctionTool,
     ImagePart,
@@ -27,8 +27,8 @@ from schemas.messages import (
     ToolCall,
     ToolChoice,
 )
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.adapters.chats import refused_field
 from tests.adapters.gemini.gemini_doubles import (
     GEMINI,

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from adapters.gemini.finish_reasons import FAILED, FINISH
-from adapters.testing import recordings, translate
-from schemas.errors import (
+from strowger_gateway.adapters.gemini.finish_reasons import FAILED, FINISH
+from strowger_gateway.adapters.testing import recordings, translate
+from strowger_gateway.schemas.errors import (
     UpstreamBroken,
     UpstreamBusy,
     UpstreamError,
@@ -16,8 +16,8 @@ from schemas.errors import (
     UpstreamRejected,
     UpstreamTimeout,
 )
-from schemas.events import Finished, RefusalDelta, TextDelta
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.events import Finished, RefusalDelta, TextDelta
+from strowger_gateway.schemas.sampling import Sampling
 from tests.adapters.chats import folded, only_choice
 from tests.adapters.gemini.gemini_doubles import (
     GEMINI,

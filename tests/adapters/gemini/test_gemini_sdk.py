@@ -11,11 +11,11 @@ from google.genai import types
 from google.oauth2.credentials import Credentials
 from msgspec import Raw
 
-from adapters.base import Endpoint
-from adapters.gemini.adapter import GeminiAdapter
-from adapters.testing import translate
-from schemas.answers import Fold
-from schemas.messages import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.gemini.adapter import GeminiAdapter
+from strowger_gateway.adapters.testing import translate
+from strowger_gateway.schemas.answers import Fold
+from strowger_gateway.schemas.messages import (
     GEMINI,
     AudioPart,
     FunctionTool,
@@ -27,9 +27,9 @@ from schemas.messages import (
     ToolCall,
     ToolChoice,
 )
-from schemas.requests import EmbeddingsRequest, Request
-from schemas.sampling import Sampling
-from schemas.secret import Secret
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.secret import Secret
 from tests.adapters.chats import chat
 from tests.adapters.traffic import fixture
 from tests.stand_ins.provider import Answer, Received, provider

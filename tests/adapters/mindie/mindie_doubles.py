@@ -4,14 +4,20 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from adapters.base import Endpoint
-from adapters.mindie.adapter import MindIEAdapter
-from adapters.testing import translate
-from schemas.events import Event
-from schemas.messages import Message
-from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, Request, TokenRequest
-from schemas.sampling import Sampling
-from schemas.secret import Secret
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.mindie.adapter import MindIEAdapter
+from strowger_gateway.adapters.testing import translate
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    GenerateRequest,
+    Request,
+    TokenRequest,
+)
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.secret import Secret
 
 Json = Mapping[str, object]
 

@@ -4,14 +4,14 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from adapters.capabilities import unsupported
-from adapters.testing import translate
-from schemas.answers import Answer, Fold
-from schemas.errors import InvalidRequest, UpstreamBroken, UpstreamFailed
-from schemas.events import Event, Finished, ReasoningDelta, TextDelta, Usage
-from schemas.messages import FunctionTool, ImagePart, Message, TextPart, ToolCall
-from schemas.requests import ChatRequest
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.capabilities import unsupported
+from strowger_gateway.adapters.testing import translate
+from strowger_gateway.schemas.answers import Answer, Fold
+from strowger_gateway.schemas.errors import InvalidRequest, UpstreamBroken, UpstreamFailed
+from strowger_gateway.schemas.events import Event, Finished, ReasoningDelta, TextDelta, Usage
+from strowger_gateway.schemas.messages import FunctionTool, ImagePart, Message, TextPart, ToolCall
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.adapters.mindie.mindie_doubles import (
     CHAT,
     HELLO,

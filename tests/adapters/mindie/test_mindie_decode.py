@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.testing import translate
-from schemas.answers import Fold
-from schemas.errors import (
+from strowger_gateway.adapters.testing import translate
+from strowger_gateway.schemas.answers import Fold
+from strowger_gateway.schemas.errors import (
     GatewayError,
     UpstreamBroken,
     UpstreamFailed,
@@ -15,8 +15,8 @@ from schemas.errors import (
     UpstreamRefused,
     UpstreamRejected,
 )
-from schemas.events import Event, Finished, Started, TextDelta, Tokens, Usage
-from schemas.requests import CompletionRequest, GenerateRequest
+from strowger_gateway.schemas.events import Event, Finished, Started, TextDelta, Tokens, Usage
+from strowger_gateway.schemas.requests import CompletionRequest, GenerateRequest
 from tests.adapters.mindie.mindie_doubles import (
     CHAT,
     TEXT,

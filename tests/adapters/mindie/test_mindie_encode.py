@@ -6,18 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from adapters.base import Endpoint
-from adapters.capabilities import unsupported
-from adapters.mindie.adapter import MindIEAdapter
-from schemas.errors import InvalidRequest
-from schemas.requests import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.capabilities import unsupported
+from strowger_gateway.adapters.mindie.adapter import MindIEAdapter
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import (
     CompletionRequest,
     EmbeddingsRequest,
     GenerateRequest,
     Request,
     TokenRequest,
 )
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.sampling import Sampling
 from tests.adapters.mindie.mindie_doubles import (
     CHAT,
     TEXT,

@@ -4,20 +4,20 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from adapters.base import Endpoint
-from adapters.capabilities import unsupported
-from adapters.mistral.adapter import MistralAdapter
-from adapters.testing import request_for, translate
-from schemas.errors import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.capabilities import unsupported
+from strowger_gateway.adapters.mistral.adapter import MistralAdapter
+from strowger_gateway.adapters.testing import request_for, translate
+from strowger_gateway.schemas.errors import (
     InvalidRequest,
     UpstreamBusy,
     UpstreamFailed,
     UpstreamRefused,
     UpstreamRejected,
 )
-from schemas.events import Event, Finished, ReasoningDelta, TextDelta
-from schemas.messages import MISTRAL as MISTRALS
-from schemas.messages import (
+from strowger_gateway.schemas.events import Event, Finished, ReasoningDelta, TextDelta
+from strowger_gateway.schemas.messages import MISTRAL as MISTRALS
+from strowger_gateway.schemas.messages import (
     AudioPart,
     FunctionTool,
     Message,
@@ -27,9 +27,9 @@ from schemas.messages import (
     ToolCall,
     ToolChoice,
 )
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
-from schemas.sampling import Sampling
-from schemas.secret import Secret
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.secret import Secret
 from tests.adapters.chats import folded
 from tests.adapters.openai.openai_doubles import CHAT, HELLO, WHOLE_CHAT, body, sampled
 from tests.adapters.traffic import fixture

@@ -8,11 +8,11 @@ import pytest
 from mistralai.client import Mistral
 from msgspec import Raw
 
-from adapters.base import Endpoint
-from adapters.mistral.adapter import MistralAdapter
-from adapters.testing import translate
-from schemas.answers import Fold
-from schemas.messages import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.mistral.adapter import MistralAdapter
+from strowger_gateway.adapters.testing import translate
+from strowger_gateway.schemas.answers import Fold
+from strowger_gateway.schemas.messages import (
     FunctionTool,
     ImagePart,
     Message,
@@ -21,8 +21,13 @@ from schemas.messages import (
     ToolCall,
     ToolChoice,
 )
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, Request
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    Request,
+)
+from strowger_gateway.schemas.sampling import Sampling
 from tests.adapters.openai.openai_doubles import CHAT, HELLO
 from tests.adapters.traffic import fixture
 from tests.stand_ins.provider import Answer, Received, answers, provider

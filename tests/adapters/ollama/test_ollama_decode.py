@@ -4,16 +4,16 @@ import json
 
 import pytest
 
-from adapters.base import Endpoint
-from adapters.ollama.adapter import OllamaAdapter
-from adapters.testing import recordings, request_for, translate
-from schemas.errors import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.ollama.adapter import OllamaAdapter
+from strowger_gateway.adapters.testing import recordings, request_for, translate
+from strowger_gateway.schemas.errors import (
     UpstreamBroken,
     UpstreamFailed,
     UpstreamRefused,
     UpstreamRejected,
 )
-from schemas.events import (
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     OpaqueDelta,
@@ -24,8 +24,8 @@ from schemas.events import (
     ToolDelta,
     Usage,
 )
-from schemas.messages import Message, ToolCall
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
+from strowger_gateway.schemas.messages import Message, ToolCall
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 from tests.adapters.chats import only_choice
 from tests.adapters.traffic import RECORDINGS, fixture
 

@@ -10,11 +10,11 @@ import ollama
 import pytest
 from msgspec import Raw
 
-from adapters.base import Endpoint
-from adapters.ollama.adapter import OllamaAdapter
-from adapters.testing import translate
-from schemas.answers import Fold
-from schemas.messages import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.ollama.adapter import OllamaAdapter
+from strowger_gateway.adapters.testing import translate
+from strowger_gateway.schemas.answers import Fold
+from strowger_gateway.schemas.messages import (
     FunctionTool,
     ImagePart,
     Message,
@@ -22,8 +22,8 @@ from schemas.messages import (
     TextPart,
     ToolCall,
 )
-from schemas.requests import CompletionRequest, EmbeddingsRequest, Request
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.requests import CompletionRequest, EmbeddingsRequest, Request
+from strowger_gateway.schemas.sampling import Sampling
 from tests.adapters.chats import chat
 from tests.adapters.traffic import fixture
 from tests.stand_ins.provider import Answer, Received, provider

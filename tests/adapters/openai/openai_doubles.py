@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 import msgspec
 
-from adapters.base import Adapter, Endpoint
-from adapters.openai.adapter import OpenAIAdapter
-from adapters.testing import translate
-from schemas.events import Event
-from schemas.messages import Message
-from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest
-from schemas.sampling import Sampling
-from schemas.secret import Secret
+from strowger_gateway.adapters.base import Adapter, Endpoint
+from strowger_gateway.adapters.openai.adapter import OpenAIAdapter
+from strowger_gateway.adapters.testing import translate
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, GenerateRequest
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.secret import Secret
 
 KEY = "sk-test-0123456789"
 HELLO = Message(role="user", content="hello")

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from schemas.events import TextDelta
+from strowger_gateway.schemas.events import TextDelta
 from tests.adapters.openai.openai_doubles import delta, message, streamed, whole
 
 VALUES: tuple[object, ...] = (

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from schemas.events import Event, OpaqueDelta, ReasoningDelta
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.events import Event, OpaqueDelta, ReasoningDelta
+from strowger_gateway.schemas.sampling import Sampling
 from tests.adapters.chats import folded
 from tests.adapters.openai.openai_doubles import (
     CHAT,

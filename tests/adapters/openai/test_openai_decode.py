@@ -4,10 +4,10 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from schemas.errors import (
+from strowger_gateway.schemas.errors import (
     UpstreamFailed,
 )
-from schemas.events import (
+from strowger_gateway.schemas.events import (
     OF_CHOICE,
     Finished,
     OpaqueDelta,
@@ -18,7 +18,7 @@ from schemas.events import (
     TokenLogprob,
     Usage,
 )
-from schemas.requests import CompletionRequest
+from strowger_gateway.schemas.requests import CompletionRequest
 from tests.adapters.chats import folded
 from tests.adapters.openai.openai_doubles import (
     COMPLETION,

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from schemas.answers import Embeddings
-from schemas.errors import UpstreamBroken, UpstreamBusy
-from schemas.requests import EmbeddingsRequest
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import UpstreamBroken, UpstreamBusy
+from strowger_gateway.schemas.requests import EmbeddingsRequest
 from tests.adapters.openai.openai_doubles import openai
 from tests.adapters.traffic import fixture
 

@@ -3,15 +3,15 @@
 import msgspec
 import pytest
 
-from schemas.errors import (
+from strowger_gateway.schemas.errors import (
     UpstreamBroken,
     UpstreamBusy,
     UpstreamFailed,
     UpstreamRefused,
     UpstreamRejected,
 )
-from schemas.events import Finished, Started, TextDelta
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.events import Finished, Started, TextDelta
+from strowger_gateway.schemas.sampling import Sampling
 from tests.adapters.chats import folded
 from tests.adapters.openai.openai_doubles import (
     CHAT,

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from adapters.base import Endpoint
-from adapters.openai.adapter import OpenAIAdapter
-from schemas.errors import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.openai.adapter import OpenAIAdapter
+from strowger_gateway.schemas.errors import (
     GatewayError,
     UpstreamBusy,
     UpstreamFailed,
@@ -14,7 +14,7 @@ from schemas.errors import (
     UpstreamRejected,
     UpstreamTimeout,
 )
-from schemas.secret import Secret
+from strowger_gateway.schemas.secret import Secret
 from tests.adapters.openai.openai_doubles import KEY, openai
 
 

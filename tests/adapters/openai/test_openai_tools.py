@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from schemas.events import Finished, ToolDelta
-from schemas.messages import ToolCall
+from strowger_gateway.schemas.events import Finished, ToolDelta
+from strowger_gateway.schemas.messages import ToolCall
 from tests.adapters.chats import folded
 from tests.adapters.openai.openai_doubles import Json, call, delta, message, streamed, whole
 

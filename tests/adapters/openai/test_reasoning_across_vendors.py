@@ -5,19 +5,19 @@ from typing import cast
 
 import pytest
 
-from adapters.anthropic.adapter import AnthropicAdapter
-from adapters.base import Adapter
-from adapters.bedrock.adapter import BedrockAdapter
-from adapters.capabilities import omitted_content
-from adapters.gemini.adapter import GeminiAdapter
-from adapters.openai.adapter import OpenAIAdapter
-from adapters.registry import Registry
-from adapters.testing import contract_endpoint
-from gateway.surfaces.base import Inbound
-from gateway.surfaces.openai.surface import CHAT
-from schemas.messages import CLAUDE, GEMINI
-from schemas.requests import ChatRequest
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.anthropic.adapter import AnthropicAdapter
+from strowger_gateway.adapters.base import Adapter
+from strowger_gateway.adapters.bedrock.adapter import BedrockAdapter
+from strowger_gateway.adapters.capabilities import omitted_content
+from strowger_gateway.adapters.gemini.adapter import GeminiAdapter
+from strowger_gateway.adapters.openai.adapter import OpenAIAdapter
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.adapters.testing import contract_endpoint
+from strowger_gateway.gateway.surfaces.base import Inbound
+from strowger_gateway.gateway.surfaces.openai.surface import CHAT
+from strowger_gateway.schemas.messages import CLAUDE, GEMINI
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.sampling import Sampling
 
 URL = "https://vendor.test"
 BEDROCK_URL = "https://bedrock-runtime.eu-west-1.amazonaws.com"

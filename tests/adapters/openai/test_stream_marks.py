@@ -2,11 +2,11 @@
 
 import pytest
 
-from adapters.base import Endpoint
-from adapters.registry import Registry
-from adapters.testing import translate
-from schemas.errors import UpstreamBroken
-from schemas.events import Event, Usage
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.adapters.testing import translate
+from strowger_gateway.schemas.errors import UpstreamBroken
+from strowger_gateway.schemas.events import Event, Usage
 from tests.adapters.chats import folded
 from tests.adapters.openai.openai_doubles import CHAT, Json, delta, stream
 

@@ -6,24 +6,24 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from adapters.base import Endpoint
-from adapters.capabilities import unsupported
-from adapters.conformance.recordings import Recording, request_for
-from adapters.conformance.replay import translate
-from adapters.openai.adapter import OpenAIAdapter
-from adapters.openai.vendor_profile import REFERENCE_ONLY, VendorProfile
-from adapters.openai.vendor_profiles import OPENAI, VENDORS
-from schemas.answers import Answer, Fold
-from schemas.errors import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.capabilities import unsupported
+from strowger_gateway.adapters.conformance.recordings import Recording, request_for
+from strowger_gateway.adapters.conformance.replay import translate
+from strowger_gateway.adapters.openai.adapter import OpenAIAdapter
+from strowger_gateway.adapters.openai.vendor_profile import REFERENCE_ONLY, VendorProfile
+from strowger_gateway.adapters.openai.vendor_profiles import OPENAI, VENDORS
+from strowger_gateway.schemas.answers import Answer, Fold
+from strowger_gateway.schemas.errors import (
     GatewayError,
     UpstreamBusy,
     UpstreamFailed,
     UpstreamRefused,
     UpstreamRejected,
 )
-from schemas.events import Event, Finished, Started
-from schemas.fields import FIELDS, MESSAGES
-from schemas.requests import ChatRequest, EmbeddingsRequest
+from strowger_gateway.schemas.events import Event, Finished, Started
+from strowger_gateway.schemas.fields import FIELDS, MESSAGES
+from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest
 from tests.adapters.openai.openai_doubles import CHAT, WHOLE_CHAT, Json, body, sampled
 from tests.adapters.openai.vendor_profile_table import table
 from tests.adapters.traffic import ROOT, fixture

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from adapters.base import Range
-from adapters.openai.thought_blocks import DETAILS
-from adapters.openai.vendor_profile import Source, VendorProfile
-from adapters.openai.vendor_profiles import VENDORS
+from strowger_gateway.adapters.base import Range
+from strowger_gateway.adapters.openai.thought_blocks import DETAILS
+from strowger_gateway.adapters.openai.vendor_profile import Source, VendorProfile
+from strowger_gateway.adapters.openai.vendor_profiles import VENDORS
 
 HEAD = (
     "| adapter | base URL | also supports | not sent | beyond OpenAI's reference | more | source |",

@@ -8,15 +8,20 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
-from adapters.base import Endpoint
-from adapters.capabilities import unsupported
-from adapters.openai_compatible.azure import AzureAdapter
-from adapters.testing import request_for, translate
-from schemas.errors import InvalidConfig, UpstreamBusy, UpstreamRefused, UpstreamRejected
-from schemas.events import Event, Finished, OpaqueDelta, Started, TextDelta, Usage
-from schemas.requests import CompletionRequest, EmbeddingsRequest, Request
-from schemas.sampling import Sampling
-from schemas.secret import Secret
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.capabilities import unsupported
+from strowger_gateway.adapters.openai_compatible.azure import AzureAdapter
+from strowger_gateway.adapters.testing import request_for, translate
+from strowger_gateway.schemas.errors import (
+    InvalidConfig,
+    UpstreamBusy,
+    UpstreamRefused,
+    UpstreamRejected,
+)
+from strowger_gateway.schemas.events import Event, Finished, OpaqueDelta, Started, TextDelta, Usage
+from strowger_gateway.schemas.requests import CompletionRequest, EmbeddingsRequest, Request
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.secret import Secret
 from tests.adapters.chats import folded
 from tests.adapters.openai.openai_doubles import CHAT, WHOLE_CHAT, body, sampled
 from tests.adapters.traffic import fixture

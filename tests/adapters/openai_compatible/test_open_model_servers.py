@@ -7,16 +7,16 @@ import openai
 import pytest
 from msgspec import Raw
 
-from adapters.base import Adapter, Endpoint
-from adapters.capabilities import unsupported
-from adapters.openai_compatible.sglang import SglangAdapter
-from adapters.openai_compatible.vllm import VllmAdapter
-from adapters.testing import request_for, translate
-from schemas.errors import UpstreamFailed, UpstreamRefused, UpstreamRejected
-from schemas.events import Event, Finished, OpaqueDelta, ReasoningDelta, Started
-from schemas.messages import AudioPart, Message, TextPart, Thought
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.base import Adapter, Endpoint
+from strowger_gateway.adapters.capabilities import unsupported
+from strowger_gateway.adapters.openai_compatible.sglang import SglangAdapter
+from strowger_gateway.adapters.openai_compatible.vllm import VllmAdapter
+from strowger_gateway.adapters.testing import request_for, translate
+from strowger_gateway.schemas.errors import UpstreamFailed, UpstreamRefused, UpstreamRejected
+from strowger_gateway.schemas.events import Event, Finished, OpaqueDelta, ReasoningDelta, Started
+from strowger_gateway.schemas.messages import AudioPart, Message, TextPart, Thought
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.adapters.chats import folded
 from tests.adapters.openai.openai_doubles import CHAT, HELLO, WHOLE_CHAT, body, sampled
 from tests.adapters.traffic import fixture

@@ -8,11 +8,11 @@ import pydantic
 from openai.types.responses import ResponseInputItemParam, ToolParam
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
-from adapters.base import Adapter
-from adapters.registry import Registry
-from adapters.testing import contract_endpoint
-from schemas.events import Event
-from schemas.requests import ChatRequest
+from strowger_gateway.adapters.base import Adapter
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.adapters.testing import contract_endpoint
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.requests import ChatRequest
 
 Json = Mapping[str, object]
 

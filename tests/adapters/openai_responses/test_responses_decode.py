@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.testing import request_for, translate
-from schemas.errors import (
+from strowger_gateway.adapters.testing import request_for, translate
+from strowger_gateway.schemas.errors import (
     GatewayError,
     UpstreamBroken,
     UpstreamBusy,
     UpstreamFailed,
     UpstreamRejected,
 )
-from schemas.events import Started, Usage
-from schemas.messages import OPENAI as FORMAT
-from schemas.messages import Thought
-from schemas.requests import ChatRequest
+from strowger_gateway.schemas.events import Started, Usage
+from strowger_gateway.schemas.messages import OPENAI as FORMAT
+from strowger_gateway.schemas.messages import Thought
+from strowger_gateway.schemas.requests import ChatRequest
 from tests.adapters.chats import chat, folded, only_choice
 from tests.adapters.openai_responses.responses_doubles import OPENAI, Json, adapter, events_of
 from tests.adapters.traffic import fixture

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 from msgspec import Raw
 
-from adapters.base import Adapter
-from schemas.messages import (
+from strowger_gateway.adapters.base import Adapter
+from strowger_gateway.schemas.messages import (
     OPENAI,
     FunctionTool,
     ImagePart,
@@ -20,7 +20,7 @@ from schemas.messages import (
     ToolCall,
     ToolChoice,
 )
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.sampling import Sampling
 from tests.adapters.chats import chat, refused_field
 from tests.adapters.openai_responses.responses_doubles import adapter, sent, valid
 from tests.gateway.vendors.dialect import dicts

@@ -1,6 +1,6 @@
 """Refusals of vendors that speak OpenAI's dialect, Cohere's or Ollama's, as they send them."""
 
-from schemas.errors import RefusalCause
+from strowger_gateway.schemas.errors import RefusalCause
 from tests.adapters.refusals.vendor_bodies import AMAZON, ANTHROPIC, GOOGLE, OPENAI, Sent
 
 _QUOTA = "You exceeded your current quota, please check your plan and billing details."

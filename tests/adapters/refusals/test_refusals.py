@@ -6,12 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.base import Endpoint
-from adapters.errors import error_from, error_inside
-from adapters.refusals.cause import SIGNS
-from adapters.registry import Registry
-from schemas.errors import GatewayError, UpstreamBusy, UpstreamRefused, UpstreamRejected
-from schemas.secret import Secret
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.errors import error_from, error_inside
+from strowger_gateway.adapters.refusals.cause import SIGNS
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.schemas.errors import (
+    GatewayError,
+    UpstreamBusy,
+    UpstreamRefused,
+    UpstreamRejected,
+)
+from strowger_gateway.schemas.secret import Secret
 from tests.adapters.refusals.more_vendor_bodies import SENT
 from tests.adapters.refusals.vendor_bodies import Sent
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from schemas.errors import RefusalCause
+from strowger_gateway.schemas.errors import RefusalCause
 
 
 class Sent(Struct, frozen=True, kw_only=True):

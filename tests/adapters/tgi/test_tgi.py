@@ -7,21 +7,21 @@ import pytest
 from huggingface_hub import AsyncInferenceClient
 from msgspec import Raw
 
-from adapters.base import Endpoint
-from adapters.capabilities import unsupported
-from adapters.testing import request_for, translate
-from adapters.tgi.adapter import TgiAdapter
-from schemas.errors import (
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.capabilities import unsupported
+from strowger_gateway.adapters.testing import request_for, translate
+from strowger_gateway.adapters.tgi.adapter import TgiAdapter
+from strowger_gateway.schemas.errors import (
     InvalidRequest,
     UpstreamBroken,
     UpstreamBusy,
     UpstreamFailed,
     UpstreamRejected,
 )
-from schemas.events import Event, Finished, Started, TextDelta, Usage
-from schemas.messages import ResponseFormat
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.events import Event, Finished, Started, TextDelta, Usage
+from strowger_gateway.schemas.messages import ResponseFormat
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.adapters.chats import folded
 from tests.adapters.openai.openai_doubles import CHAT, HELLO, body, sampled
 from tests.adapters.traffic import fixture

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.triton.cumulative_text import CumulativeText
-from adapters.triton.stop_strings import StopStrings
+from strowger_gateway.adapters.triton.cumulative_text import CumulativeText
+from strowger_gateway.adapters.triton.stop_strings import StopStrings
 
 WORDS = st.lists(st.sampled_from([" the", " red", " fox", ".", " é", " 1", "0"]), min_size=1)
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from adapters.base import Endpoint
-from adapters.testing import translate
-from adapters.triton.ensemble import TritonTextAdapter
-from schemas.answers import Choice, Fold
-from schemas.errors import UpstreamBroken, UpstreamFailed
-from schemas.events import Event, Finished, Started, TextDelta, Usage
-from schemas.requests import CompletionRequest
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.testing import translate
+from strowger_gateway.adapters.triton.ensemble import TritonTextAdapter
+from strowger_gateway.schemas.answers import Choice, Fold
+from strowger_gateway.schemas.errors import UpstreamBroken, UpstreamFailed
+from strowger_gateway.schemas.events import Event, Finished, Started, TextDelta, Usage
+from strowger_gateway.schemas.requests import CompletionRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.adapters.traffic import fixture
 
 TRITON = TritonTextAdapter(Endpoint(name="triton", base_url="http://gpu.test:8000"))

@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
-from adapters.base import Endpoint
-from adapters.capabilities import unsupported
-from adapters.triton.ensemble import TritonTextAdapter
-from schemas.errors import InvalidRequest
-from schemas.requests import CompletionRequest
-from schemas.sampling import Sampling
-from schemas.secret import Secret
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.capabilities import unsupported
+from strowger_gateway.adapters.triton.ensemble import TritonTextAdapter
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import CompletionRequest
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.secret import Secret
 
 TRITON = TritonTextAdapter(Endpoint(name="triton", base_url="http://gpu.test:8000"))
 

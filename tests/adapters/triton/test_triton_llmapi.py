@@ -3,14 +3,14 @@
 import msgspec
 import pytest
 
-from adapters.base import Endpoint
-from adapters.capabilities import unsupported
-from adapters.testing import translate
-from adapters.triton.llmapi import TritonLlmApiAdapter
-from schemas.errors import InvalidRequest, UpstreamBroken, UpstreamFailed
-from schemas.events import Event, Finished, Started, TextDelta
-from schemas.requests import CompletionRequest
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.capabilities import unsupported
+from strowger_gateway.adapters.testing import translate
+from strowger_gateway.adapters.triton.llmapi import TritonLlmApiAdapter
+from strowger_gateway.schemas.errors import InvalidRequest, UpstreamBroken, UpstreamFailed
+from strowger_gateway.schemas.events import Event, Finished, Started, TextDelta
+from strowger_gateway.schemas.requests import CompletionRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.adapters.traffic import fixture
 from tests.stand_ins.triton_models import MODELS
 from tests.stand_ins.triton_wire import read_generate

@@ -9,11 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.testing import translate
-from adapters.triton.open_inference_protocol import Output, json_end
-from schemas.errors import UpstreamBroken, UpstreamFailed
-from schemas.events import Event, Finished, Logits, Started, TokenLogprob, Tokens, Usage
-from schemas.requests import TokenRequest
+from strowger_gateway.adapters.testing import translate
+from strowger_gateway.adapters.triton.open_inference_protocol import Output, json_end
+from strowger_gateway.schemas.errors import UpstreamBroken, UpstreamFailed
+from strowger_gateway.schemas.events import (
+    Event,
+    Finished,
+    Logits,
+    Started,
+    TokenLogprob,
+    Tokens,
+    Usage,
+)
+from strowger_gateway.schemas.requests import TokenRequest
 from tests.adapters.traffic import fixture
 from tests.adapters.triton.triton_doubles import GENERATE, INFER, asking, float32, with_fields
 

@@ -6,11 +6,11 @@ from typing import Protocol, cast
 import pytest
 from tritonclient import http
 
-from adapters.base import Adapter
-from adapters.capabilities import unsupported
-from schemas.errors import InvalidRequest
-from schemas.requests import Draft, LoraRequest, PromptTable, TokenRequest
-from schemas.tensors import Tensor
+from strowger_gateway.adapters.base import Adapter
+from strowger_gateway.adapters.capabilities import unsupported
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import Draft, LoraRequest, PromptTable, TokenRequest
+from strowger_gateway.schemas.tensors import Tensor
 from tests.adapters.triton.triton_doubles import (
     GENERATE,
     INFER,

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from adapters.base import Endpoint, Outbound
-from adapters.triton.tokens import TritonTokensAdapter
-from adapters.triton.tokens_decoupled import DecoupledTritonTokensAdapter
-from schemas.requests import TokenRequest
-from schemas.sampling import Sampling
-from schemas.tensors import Tensor
+from strowger_gateway.adapters.base import Endpoint, Outbound
+from strowger_gateway.adapters.triton.tokens import TritonTokensAdapter
+from strowger_gateway.adapters.triton.tokens_decoupled import DecoupledTritonTokensAdapter
+from strowger_gateway.schemas.requests import TokenRequest
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.tensors import Tensor
 from tests.stand_ins.triton_models import MODELS
 from tests.stand_ins.triton_wire import HEADER_LENGTH, Inference, read_generate, read_infer
 

@@ -5,9 +5,9 @@ import json
 import pytest
 from msgspec import Raw
 
-from adapters.web_search.answers import citations_of_blocks, grounding_of
-from adapters.web_search.settings import settings_of
-from schemas.searches import ANNOTATIONS, Cited, citations_of
+from strowger_gateway.adapters.web_search.answers import citations_of_blocks, grounding_of
+from strowger_gateway.adapters.web_search.settings import settings_of
+from strowger_gateway.schemas.searches import ANNOTATIONS, Cited, citations_of
 
 URL = "https://meteo.test/bern"
 ODD: list[object] = [None, 7, "text", [], {"url": 7}, {"type": 7}, {"url_citation": {"url": None}}]

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from gateway.config.load import read_config
+from strowger_gateway.gateway.config.load import read_config
 from tests.deploy.image.dockerfile import ROOT, instructions, stages
 from tests.gateway.serving import one_model
 

@@ -7,8 +7,8 @@ from fnmatch import fnmatch
 
 import pytest
 
-from gateway.config.load import read_config
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.deploy.image.dockerfile import ROOT, TEXT, inherited, instructions, last, stages
 
 TARGETS = ("gateway", "ascend", "engine")

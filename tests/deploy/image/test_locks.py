@@ -71,7 +71,7 @@ def distributions(packages: set[str]) -> dict[str, set[str]]:
     """The distributions that have what these packages import, by the imported name."""
     known = _distributions()
     names = {name for package in packages for name in imported(package)}
-    outside = names - OWN - sys.stdlib_module_names
+    outside = names - {"strowger_gateway"} - sys.stdlib_module_names
     return {
         name: {str(canonicalize_name(one)) for one in known.get(name, [name])} for name in outside
     }

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from jsonschema.validators import validator_for
 
-from gateway.config.load import read_config
+from strowger_gateway.gateway.config.load import read_config
 from tests.deploy.kubernetes.rendering import ROOT, TREE, Manifest, container, one, workloads
 
 CHART = ROOT / "deploy" / "helm"

@@ -8,9 +8,9 @@ import click
 import kubernetes_validate
 import pytest
 
-from gateway.cli.engine_server.command import engine as engine_command
-from gateway.config.engine_file import load_engine
-from gateway.config.load import read_config
+from strowger_gateway.gateway.cli.engine_server.command import engine as engine_command
+from strowger_gateway.gateway.config.engine_file import load_engine
+from strowger_gateway.gateway.config.load import read_config
 from tests.deploy.kubernetes.rendering import (
     KUBECTL,
     TREE,

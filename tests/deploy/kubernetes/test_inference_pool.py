@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jsonschema.validators import validator_for
 
-from gateway.config.load import read_config
+from strowger_gateway.gateway.config.load import read_config
 from tests.deploy.kubernetes.rendering import (
     KUBECTL,
     ROOT,

@@ -11,8 +11,8 @@ import pytest
 from jsonschema.validators import validator_for
 from kubernetes_validate.utils import all_versions
 
-from gateway.config.load import read_config
-from gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.config import Config
 from tests.deploy.kubernetes.rendering import (
     COMPONENTS,
     KUBECTL,

@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.asgi import response
-from gateway.asgi.cors import CorsHeaders
+from strowger_gateway.gateway.asgi import response
+from strowger_gateway.gateway.asgi.cors import CorsHeaders
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import Answer, Received, provider
 

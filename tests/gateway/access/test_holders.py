@@ -1,9 +1,9 @@
 """Each caller has one holder: its key and team, as what is scarce is shared out."""
 
-from gateway.access.auth import EVERYONE, Caller, Keyring
-from gateway.config.schema.auth import Auth, Key, Team
-from schemas.holdings import ANONYMOUS, Holder
-from schemas.secret import Secret
+from strowger_gateway.gateway.access.auth import EVERYONE, Caller, Keyring
+from strowger_gateway.gateway.config.schema.auth import Auth, Key, Team
+from strowger_gateway.schemas.holdings import ANONYMOUS, Holder
+from strowger_gateway.schemas.secret import Secret
 
 
 def keyring(*keys: Key) -> Keyring:

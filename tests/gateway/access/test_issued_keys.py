@@ -8,9 +8,9 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from gateway.issued_keys.secret import digest_of, new_secret
-from gateway.state import Gateway
-from gateway.store.key_rows import IssuedKey, KeyList, KeySecret
+from strowger_gateway.gateway.issued_keys.secret import digest_of, new_secret
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.key_rows import IssuedKey, KeyList, KeySecret
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import provider
 

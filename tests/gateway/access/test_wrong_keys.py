@@ -10,8 +10,8 @@ import httpx
 import pytest
 from litestar.types import HTTPScope
 
-from gateway.access import wrong_keys as guesses
-from gateway.access.wrong_keys import (
+from strowger_gateway.gateway.access import wrong_keys as guesses
+from strowger_gateway.gateway.access.wrong_keys import (
     FORGET_S,
     FREE,
     LONGEST_S,

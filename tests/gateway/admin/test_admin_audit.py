@@ -6,14 +6,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.audit.event import AuditEvent, Change
-from gateway.experiments.service.experiment_service import ExperimentService
-from gateway.recording.recorder import FileRecorder
-from gateway.recording.spool import Spool
-from gateway.state import Gateway
-from gateway.store.open import open_store
-from gateway.store_access import StoreAccess
-from schemas.secret import Secret
+from strowger_gateway.gateway.audit.event import AuditEvent, Change
+from strowger_gateway.gateway.experiments.service.experiment_service import ExperimentService
+from strowger_gateway.gateway.recording.recorder import FileRecorder
+from strowger_gateway.gateway.recording.spool import Spool
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store_access import StoreAccess
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.serving import one_model, serving
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from gateway.explain.explanation import Explanation
+from strowger_gateway.gateway.explain.explanation import Explanation
 from tests.gateway.cli.command_line import run
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Provider, Received, provider

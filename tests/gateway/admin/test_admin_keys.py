@@ -9,11 +9,11 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
-from gateway.issued_keys.desk import KeyDesk
-from gateway.issued_keys.secret import digest_of
-from gateway.state import Gateway
-from gateway.store.open import open_store
-from schemas.secret import Secret
+from strowger_gateway.gateway.issued_keys.desk import KeyDesk
+from strowger_gateway.gateway.issued_keys.secret import digest_of
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.serving import Serving, one_model, serving
 
 pytestmark = pytest.mark.anyio

@@ -9,8 +9,8 @@ import httpx
 import msgspec
 import pytest
 
-from gateway.admin.backends import ModelList
-from gateway.admin.requests import RequestList, RequestView
+from strowger_gateway.gateway.admin.backends import ModelList
+from strowger_gateway.gateway.admin.requests import RequestList, RequestView
 from tests.gateway.cli.command_line import run, table
 from tests.gateway.experiments.service import recorded_gateway
 from tests.gateway.experiments.service.recorded_gateway import Recorded, recorded

@@ -7,10 +7,10 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
-from gateway.access.issued_keys import IssuedKeys
-from gateway.issued_keys.secret import digest_of
-from gateway.store.key_rows import IssuedKey, KeyList, KeySecret
-from gateway.usage.report import DIMENSIONS
+from strowger_gateway.gateway.access.issued_keys import IssuedKeys
+from strowger_gateway.gateway.issued_keys.secret import digest_of
+from strowger_gateway.gateway.store.key_rows import IssuedKey, KeyList, KeySecret
+from strowger_gateway.gateway.usage.report import DIMENSIONS
 from tests.gateway.experiments.service.recorded_gateway import BEARER, recorded
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import provider

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.audit.event import AuditEvent
-from gateway.recording.audit_file import AuditFile
-from gateway.store.audit_rows import AuditRows
-from gateway.store.open import open_store
-from schemas.secret import Secret
+from strowger_gateway.gateway.audit.event import AuditEvent
+from strowger_gateway.gateway.recording.audit_file import AuditFile
+from strowger_gateway.gateway.store.audit_rows import AuditRows
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.schemas.secret import Secret
 
 
 @pytest.fixture

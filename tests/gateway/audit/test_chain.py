@@ -9,9 +9,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.audit.chain import NO_HASH, AuditRow, ChainHead, chained, hash_of, line_of, row_of
-from gateway.audit.event import Action, ActorKind, AuditEvent, Change, Outcome
-from gateway.audit.verification import ChainCheck, ChainProblem
+from strowger_gateway.gateway.audit.chain import (
+    NO_HASH,
+    AuditRow,
+    ChainHead,
+    chained,
+    hash_of,
+    line_of,
+    row_of,
+)
+from strowger_gateway.gateway.audit.event import Action, ActorKind, AuditEvent, Change, Outcome
+from strowger_gateway.gateway.audit.verification import ChainCheck, ChainProblem
 
 COLUMNS = [name for name in AuditRow.__struct_fields__ if name not in ("seq", "hash")]
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.audit.event import AuditEvent, Outcome
-from gateway.audit.repeats import MOST_CLIENTS, OTHERS, WINDOW_S, Repeats
+from strowger_gateway.gateway.audit.event import AuditEvent, Outcome
+from strowger_gateway.gateway.audit.repeats import MOST_CLIENTS, OTHERS, WINDOW_S, Repeats
 
 REFUSED = AuditEvent(action="admin.access", outcome="refused", actor_kind="unknown", reason="wrong")
 

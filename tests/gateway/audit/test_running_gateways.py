@@ -11,11 +11,11 @@ import httpx
 import psycopg
 import pytest
 
-from gateway.audit.chain import AuditRow, ChainHead
-from gateway.audit.verification import ChainCheck
-from gateway.store.errors import StoreUnavailable
-from gateway.store.open import open_existing
-from schemas.secret import Secret
+from strowger_gateway.gateway.audit.chain import AuditRow, ChainHead
+from strowger_gateway.gateway.audit.verification import ChainCheck
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.open import open_existing
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.cli.command_line import run
 from tests.gateway.commanded import SOON_S, Commanded
 from tests.gateway.forked_commands import forked

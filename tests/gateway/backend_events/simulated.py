@@ -6,11 +6,11 @@ from pathlib import Path
 
 import httpx
 
-from gateway.config.load import read_config
-from gateway.routing.resilience.circuit_breaker import Breaker
-from gateway.runtime import Runtime
-from gateway.state import Gateway
-from schemas.errors import GatewayError, UpstreamFailed
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.schemas.errors import GatewayError, UpstreamFailed
 from tests.gateway.serving import Serving, serving
 
 KEY = "key-of-the-operator"

@@ -6,11 +6,11 @@ import logging
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from gateway.backend_events import book as module
-from gateway.backend_events.book import KEPT, EventBook
-from gateway.backend_events.event import BackendEvent, Kind
-from gateway.backend_events.limiter import MOST
-from gateway.routing.resilience.breaker_state import Phase
+from strowger_gateway.gateway.backend_events import book as module
+from strowger_gateway.gateway.backend_events.book import KEPT, EventBook
+from strowger_gateway.gateway.backend_events.event import BackendEvent, Kind
+from strowger_gateway.gateway.backend_events.limiter import MOST
+from strowger_gateway.gateway.routing.resilience.breaker_state import Phase
 
 T = 1_800_000_000.0
 

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.schema.failover import BreakerRule
-from gateway.coordination.shared_circuits import bounded
-from gateway.routing.resilience.breaker_per_model import Breakers
-from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot, later
-from gateway.routing.resilience.circuit_breaker import Breaker
-from gateway.routing.resilience.failure_run import FAILING
+from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.coordination.shared_circuits import bounded
+from strowger_gateway.gateway.routing.resilience.breaker_per_model import Breakers
+from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot, later
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.routing.resilience.failure_run import FAILING
 
 RULE = BreakerRule()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
+from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
 from tests.gateway.backend_events.prometheus import Alert
 from tests.gateway.backend_events.simulated import BEGUN, CONFIG, Simulated, simulated
 

@@ -10,9 +10,9 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 
-from gateway.config.aws import aws_region
-from gateway.config.load import read_config
-from gateway.config.schema.connection import Aws
+from strowger_gateway.gateway.config.aws import aws_region
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.connection import Aws
 from tests.gateway.serving import serving
 from tests.gateway.vendors.alone import HELLO, Json, Setting, in_front_of
 from tests.stand_ins.aws_signing import signed_by

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 import openai
 import pytest
 
-from adapters.registry import BUILTIN
+from strowger_gateway.adapters.registry import BUILTIN
 from tests.gateway.vendors.backend import EMBEDS, KEY, Answered, Setting, answering, every_vendor
 from tests.gateway.vendors.dialect import Call, Json, Said, Turn
 from tests.gateway.vendors.rows import ALIKE, VENDORS, Vendor

@@ -6,12 +6,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.engine_link.places import UnixPlace
-from gateway.upstream.base import Call
-from gateway.upstream.local_engine import LocalUpstream
-from gateway.upstream.origin import addresses_of
-from schemas.errors import UpstreamStarting
-from schemas.requests import EmbeddingsRequest
+from strowger_gateway.gateway.engine_link.places import UnixPlace
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.gateway.upstream.local_engine import LocalUpstream
+from strowger_gateway.gateway.upstream.origin import addresses_of
+from strowger_gateway.schemas.errors import UpstreamStarting
+from strowger_gateway.schemas.requests import EmbeddingsRequest
 from tests.gateway.serving import serving
 from tests.stand_ins.provider import Answer, Received, provider
 

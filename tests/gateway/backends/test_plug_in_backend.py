@@ -15,12 +15,12 @@ from click.testing import CliRunner
 from msgspec import Struct
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 
-from adapters import registry
-from adapters.registry import GROUP, Registry
-from adapters.testing import fixture
-from gateway.cli.known_models.command import models
-from gateway.config.load import read_config
-from schemas.errors import InvalidConfig
+from strowger_gateway.adapters import registry
+from strowger_gateway.adapters.registry import GROUP, Registry
+from strowger_gateway.adapters.testing import fixture
+from strowger_gateway.gateway.cli.known_models.command import models
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Provider, Received, provider
 

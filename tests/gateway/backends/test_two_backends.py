@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.upstream.local_engine import LocalUpstream
+from strowger_gateway.gateway.upstream.local_engine import LocalUpstream
 from tests.gateway.serving import Serving, serving
 from tests.gateway.shared_engine import SharedEngine
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.budgets.alert_rows import AlertRows
-from gateway.budgets.alerts import GIVE_UP_S, BudgetAlerts
-from gateway.budgets.totals import SpendTotals
-from gateway.config.load import read_config
-from gateway.config.schema.config import Config
-from gateway.store.open import open_store
-from gateway.store.rows import RequestRow
-from gateway.store.sql import SqlStore
-from schemas.errors import InvalidConfig
-from schemas.secret import Secret
+from strowger_gateway.gateway.budgets.alert_rows import AlertRows
+from strowger_gateway.gateway.budgets.alerts import GIVE_UP_S, BudgetAlerts
+from strowger_gateway.gateway.budgets.totals import SpendTotals
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.rows import RequestRow
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.errors import InvalidConfig
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.store.rows import attempt_row
 from tests.stand_ins.postgres import Postgres
 from tests.stand_ins.webhook_receiver import Receiver, receiver, verified

@@ -10,16 +10,16 @@ from datetime import UTC, datetime
 import pytest
 from msgspec import Struct
 
-from gateway.budgets.budgets import Budgets
-from gateway.budgets.lease_leader import BudgetLeaseLeader
-from gateway.budgets.lease_worker import BudgetLeaseWorker
-from gateway.budgets.ledger import Cost, Reservation, lease_place
-from gateway.config.schema.budgets import Budget, CountUsd
-from gateway.config.schema.limits import LimitWho
-from gateway.leases.messages import LeaseRecall
-from gateway.routing.request_record import AttemptRecord
-from gateway.telemetry.access_log import AccessLine
-from gateway.telemetry.line_groups import grouped
+from strowger_gateway.gateway.budgets.budgets import Budgets
+from strowger_gateway.gateway.budgets.lease_leader import BudgetLeaseLeader
+from strowger_gateway.gateway.budgets.lease_worker import BudgetLeaseWorker
+from strowger_gateway.gateway.budgets.ledger import Cost, Reservation, lease_place
+from strowger_gateway.gateway.config.schema.budgets import Budget, CountUsd
+from strowger_gateway.gateway.config.schema.limits import LimitWho
+from strowger_gateway.gateway.leases.messages import LeaseRecall
+from strowger_gateway.gateway.routing.request_record import AttemptRecord
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.telemetry.line_groups import grouped
 
 pytestmark = pytest.mark.anyio
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.budgets.calendar import TOTAL, Period
-from gateway.budgets.report import forecast
-from gateway.store.spend_rows import Holding
+from strowger_gateway.gateway.budgets.calendar import TOTAL, Period
+from strowger_gateway.gateway.budgets.report import forecast
+from strowger_gateway.gateway.store.spend_rows import Holding
 from tests.gateway.cli.command_line import run
 from tests.gateway.experiments.service.recorded_gateway import BEARER, recorded
 from tests.gateway.limits.test_limited_requests import HELLO

@@ -8,8 +8,8 @@ import anthropic
 import openai
 import pytest
 
-from gateway.config.load import read_config
-from gateway.runtime import Runtime
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.runtime import Runtime
 from tests.gateway.limits.test_limited_requests import (
     AUTH,
     INFER,

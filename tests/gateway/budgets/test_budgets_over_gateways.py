@@ -8,19 +8,19 @@ from time import monotonic
 
 import pytest
 
-from gateway.budgets.budgets import Budgets
-from gateway.budgets.lease_leader import FRESH_S, BudgetLeaseLeader
-from gateway.budgets.lease_worker import BudgetLeaseWorker
-from gateway.budgets.ledger import Cost, Reservation, Shortfall
-from gateway.budgets.sync import BudgetSync
-from gateway.config.schema.budgets import Budget
-from gateway.config.schema.limits import LimitWho
-from gateway.store.errors import StoreUnavailable
-from gateway.store.open import open_store
-from gateway.store.rows import RequestRow
-from gateway.store.sql import SqlStore
-from schemas.errors import Unavailable
-from schemas.secret import Secret
+from strowger_gateway.gateway.budgets.budgets import Budgets
+from strowger_gateway.gateway.budgets.lease_leader import FRESH_S, BudgetLeaseLeader
+from strowger_gateway.gateway.budgets.lease_worker import BudgetLeaseWorker
+from strowger_gateway.gateway.budgets.ledger import Cost, Reservation, Shortfall
+from strowger_gateway.gateway.budgets.sync import BudgetSync
+from strowger_gateway.gateway.config.schema.budgets import Budget
+from strowger_gateway.gateway.config.schema.limits import LimitWho
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.rows import RequestRow
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.errors import Unavailable
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.store.rows import attempt_row
 
 pytestmark = pytest.mark.anyio

@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 
-from gateway.budgets.calendar import period_of
-from gateway.config.schema.budgets import Per
+from strowger_gateway.gateway.budgets.calendar import period_of
+from strowger_gateway.gateway.config.schema.budgets import Per
 
 CLOCKS = [
     ("day", "America/New_York", "2026-03-08T12:00-04:00", "2026-03-08T00:00-05:00", 23),

@@ -8,24 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, UnsetType
 
-from gateway.budgets.budgets import Budgets
-from gateway.budgets.by_place import PlaceRules, RulesByPlace
-from gateway.budgets.ledger import Reservation
-from gateway.config.load import read_config
-from gateway.config.schema.budgets import Budget, CountUsd
-from gateway.config.schema.limits import Limit, LimitWho
-from gateway.limits.estimate import chat_tokens, expected_tokens
-from gateway.limits.limits import RequestLimits
-from gateway.routing.planning.policies import POLICIES
-from gateway.routing.planning.route import Route
-from gateway.routing.request_record import AttemptRecord
-from gateway.runtime import Runtime
-from gateway.store.spend_rows import MOST_TOKENS, Amount, Payer
-from gateway.telemetry.access_log import AccessLine
-from gateway.telemetry.line_groups import grouped
-from schemas.messages import Message
-from schemas.requests import ChatRequest
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.budgets.budgets import Budgets
+from strowger_gateway.gateway.budgets.by_place import PlaceRules, RulesByPlace
+from strowger_gateway.gateway.budgets.ledger import Reservation
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.budgets import Budget, CountUsd
+from strowger_gateway.gateway.config.schema.limits import Limit, LimitWho
+from strowger_gateway.gateway.limits.estimate import chat_tokens, expected_tokens
+from strowger_gateway.gateway.limits.limits import RequestLimits
+from strowger_gateway.gateway.routing.planning.policies import POLICIES
+from strowger_gateway.gateway.routing.planning.route import Route
+from strowger_gateway.gateway.routing.request_record import AttemptRecord
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.store.spend_rows import MOST_TOKENS, Amount, Payer
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.telemetry.line_groups import grouped
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.gateway.limits.test_limited_requests import AUTH, HELLO, send
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import provider

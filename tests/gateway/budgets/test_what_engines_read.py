@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.telemetry.access_log import AccessLine
-from schemas.errors import Unavailable
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
+from strowger_gateway.schemas.errors import Unavailable
 from tests.gateway.failures.engine_stand_in import Asked, Conduct, Door, stand_ins
 from tests.gateway.serving import serving
 

@@ -21,9 +21,9 @@ import psycopg
 import pytest
 from msgspec import Struct
 
-from gateway.coordination.limit_script import SILENT_MS
-from gateway.coordination.redis_transport import RedisTransport
-from schemas.secret import Secret
+from strowger_gateway.gateway.coordination.limit_script import SILENT_MS
+from strowger_gateway.gateway.coordination.redis_transport import RedisTransport
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.burst.burst_clients import MAX_TOKENS, BurstClients
 from tests.gateway.burst.burst_upstream import PROMPT_TOKENS
 from tests.gateway.commanded import Commanded, connected, pid_of

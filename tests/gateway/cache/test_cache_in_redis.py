@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from redis.asyncio import Redis
 
-from gateway.cache.redis_store import PREFIX
+from strowger_gateway.gateway.cache.redis_store import PREFIX
 from tests.gateway.cache.asking import ask, shown, text_of
 from tests.gateway.config.configs import GOOD, faults
 from tests.gateway.serving import Serving, one_model, serving

@@ -11,16 +11,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.cache.key import KeyPlace, cache_key
-from gateway.config.load import read_config
-from gateway.repeated_names import repeated_name
-from gateway.routing.planning.capability_match import with_operator_values
-from gateway.routing.planning.route import Route
-from gateway.runtime import Runtime
-from gateway.surfaces.base import Inbound, Surface
-from gateway.surfaces.routes import HOT_ROUTES
-from schemas.messages import Message
-from schemas.requests import ChatRequest
+from strowger_gateway.gateway.cache.key import KeyPlace, cache_key
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.repeated_names import repeated_name
+from strowger_gateway.gateway.routing.planning.capability_match import with_operator_values
+from strowger_gateway.gateway.routing.planning.route import Route
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.surfaces.base import Inbound, Surface
+from strowger_gateway.gateway.surfaces.routes import HOT_ROUTES
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest
 from tests.gateway.serving import one_model
 
 Json = dict[str, object]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cache.redis_store import PREFIX
+from strowger_gateway.gateway.cache.redis_store import PREFIX
 from tests.gateway.cache.asking import ask, shown, text_of
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Provider, provider

@@ -5,9 +5,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.config.load import read_config
-from gateway.runtime import Runtime
-from gateway.store.rows import AttemptRow, RequestRow
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.store.rows import AttemptRow, RequestRow
 from tests.gateway.cache.asking import ASKS, Json, ask, shown, text_of
 from tests.gateway.mirror.test_mirror import Rows
 from tests.gateway.responses.archives import archived

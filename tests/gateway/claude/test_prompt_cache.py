@@ -6,11 +6,11 @@ from typing import cast
 
 import pytest
 
-from adapters.anthropic.adapter import AnthropicAdapter
-from adapters.anthropic.repairs import ANTHROPIC_REPAIRS
-from adapters.conformance import repair_checks
-from adapters.form_repairs.prompt_cache import PROMPT_CACHE
-from adapters.testing import contract_endpoint
+from strowger_gateway.adapters.anthropic.adapter import AnthropicAdapter
+from strowger_gateway.adapters.anthropic.repairs import ANTHROPIC_REPAIRS
+from strowger_gateway.adapters.conformance import repair_checks
+from strowger_gateway.adapters.form_repairs.prompt_cache import PROMPT_CACHE
+from strowger_gateway.adapters.testing import contract_endpoint
 from tests.gateway.repairs.one_of_each import Json, Rig, one_of_each, repairs
 
 pytestmark = pytest.mark.anyio

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from adapters.bedrock.form_repairs import FORM_REPAIRS
-from adapters.repairs.rule import Aim, repaired
-from schemas.messages import Message
-from schemas.requests import ChatRequest
+from strowger_gateway.adapters.bedrock.form_repairs import FORM_REPAIRS
+from strowger_gateway.adapters.repairs.rule import Aim, repaired
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest
 from tests.gateway.repairs.one_of_each import Json, Rig, dropped, one_of_each, repairs
 from tests.stand_ins.bedrock_server import delta, starts
 from tests.stand_ins.provider import Answer, Received

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from click.testing import CliRunner, Result
 
-from gateway.cli.main import strowger
+from strowger_gateway.gateway.cli.main import strowger
 
 
 def run(*words: str, env: Mapping[str, str] | None = None, typed: str | bytes = "") -> Result:

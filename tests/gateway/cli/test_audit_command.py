@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from gateway.audit.event import Action, ActorKind
+from strowger_gateway.gateway.audit.event import Action, ActorKind
 from tests.gateway.cli.command_line import run, table
 from tests.gateway.serving import one_model
 

@@ -103,7 +103,7 @@ class Terminal:
 
 _INTERRUPTIBLE = (
     "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "runpy.run_module('gateway.cli', run_name='__main__')"
+    "runpy.run_module('strowger_gateway.gateway.cli', run_name='__main__')"
 )
 """A shell starts what runs in the background with SIGINT ignored, and children inherit that."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gateway.cli.main import strowger
+from strowger_gateway.gateway.cli.main import strowger
 from tests.gateway.forked_commands import forked, printed
 
 GOOD = """
@@ -72,7 +72,7 @@ def test_what_serve_refuses_check_refuses_with_the_same_message(what: str, tmp_p
     file = written(tmp_path, **REFUSED[what])
 
     served = subprocess.run(
-        (sys.executable, "-m", "gateway.cli", "serve", "--config", str(file)),
+        (sys.executable, "-m", "strowger_gateway.gateway.cli", "serve", "--config", str(file)),
         capture_output=True,
         text=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},

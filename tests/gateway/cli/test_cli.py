@@ -1,9 +1,7 @@
 """The `strowger` command: help, output, errors, exit statuses."""
 
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,10 +9,10 @@ import pytest
 import trustme
 from click import Context
 
-from gateway.admin.backends import ExperimentView, VariantView
-from gateway.cli.doctor import cpu_flags, last_line
-from gateway.cli.main import strowger
-from gateway.cli.routes import shares
+from strowger_gateway.gateway.admin.backends import ExperimentView, VariantView
+from strowger_gateway.gateway.cli.doctor import cpu_flags, last_line
+from strowger_gateway.gateway.cli.main import strowger
+from strowger_gateway.gateway.cli.routes import shares
 from tests.gateway.cli.command_line import run
 
 ROOT = Path(__file__).parents[3]
@@ -363,41 +361,3 @@ def test_only_commands_that_work_are_listed() -> None:
         "prices",
         "records",
     }
-
-
-def start(folder: Path, *path: Path) -> subprocess.CompletedProcess[str]:
-    """Start the installed command in a process, with other folders first on its path."""
-    code = "from gateway.cli import main; main()"
-    search = os.pathsep.join(map(str, [*path, ROOT]))
-    return subprocess.run(
-        [sys.executable, "-c", code, "check", str(ROOT / "config.yaml")],
-        cwd=folder,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": search},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
-def test_the_entry_checks_the_installation_and_runs(tmp_path: Path) -> None:
-    done = start(tmp_path)
-
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.parametrize("package", ["schemas", "adapters", "local_engine"])
-def test_a_stray_package_of_our_name_is_reported_and_not_imported(
-    tmp_path: Path, package: str
-) -> None:
-    (tmp_path / "stray" / package).mkdir(parents=True)
-    (tmp_path / "stray" / package / "__init__.py").write_text("raise SystemExit('imported')")
-
-    done = start(tmp_path, tmp_path / "stray")
-
-    assert done.returncode == 1
-    assert done.stderr == (
-        f"strowger: another package named {package!r}, in {tmp_path / 'stray'}, hides ours, "
-        f"in {ROOT}; remove its folder from PYTHONPATH, or install strowger-gateway in its own "
-        "environment\n"
-    )

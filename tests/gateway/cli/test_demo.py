@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from gateway.config.load import load_config
+from strowger_gateway.gateway.config.load import load_config
 from tests.gateway.experiments.service.recorded_gateway import recorded
 from tests.stand_ins.provider import Answer, Received, provider
 

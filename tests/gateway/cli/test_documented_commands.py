@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from gateway.cli.main import strowger
+from strowger_gateway.gateway.cli.main import strowger
 
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "config.yaml")] + sorted(

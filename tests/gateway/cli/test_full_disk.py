@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.open import open_store
-from gateway.store.payload_rows import StoredPayload
-from schemas.secret import Secret
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.payload_rows import StoredPayload
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.cli.command_line import run
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import Answer, Received, provider
@@ -47,7 +47,16 @@ PAYLOAD = StoredPayload(
 def shell(line: str, *words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
     """Run a command with the redirections in `line`."""
     return subprocess.run(
-        ["sh", "-c", f'exec "$@" {line}', "sh", sys.executable, "-m", "gateway.cli", *words],
+        [
+            "sh",
+            "-c",
+            f'exec "$@" {line}',
+            "sh",
+            sys.executable,
+            "-m",
+            "strowger_gateway.gateway.cli",
+            *words,
+        ],
         cwd=ROOT,
         input=stdin,
         capture_output=True,
@@ -97,7 +106,8 @@ def test_so_does_one_that_reads_the_store(command: str, config: str) -> None:
 def test_without_a_folder_for_temporary_files_a_command_says_so_in_one_line(config: str) -> None:
     code = (
         "import sys, tempfile; tempfile._candidate_tempdir_list = lambda: ['/proc/none']; "
-        f"sys.argv = ['strowger', 'check', {config!r}]; from gateway.cli import main; main()"
+        f"sys.argv = ['strowger', 'check', {config!r}]; "
+        "from strowger_gateway.gateway.cli import main; main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False

@@ -145,7 +145,7 @@ async def test_a_faulty_configuration_is_reported_and_not_ready(tmp_path: Path) 
 
 async def test_it_loads_neither_the_event_loop_nor_the_adapters() -> None:
     code = (
-        "import sys; from gateway.cli.health import health; "
+        "import sys; from strowger_gateway.gateway.cli.health import health; "
         "health.main(['--url', 'http://127.0.0.1:9'], standalone_mode=False)"
     )
     process = await asyncio.create_subprocess_exec(
@@ -161,6 +161,6 @@ async def test_it_loads_neither_the_event_loop_nor_the_adapters() -> None:
         b"asyncio",
         b"httpx",
         b"yaml",
-        b"adapters.registry",
-        b"gateway.config.load",
+        b"strowger_gateway.adapters.registry",
+        b"strowger_gateway.gateway.config.load",
     }

@@ -9,8 +9,8 @@ import pytest
 import trustme
 from click.testing import CliRunner, Result
 
-from gateway.cli.continuing import BEGUN, FORMS
-from gateway.cli.main import strowger
+from strowger_gateway.gateway.cli.continuing import BEGUN, FORMS
+from strowger_gateway.gateway.cli.main import strowger
 from tests.stand_ins.doubles import Peer, answering, raw_server, sized
 from tests.stand_ins.provider import Answer, Behaviour, Received, answers, provider
 

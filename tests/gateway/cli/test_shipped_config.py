@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gateway.config.load import load_config
+from strowger_gateway.gateway.config.load import load_config
 
 SHIPPED = Path(__file__).parents[3] / "config.yaml"
 

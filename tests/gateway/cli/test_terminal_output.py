@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.cli.terminal_output import guard_terminal, unguarded, without_controls
+from strowger_gateway.gateway.cli.terminal_output import guard_terminal, unguarded, without_controls
 
 HOSTILE = "a\x1b[2J\x1b]52;c;aGk=\x07\x9b1A\x85\x00\x08\rb\tc\n"
 SHOWN = "a[2J]52;c;aGk=1Ab\tc\n"

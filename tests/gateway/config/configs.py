@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.adapter_names import Defaults
-from gateway.config.load import read_config
-from gateway.config.schema.config import Config
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.adapter_names import Defaults
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.schemas.errors import InvalidConfig
 
 ADAPTERS: Mapping[str, Defaults] = {
     "local": Defaults(),

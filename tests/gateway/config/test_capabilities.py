@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.config.load import read_config
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.schemas.errors import InvalidConfig
 
 CONFIG = """
 providers: [{name: p, adapter: openai, base_url: "http://127.0.0.1:9/v1"}]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.config.schema.budgets import Budget, CountUsd, UseModel
-from gateway.config.schema.limits import LimitWho
+from strowger_gateway.gateway.config.schema.budgets import Budget, CountUsd, UseModel
+from strowger_gateway.gateway.config.schema.limits import LimitWho
 from tests.gateway.config.configs import GOOD, faults, read, warnings
 
 WHO = "name: a, who: {any: true}"

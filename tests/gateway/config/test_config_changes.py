@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.audit.event import Change
-from gateway.config.changes import config_changes, without_secrets
-from gateway.config.load import read_config
-from gateway.config.schema.config import Config
+from strowger_gateway.gateway.audit.event import Change
+from strowger_gateway.gateway.config.changes import config_changes, without_secrets
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.config import Config
 
 BASE = """
 providers:

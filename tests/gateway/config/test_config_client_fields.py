@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.config.load import read_config
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.gateway.config.configs import GOOD
 
 

@@ -5,9 +5,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.problems import Problems
-from gateway.config.yaml_document import Tree, parse, scalar
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.yaml_document import Tree, parse, scalar
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.gateway.config.configs import GOOD, faults, read, with_model
 
 

@@ -9,13 +9,13 @@ import pytest
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo
 
-from gateway.config.decode import Decoder
-from gateway.config.problems import Problems
-from gateway.config.schema.config import Config, RequestFields
-from gateway.config.schema.experiment import VariantFields
-from gateway.config.type_names import kind_of
-from gateway.config.yaml_document import parse
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.config.decode import Decoder
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.schema.config import Config, RequestFields
+from strowger_gateway.gateway.config.schema.experiment import VariantFields
+from strowger_gateway.gateway.config.type_names import kind_of
+from strowger_gateway.gateway.config.yaml_document import parse
+from strowger_gateway.schemas.sampling import Sampling
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "configuration.md"
 ROW = re.compile(r"^\| `(?P<key>[a-z0-9_]+)` \| (?P<rest>.*) \|$", re.MULTILINE)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.load import load_config
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.load import load_config
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.gateway.config.configs import (
     GOOD,
     MODELS,

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import fields
 
-from gateway.config.load import read_config
-from gateway.config.schema.config import Config
-from gateway.config.type_names import kind_of
-from gateway.config.yaml_document import Tree
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.type_names import kind_of
+from strowger_gateway.gateway.config.yaml_document import Tree
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.examples import examples
 from tests.gateway.config.configs import ADAPTERS
 

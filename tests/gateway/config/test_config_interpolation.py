@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.load import read_config
-from gateway.config.schema.config import Provider
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.config import Provider
 from tests.gateway.config.configs import ADAPTERS, GOOD, faults, faults_of_provider, read
 
 

@@ -4,10 +4,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from adapters.hosts_with_keys import requires_credential
-from adapters.registry import BUILTIN, Registry
-from gateway.config.load import read_config
-from schemas.errors import InvalidConfig
+from strowger_gateway.adapters.hosts_with_keys import requires_credential
+from strowger_gateway.adapters.registry import BUILTIN, Registry
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.schemas.errors import InvalidConfig
 
 MISSING = (
     "config.yaml: providers[0].api_key: is missing, and so is every other credential; this vendor "

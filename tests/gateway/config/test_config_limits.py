@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.config.schema.limits import Limit, LimitWho
+from strowger_gateway.gateway.config.schema.limits import Limit, LimitWho
 from tests.gateway.config.configs import GOOD, faults, read, warnings
 
 KEYS = """

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.config.load import read_config
-from gateway.config.schema.metric import MetricContract
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.metric import MetricContract
 from tests.gateway.config.configs import ADAPTERS, GOOD, faults, read
 
 EXPERIMENT = """

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from gateway.cli.main import strowger
+from strowger_gateway.gateway.cli.main import strowger
 from tests.gateway.config.configs import GOOD, faults, read, warnings
 
 ON = "responses: {store: on}\n"

@@ -3,7 +3,7 @@
 import msgspec
 from msgspec.structs import replace
 
-from gateway.config.schema.config import (
+from strowger_gateway.gateway.config.schema.config import (
     Auth,
     BreakerRule,
     Config,
@@ -17,8 +17,8 @@ from gateway.config.schema.config import (
     Timeouts,
     Tls,
 )
-from gateway.config.schema.payloads import Payloads
-from gateway.config.schema.store import StoreConfig
+from strowger_gateway.gateway.config.schema.payloads import Payloads
+from strowger_gateway.gateway.config.schema.store import StoreConfig
 from tests.gateway.config.configs import GOOD, read, with_model
 
 MIB = 1024 * 1024

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.config.adapter_names import Defaults
-from gateway.config.load import read_config
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.adapter_names import Defaults
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.examples import examples
 from tests.gateway.config.configs import ADAPTERS, faults, faults_of_provider, read
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gateway.config.load import read_config
-from gateway.config.schema.config import Config
-from gateway.wiring.config_checks import CONFIG_CHECKS
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.wiring.config_checks import CONFIG_CHECKS
+from strowger_gateway.schemas.errors import InvalidConfig
 
 ROOT = Path(__file__).parents[3]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))

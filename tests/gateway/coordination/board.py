@@ -4,14 +4,18 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from gateway.config.load import read_config
-from gateway.config.schema.config import Config
-from gateway.coordination.breaker_messages import BreakerUpdate, FromWorker, ToWorker
-from gateway.coordination.gateway_sync import GatewaySync
-from gateway.coordination.gateway_transport import Ask
-from gateway.coordination.probe_locks import LocalLeases
-from gateway.coordination.state_hub import StateHub
-from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.coordination.breaker_messages import (
+    BreakerUpdate,
+    FromWorker,
+    ToWorker,
+)
+from strowger_gateway.gateway.coordination.gateway_sync import GatewaySync
+from strowger_gateway.gateway.coordination.gateway_transport import Ask
+from strowger_gateway.gateway.coordination.probe_locks import LocalLeases
+from strowger_gateway.gateway.coordination.state_hub import StateHub
+from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
 
 KEY = "chat: one/m"
 CONFIG = """

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
-from gateway.coordination.gateway_messages import Shared
-from gateway.coordination.gateway_sync import FORGET_S, PEER_TIMEOUT_S
-from gateway.coordination.probe_lease import UNUSED_S
-from gateway.coordination.state_hub import GATHER_S
+from strowger_gateway.gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
+from strowger_gateway.gateway.coordination.gateway_messages import Shared
+from strowger_gateway.gateway.coordination.gateway_sync import FORGET_S, PEER_TIMEOUT_S
+from strowger_gateway.gateway.coordination.probe_lease import UNUSED_S
+from strowger_gateway.gateway.coordination.state_hub import GATHER_S
 from tests.gateway.coordination.board import (
     CONFIG,
     KEY,

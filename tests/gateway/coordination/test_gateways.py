@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from gateway.admin.backends import BackendView, ModelList
+from strowger_gateway.gateway.admin.backends import BackendView, ModelList
 from tests.gateway.commanded import SOON_S, Commanded, connected
 from tests.gateway.forked_commands import forked
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider

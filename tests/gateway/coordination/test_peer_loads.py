@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.coordination.breaker_messages import LoadUpdate
-from gateway.coordination.peer_loads import PeerLoads
+from strowger_gateway.gateway.coordination.breaker_messages import LoadUpdate
+from strowger_gateway.gateway.coordination.peer_loads import PeerLoads
 from tests.examples import examples
 from tests.gateway.coordination.board import Board, SimulatedGateway, look
 

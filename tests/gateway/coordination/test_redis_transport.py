@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.redis_address import redis_address
-from gateway.coordination.gateway_transport import TransportUnavailable
-from gateway.coordination.redis_transport import RedisTransport
-from gateway.coordination.setup import open_transport
-from schemas.errors import InvalidConfig
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.redis_address import redis_address
+from strowger_gateway.gateway.coordination.gateway_transport import TransportUnavailable
+from strowger_gateway.gateway.coordination.redis_transport import RedisTransport
+from strowger_gateway.gateway.coordination.setup import open_transport
+from strowger_gateway.schemas.errors import InvalidConfig
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.config.configs import GOOD, faults, read
 from tests.stand_ins.ports.reserved import reserved_port
 from tests.stand_ins.redis_groups.certificates import Authority
@@ -109,7 +109,10 @@ def test_an_address_that_the_client_cannot_read_is_refused_at_the_start(url: str
 def test_without_its_client_the_start_is_refused_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("gateway.coordination.redis_transport", "gateway.redis_client"):
+    for name in (
+        "strowger_gateway.gateway.coordination.redis_transport",
+        "strowger_gateway.gateway.redis_client",
+    ):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "redis.asyncio", None)
 

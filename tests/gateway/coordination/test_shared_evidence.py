@@ -8,30 +8,30 @@ from functools import partial
 import msgspec
 import pytest
 
-from gateway.clock import now
-from gateway.config.schema.failover import BreakerRule
-from gateway.coordination.breaker_messages import (
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.coordination.breaker_messages import (
     BreakerUpdate,
     NewOutcomes,
     OutcomeUpdate,
     OutcomeWatch,
     ToWorker,
 )
-from gateway.coordination.evidence_sum import Reported
-from gateway.coordination.gateway_messages import notice
-from gateway.coordination.gateway_sync import FORGET_S, PEER_TIMEOUT_S, GatewaySync
-from gateway.coordination.outcome_reports import OutcomeReports
-from gateway.coordination.probe_locks import LocalLeases
-from gateway.coordination.redis_transport import RedisTransport
-from gateway.coordination.shared_evidence import (
+from strowger_gateway.gateway.coordination.evidence_sum import Reported
+from strowger_gateway.gateway.coordination.gateway_messages import notice
+from strowger_gateway.gateway.coordination.gateway_sync import FORGET_S, PEER_TIMEOUT_S, GatewaySync
+from strowger_gateway.gateway.coordination.outcome_reports import OutcomeReports
+from strowger_gateway.gateway.coordination.probe_locks import LocalLeases
+from strowger_gateway.gateway.coordination.redis_transport import RedisTransport
+from strowger_gateway.gateway.coordination.shared_evidence import (
     MOST_REPORTED,
     MOST_WATCHED,
     Rules,
     SharedEvidence,
 )
-from gateway.coordination.state_hub import StateHub
-from gateway.routing.resilience.circuit_breaker import Breaker
-from schemas.secret import Secret
+from strowger_gateway.gateway.coordination.state_hub import StateHub
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.commanded import SOON_S
 from tests.gateway.coordination.board import (
     CONFIG,

@@ -12,13 +12,13 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from adapters.base import Supports
-from gateway.replica_gauges.poller import EVERY_S, GATHER_S, JITTER
-from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.policies import POLICIES, BackendStats
-from gateway.routing.planning.replica_order import replica_order
-from gateway.routing.resilience.recent_activity import Load
-from gateway.routing.resilience.replica import Replica
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.gateway.replica_gauges.poller import EVERY_S, GATHER_S, JITTER
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.routing.planning.policies import POLICIES, BackendStats
+from strowger_gateway.gateway.routing.planning.replica_order import replica_order
+from strowger_gateway.gateway.routing.resilience.recent_activity import Load
+from strowger_gateway.gateway.routing.resilience.replica import Replica
 from tests.gateway.routing.backends import backend_with
 
 SLOTS = 16

@@ -7,10 +7,10 @@ from pathlib import Path
 import dns.rcode
 import pytest
 
-from gateway.config.dns_server import server_of
-from gateway.config.schema.discovery import Discover
-from gateway.discovery.setup import source_of
-from gateway.discovery.source import AddressSource, HostPort, LookUpFailed
+from strowger_gateway.gateway.config.dns_server import server_of
+from strowger_gateway.gateway.config.schema.discovery import Discover
+from strowger_gateway.gateway.discovery.setup import source_of
+from strowger_gateway.gateway.discovery.source import AddressSource, HostPort, LookUpFailed
 from tests.gateway.discovery.dns_server import DnsServer, running_dns
 
 pytestmark = pytest.mark.anyio

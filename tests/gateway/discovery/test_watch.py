@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.discovery.source import HostPort, LookUp, LookUpFailed
-from gateway.discovery.watch import AddressChange, Watch
+from strowger_gateway.gateway.discovery.source import HostPort, LookUp, LookUpFailed
+from strowger_gateway.gateway.discovery.watch import AddressChange, Watch
 
 pytestmark = pytest.mark.anyio
 

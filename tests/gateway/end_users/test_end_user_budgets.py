@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.budgets.accounts import BudgetAccounts
-from gateway.budgets.ledger import Reservation
-from gateway.budgets.messages import Recorded
-from gateway.config.schema.budgets import Budget
-from gateway.config.schema.limits import LimitWho
-from gateway.limits.scope import subject_of
-from gateway.store.open import open_store
-from gateway.store.rows import RequestRow
-from gateway.store.spend_rows import Amount, Payer, Spend, SpendReading
-from schemas.secret import Secret
+from strowger_gateway.gateway.budgets.accounts import BudgetAccounts
+from strowger_gateway.gateway.budgets.ledger import Reservation
+from strowger_gateway.gateway.budgets.messages import Recorded
+from strowger_gateway.gateway.config.schema.budgets import Budget
+from strowger_gateway.gateway.config.schema.limits import LimitWho
+from strowger_gateway.gateway.limits.scope import subject_of
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.rows import RequestRow
+from strowger_gateway.gateway.store.spend_rows import Amount, Payer, Spend, SpendReading
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.budgets.test_budgeted_requests import config, spent
 from tests.gateway.budgets.test_budgets_over_gateways import AT, COST, OneGateway, running
 from tests.gateway.end_users.test_end_user_limits import Client, metrics_of

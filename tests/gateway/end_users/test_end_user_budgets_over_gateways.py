@@ -11,19 +11,19 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from gateway.background import keep_running
-from gateway.budgets.lease_leader import BudgetLeaseLeader
-from gateway.budgets.lease_worker import BudgetLeaseWorker
-from gateway.budgets.report import BudgetStanding, budget_report
-from gateway.budgets.sync import BudgetSync
-from gateway.config.load import read_config
-from gateway.config.schema.config import Config
-from gateway.end_users.table import hashed
-from gateway.limits.scope import Whose
-from gateway.state import Gateway
-from gateway.store.open import open_store
-from gateway.store.sql import SqlStore
-from schemas.secret import Secret
+from strowger_gateway.gateway.background import keep_running
+from strowger_gateway.gateway.budgets.lease_leader import BudgetLeaseLeader
+from strowger_gateway.gateway.budgets.lease_worker import BudgetLeaseWorker
+from strowger_gateway.gateway.budgets.report import BudgetStanding, budget_report
+from strowger_gateway.gateway.budgets.sync import BudgetSync
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.end_users.table import hashed
+from strowger_gateway.gateway.limits.scope import Whose
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.budgets.test_budgeted_requests import PRICES
 from tests.gateway.commanded import SOON_S, connected
 from tests.gateway.experiments.service.recorded_gateway import Rows

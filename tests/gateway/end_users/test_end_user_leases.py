@@ -6,8 +6,8 @@ from time import monotonic_ns
 
 import pytest
 
-from gateway.config.schema.limits import Limit, LimitWho
-from gateway.limits.ledger import Hold
+from strowger_gateway.gateway.config.schema.limits import Limit, LimitWho
+from strowger_gateway.gateway.limits.ledger import Hold
 from tests.gateway.limits.test_leases import LeasingWorker, Office
 
 pytestmark = pytest.mark.anyio

@@ -6,8 +6,8 @@ import anthropic
 import httpx
 import pytest
 
-from gateway.limits.metrics import LimitUseCollector
-from gateway.state import Gateway
+from strowger_gateway.gateway.limits.metrics import LimitUseCollector
+from strowger_gateway.gateway.state import Gateway
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import provider
 

@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.config.schema.limits import Limit, LimitWho
-from gateway.limits.ledger import Hold
-from gateway.limits.scope import Whose
-from gateway.limits.standing import LimitPlace, places_of
+from strowger_gateway.gateway.config.schema.limits import Limit, LimitWho
+from strowger_gateway.gateway.limits.ledger import Hold
+from strowger_gateway.gateway.limits.scope import Whose
+from strowger_gateway.gateway.limits.standing import LimitPlace, places_of
 from tests.gateway.cli.command_line import run
 from tests.gateway.end_users.test_end_user_limits import HELLO
 from tests.gateway.experiments.service.recorded_gateway import Recorded, recorded

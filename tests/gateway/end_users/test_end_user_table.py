@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.schema.limits import Limit, LimitWho
-from gateway.end_users.table import KEYS_IN_ALL, OTHERS, EndUserTable
-from gateway.limits.limits import PERIODS, RequestLimits
-from gateway.limits.metrics import MOST_END_USERS, LimitUseCollector
+from strowger_gateway.gateway.config.schema.limits import Limit, LimitWho
+from strowger_gateway.gateway.end_users.table import KEYS_IN_ALL, OTHERS, EndUserTable
+from strowger_gateway.gateway.limits.limits import PERIODS, RequestLimits
+from strowger_gateway.gateway.limits.metrics import MOST_END_USERS, LimitUseCollector
 
 STEPS = st.lists(
     st.tuples(st.sampled_from("abcdefghijklmn"), st.integers(0, 12), st.integers(0, 40)),

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.load import read_config
-from gateway.config.schema.budgets import OwnBudget
-from gateway.config.schema.limits import OwnLimit
-from gateway.issued_keys.rules_in_force import budgets_in_force, limits_in_force
-from gateway.store.key_rows import IssuedKey
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.budgets import OwnBudget
+from strowger_gateway.gateway.config.schema.limits import OwnLimit
+from strowger_gateway.gateway.issued_keys.rules_in_force import budgets_in_force, limits_in_force
+from strowger_gateway.gateway.store.key_rows import IssuedKey
 from tests.gateway.admin.governance.governed import CONFIG, governed
 from tests.gateway.budgets.test_budgeted_requests import config as budgeted
 from tests.gateway.config.configs import faults

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.engine_process.environment import passes
+from strowger_gateway.gateway.engine_process.environment import passes
 from tests.gateway.remote_engines.transports import TRANSPORTS, reached
 from tests.gateway.serving import Serving, serving
 from tests.gateway.shared_engine import SharedEngine

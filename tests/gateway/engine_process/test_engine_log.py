@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gateway.engine_process.log import LONGEST, log_lines
+from strowger_gateway.gateway.engine_process.log import LONGEST, log_lines
 
 pytestmark = pytest.mark.anyio
 

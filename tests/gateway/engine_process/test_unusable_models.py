@@ -8,7 +8,7 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from gateway.cli.main import strowger
+from strowger_gateway.gateway.cli.main import strowger
 from tests.gateway.forked_commands import forked
 from tests.stand_ins.provider import provider
 

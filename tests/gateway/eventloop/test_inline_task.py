@@ -8,14 +8,14 @@ import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.eventloop.inline_task import (
+from strowger_gateway.gateway.eventloop.inline_task import (
     InlineTask,
     Waiter,
     canceller_in,
     in_task,
     waiter_of,
 )
-from gateway.eventloop.turn import Turn, current_turn
+from strowger_gateway.gateway.eventloop.turn import Turn, current_turn
 
 STEPS = ("parks", "yields", "sleeps", "waits for a lock", "needs a task", "raises and catches")
 

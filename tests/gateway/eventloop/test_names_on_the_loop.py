@@ -10,14 +10,14 @@ from typing import TypeVar
 import httpx
 import pytest
 
-from gateway.names.look_up import Found
-from gateway.names.names import Names
+from strowger_gateway.gateway.names.look_up import Found
+from strowger_gateway.gateway.names.names import Names
 from tests.stand_ins.doubles import answering, raw_server, sized
 
 if sys.platform == "win32":
     pytest.skip("Windows has asyncio's own loop", allow_module_level=True)
 
-from gateway.eventloop.loop import NamesLoop
+from strowger_gateway.gateway.eventloop.loop import NamesLoop
 
 Result = TypeVar("Result")
 ENOUGH_S = 20.0

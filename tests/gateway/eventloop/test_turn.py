@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from gateway.eventloop.turn import current_turn
+from strowger_gateway.gateway.eventloop.turn import current_turn
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import httpx
 import pytest
 
-from gateway.routing.planning.enrolment import ExperimentStatus
+from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus
 from tests.gateway.experiments.service.recorded_gateway import ADMIN, behave, config, stand
 from tests.gateway.serving import serving
 from tests.stand_ins.provider import provider

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.explain.explanation import Explanation, Reason
+from strowger_gateway.gateway.explain.explanation import Explanation, Reason
 from tests.gateway.cli.command_line import run, table
 
 CONFIG = """

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.experiments.assignment import Assignment, WeightedArm
-from gateway.explain.explanation import Explanation, Reason
+from strowger_gateway.gateway.experiments.assignment import Assignment, WeightedArm
+from strowger_gateway.gateway.explain.explanation import Explanation, Reason
 from tests.gateway.cli.command_line import run, table
 
 CONFIG = """

@@ -7,7 +7,7 @@ import asyncio
 
 from msgspec import Struct
 
-from schemas.errors import (
+from strowger_gateway.schemas.errors import (
     DeadlineExceeded,
     GatewayError,
     InvalidRequest,

@@ -12,9 +12,9 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from gateway.config.schema.config import Config
-from gateway.engine_process.process import EngineView, State
-from local_engine.protocol.frames import (
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.engine_process.process import EngineView, State
+from strowger_gateway.local_engine.protocol.frames import (
     Batch,
     Cancel,
     Deltas,
@@ -31,10 +31,10 @@ from local_engine.protocol.frames import (
     failed,
     frame,
 )
-from local_engine.protocol.stats import Machine
-from schemas.errors import GatewayError
-from schemas.events import Event, Finished, Started, TextDelta, Tokens, Usage
-from schemas.requests import TokenRequest
+from strowger_gateway.local_engine.protocol.stats import Machine
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import Event, Finished, Started, TextDelta, Tokens, Usage
+from strowger_gateway.schemas.requests import TokenRequest
 
 Door = Literal["opens", "silent", "shuts", "leaves", "gone"]
 """What meets a connection: `ready`, nothing at all, its end, `ready` and its end, or no socket."""

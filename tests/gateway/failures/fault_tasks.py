@@ -7,7 +7,7 @@ from typing import Literal, cast
 import httpx
 from msgspec import Struct
 
-from gateway.surfaces.anthropic.errors import STATUSES
+from strowger_gateway.gateway.surfaces.anthropic.errors import STATUSES
 from tests.gateway.failures.fault_scenarios import Sees
 
 Json = Mapping[str, object]

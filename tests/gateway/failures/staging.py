@@ -16,8 +16,8 @@ from pathlib import Path
 import httpx
 from msgspec import Struct
 
-from gateway.telemetry.access_log import AccessLine
-from schemas.errors import UpstreamBusy, UpstreamFailed
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
+from strowger_gateway.schemas.errors import UpstreamBusy, UpstreamFailed
 from tests.gateway.failures import engine_faults, fault_scenarios
 from tests.gateway.failures.engine_stand_in import Asked, Conduct, StandIns, stand_ins, works
 from tests.gateway.failures.fault_scenarios import TRITON_STREAMS

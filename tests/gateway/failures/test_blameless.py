@@ -6,11 +6,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from adapters.base import Endpoint
-from adapters.errors import error_from
-from local_engine.protocol.frames import SLOW_WORKER
-from schemas.errors import UpstreamBroken, UpstreamBusy, UpstreamError
-from schemas.secret import Secret
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.errors import error_from
+from strowger_gateway.local_engine.protocol.frames import SLOW_WORKER
+from strowger_gateway.schemas.errors import UpstreamBroken, UpstreamBusy, UpstreamError
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.failures.engine_stand_in import Asked, stand_ins
 from tests.gateway.serving import serving
 from tests.stand_ins.provider import Answer, Received, answers, provider

@@ -11,7 +11,7 @@ import anthropic
 import openai
 import pytest
 
-from gateway.clock import now
+from strowger_gateway.gateway.clock import now
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Answer, Received, provider, silent
 

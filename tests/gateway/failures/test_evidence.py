@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.schema.failover import RetryRule
-from gateway.routing.execution.attempt import Attempt, start_attempt
-from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.plan import Plan
-from gateway.routing.planning.route import Backend
-from gateway.routing.request_record import RequestRecord
-from gateway.routing.resilience.retry import may_fail_over, may_retry
-from gateway.upstream.base import Call
-from schemas.errors import (
+from strowger_gateway.gateway.config.schema.failover import RetryRule
+from strowger_gateway.gateway.routing.execution.attempt import Attempt, start_attempt
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.gateway.routing.planning.route import Backend
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.routing.resilience.retry import may_fail_over, may_retry
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.schemas.errors import (
     GatewayError,
     InvalidRequest,
     RetryKind,
@@ -34,7 +34,7 @@ from schemas.errors import (
     UpstreamSilent,
     UpstreamTimeout,
 )
-from schemas.requests import CompletionRequest
+from strowger_gateway.schemas.requests import CompletionRequest
 from tests.gateway.routing.backends import backend
 
 ROOT: Final = Path(__file__).parents[3]
@@ -189,7 +189,8 @@ def test_every_file_that_blames_a_backend_says_why() -> None:
 
 
 def _class_of(name: str) -> type[GatewayError]:
-    module = importlib.import_module(_walked()[0][name].removesuffix(".py").replace("/", "."))
+    path = f"strowger_gateway/{_walked()[0][name].removesuffix('.py')}"
+    module = importlib.import_module(path.replace("/", "."))
     found = getattr(module, name)
     assert issubclass(found, GatewayError)
     return found

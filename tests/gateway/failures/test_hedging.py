@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
 

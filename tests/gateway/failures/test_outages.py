@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.routing.resilience.circuit_breaker import JITTER
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import JITTER
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
 

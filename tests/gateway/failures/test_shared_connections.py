@@ -10,7 +10,7 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from gateway.routing.planning.route import Backend
+from strowger_gateway.gateway.routing.planning.route import Backend
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
 

@@ -8,20 +8,20 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from adapters.base import Endpoint, Outbound
-from adapters.registry import Registry
-from gateway.clock import now
-from gateway.config.schema.connection import Timeouts
-from gateway.upstream.base import Call
-from gateway.upstream.http import HttpUpstream
-from gateway.upstream.sending import UNWATCHED, Sending
-from gateway.upstream.transport import Reply
-from schemas.errors import UpstreamSilent, UpstreamTimeout
-from schemas.holdings import ANONYMOUS, LEVEL, Holder
-from schemas.messages import Message
-from schemas.requests import ChatRequest
-from schemas.sampling import Sampling
-from schemas.secret import Secret
+from strowger_gateway.adapters.base import Endpoint, Outbound
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.connection import Timeouts
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.gateway.upstream.http import HttpUpstream
+from strowger_gateway.gateway.upstream.sending import UNWATCHED, Sending
+from strowger_gateway.gateway.upstream.transport import Reply
+from strowger_gateway.schemas.errors import UpstreamSilent, UpstreamTimeout
+from strowger_gateway.schemas.holdings import ANONYMOUS, LEVEL, Holder
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.failures.fault_tasks import TASKS
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Provider, Received, provider

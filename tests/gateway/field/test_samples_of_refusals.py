@@ -14,8 +14,8 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from adapters.conformance.recordings import Recording, recordings
-from adapters.openai.vendor_profiles import VENDORS
+from strowger_gateway.adapters.conformance.recordings import Recording, recordings
+from strowger_gateway.adapters.openai.vendor_profiles import VENDORS
 from tests.adapters.traffic import FIXTURES
 from tests.gateway.serving import serving
 from tests.stand_ins.provider import Answer, Received, provider

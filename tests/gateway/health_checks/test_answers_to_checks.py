@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.health_checks.checks import HealthChecks
+from strowger_gateway.gateway.health_checks.checks import HealthChecks
 from tests.gateway.backend_events.simulated import Simulated, simulated
 from tests.gateway.certificates import Issued
 from tests.gateway.health_checks.test_checks import CHAT, Checked, Vendor, checked, config

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.load import read_config
-from gateway.discovery.discovered import Discovered, ReplicaSet
-from gateway.discovery.source import HostPort
-from gateway.health_checks.checks import HealthChecks
-from gateway.health_checks.path_check import get
-from gateway.health_checks.targets import targets_of
-from gateway.runtime import Runtime
-from gateway.upstream.tls import TlsContexts
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.discovery.discovered import Discovered, ReplicaSet
+from strowger_gateway.gateway.discovery.source import HostPort
+from strowger_gateway.gateway.health_checks.checks import HealthChecks
+from strowger_gateway.gateway.health_checks.path_check import get
+from strowger_gateway.gateway.health_checks.targets import targets_of
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.upstream.tls import TlsContexts
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.gateway.backend_events.simulated import Simulated, simulated
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
 

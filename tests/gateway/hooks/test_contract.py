@@ -5,13 +5,21 @@ from typing import cast
 
 import pytest
 
-from gateway.guardrails.patterns import pattern_hook
-from gateway.guardrails.secrets import secret_hook
-from gateway.guardrails.sizes import size_hook
-from gateway.hooks.contract import PASS, Block, Hook, HookFactory, Span, TextWindow, Verdict
-from gateway.hooks.testing import Check, contract
-from gateway.hooks.text_hook import TextHook
-from schemas.requests import ChatRequest, Request
+from strowger_gateway.gateway.guardrails.patterns import pattern_hook
+from strowger_gateway.gateway.guardrails.secrets import secret_hook
+from strowger_gateway.gateway.guardrails.sizes import size_hook
+from strowger_gateway.gateway.hooks.contract import (
+    PASS,
+    Block,
+    Hook,
+    HookFactory,
+    Span,
+    TextWindow,
+    Verdict,
+)
+from strowger_gateway.gateway.hooks.testing import Check, contract
+from strowger_gateway.gateway.hooks.text_hook import TextHook
+from strowger_gateway.schemas.requests import ChatRequest, Request
 
 KEY = "AKIA" + "Q3" * 8
 CALLED = {"patterns": [{"name": "digits", "regex": r"\b\d{4}\b"}], "words": ["falcon"]}

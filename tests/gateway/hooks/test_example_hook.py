@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
-from gateway.config.load import read_config
-from gateway.hooks.contract import GROUP
-from gateway.wiring.guards import guards_of
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.hooks.contract import GROUP
+from strowger_gateway.gateway.wiring.guards import guards_of
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.gateway.hooks.test_guarded_requests import CHAT, guarded, shown
 from tests.gateway.serving import one_model
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.load import read_config
-from gateway.wiring.guards import guards_of
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.wiring.guards import guards_of
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.gateway.hooks.test_guarded_requests import CHAT, guarded
 from tests.gateway.serving import one_model
 
 pytestmark = pytest.mark.anyio
 
 CODE = """
-from gateway.hooks.contract import PASS, Block, Edited, Mask, Span
+from strowger_gateway.gateway.hooks.contract import PASS, Block, Edited, Mask, Span
 
 BEFORE = {"before None": None, "before a text": "x", "before PASS": PASS,
           "before edited None": Edited(request=None, rules=("r",))}
@@ -136,7 +136,7 @@ def test_a_guardrail_without_its_package_names_the_command_that_installs_it(tmp_
     guardrail = "guardrails: [{name: g, use: secrets}]"
     config.write_text(one_model("http://127.0.0.1:9", guardrail))
     program = (
-        "import sys; sys.modules['re2'] = None; from gateway.cli import main; "
+        "import sys; sys.modules['re2'] = None; from strowger_gateway.gateway.cli import main; "
         "sys.argv = ['strowger', 'check', '--config', sys.argv[1]]; main()"
     )
 

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.config.schema.guardrails import GuardrailConfig, HoldBack
-from gateway.guardrails.patterns import Pattern, PatternHook
-from gateway.guardrails.secrets import secret_hook
-from gateway.hooks.contract import Hook, TextWindow, Verdict
-from gateway.hooks.counts import GuardCounts
-from gateway.hooks.guards import Rail, RequestGuards
-from gateway.hooks.held_text import HeldText
-from gateway.hooks.stream_guard import StreamGuard
-from gateway.hooks.stream_sink import now
-from gateway.hooks.text_hook import masked, merged
-from schemas.errors import ContentBlocked
-from schemas.events import Event, Finished, TextDelta
+from strowger_gateway.gateway.config.schema.guardrails import GuardrailConfig, HoldBack
+from strowger_gateway.gateway.guardrails.patterns import Pattern, PatternHook
+from strowger_gateway.gateway.guardrails.secrets import secret_hook
+from strowger_gateway.gateway.hooks.contract import Hook, TextWindow, Verdict
+from strowger_gateway.gateway.hooks.counts import GuardCounts
+from strowger_gateway.gateway.hooks.guards import Rail, RequestGuards
+from strowger_gateway.gateway.hooks.held_text import HeldText
+from strowger_gateway.gateway.hooks.stream_guard import StreamGuard
+from strowger_gateway.gateway.hooks.stream_sink import now
+from strowger_gateway.gateway.hooks.text_hook import masked, merged
+from strowger_gateway.schemas.errors import ContentBlocked
+from strowger_gateway.schemas.events import Event, Finished, TextDelta
 
 HOOK = PatternHook(
     [

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from gateway.config.load import read_config
-from gateway.guardrails.patterns import MOST_FINDINGS, pattern_hook
-from gateway.hooks.text_hook import masked
-from gateway.wiring.guards import guards_of
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.guardrails.patterns import MOST_FINDINGS, pattern_hook
+from strowger_gateway.gateway.hooks.text_hook import masked
+from strowger_gateway.gateway.wiring.guards import guards_of
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.gateway.serving import one_model
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from schemas.measured_json import BODY
+from strowger_gateway.schemas.measured_json import BODY
 from tests.gateway.hooks.test_guarded_requests import CHAT, MESSAGES, RESPONSES
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Answer, Received, chat_body, provider

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.hooks.plain_escapes import PlainEscapes, with_plain_escapes
+from strowger_gateway.gateway.hooks.plain_escapes import PlainEscapes, with_plain_escapes
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import Answer, Received, chat_body, delta_body, provider
 

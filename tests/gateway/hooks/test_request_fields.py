@@ -12,11 +12,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.hooks.request_text import texts_of
-from gateway.surfaces.anthropic.surface import MessagesSurface
-from gateway.surfaces.base import Inbound
-from gateway.surfaces.openai.surface import CHAT
-from gateway.surfaces.responses.surface import ResponsesSurface
+from strowger_gateway.gateway.hooks.request_text import texts_of
+from strowger_gateway.gateway.surfaces.anthropic.surface import MessagesSurface
+from strowger_gateway.gateway.surfaces.base import Inbound
+from strowger_gateway.gateway.surfaces.openai.surface import CHAT
+from strowger_gateway.gateway.surfaces.responses.surface import ResponsesSurface
 from tests.gateway.serving import serving
 from tests.stand_ins.provider import Answer, Received, provider
 

@@ -2,11 +2,11 @@
 
 import msgspec
 
-from gateway.hooks.request_text import texts_of, with_texts
-from gateway.surfaces.anthropic.surface import MessagesSurface
-from gateway.surfaces.base import Inbound
-from gateway.surfaces.responses.surface import ResponsesSurface
-from schemas.requests import ChatRequest
+from strowger_gateway.gateway.hooks.request_text import texts_of, with_texts
+from strowger_gateway.gateway.surfaces.anthropic.surface import MessagesSurface
+from strowger_gateway.gateway.surfaces.base import Inbound
+from strowger_gateway.gateway.surfaces.responses.surface import ResponsesSurface
+from strowger_gateway.schemas.requests import ChatRequest
 
 SECRET = "AKIA" + "Q3" * 8
 

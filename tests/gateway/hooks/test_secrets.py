@@ -6,8 +6,8 @@ from time import process_time
 
 import pytest
 
-from gateway.guardrails.secrets import FORMATS, secret_hook
-from gateway.issued_keys.secret import PATTERN, new_secret
+from strowger_gateway.gateway.guardrails.secrets import FORMATS, secret_hook
+from strowger_gateway.gateway.issued_keys.secret import PATTERN, new_secret
 from tests.gateway.hooks.test_guarded_requests import CHAT, SECRETS, guarded, shown
 
 pytestmark = pytest.mark.anyio

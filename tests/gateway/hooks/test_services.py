@@ -12,16 +12,16 @@ import httpx
 import pytest
 from openai.types import ModerationCreateResponse
 
-from gateway.config.load import read_config
-from gateway.guardrails.moderation import moderation_hook
-from gateway.guardrails.presidio import presidio_hook
-from gateway.guardrails.service_client import CONNECTIONS
-from gateway.hooks.contract import AsyncHook
-from gateway.hooks.testing import contract
-from gateway.processes.runtime_generations import POLL_S, Generations
-from gateway.runtime import Runtime
-from gateway.wiring.guards import guards_of
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.guardrails.moderation import moderation_hook
+from strowger_gateway.gateway.guardrails.presidio import presidio_hook
+from strowger_gateway.gateway.guardrails.service_client import CONNECTIONS
+from strowger_gateway.gateway.hooks.contract import AsyncHook
+from strowger_gateway.gateway.hooks.testing import contract
+from strowger_gateway.gateway.processes.runtime_generations import POLL_S, Generations
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.wiring.guards import guards_of
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.gateway.hooks.test_guarded_requests import (
     CHAT,
     PATHS,

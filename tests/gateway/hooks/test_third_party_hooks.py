@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 CODE = """
 import asyncio
 import sys
-from gateway.hooks.contract import PASS, Block, HookRefusal
+from strowger_gateway.gateway.hooks.contract import PASS, Block, HookRefusal
 
 class Slow:
     def __init__(self, settings):

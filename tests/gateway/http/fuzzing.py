@@ -11,8 +11,8 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from gateway.experiments.service.feedback import FeedbackBody
-from gateway.surfaces.routes import HOT_ROUTES
+from strowger_gateway.gateway.experiments.service.feedback import FeedbackBody
+from strowger_gateway.gateway.surfaces.routes import HOT_ROUTES
 
 Json = dict[str, object]
 

@@ -5,10 +5,10 @@ from collections.abc import AsyncGenerator
 import httpx
 import pytest
 
-from gateway.responses.archive import ResponseArchive
-from gateway.state import Gateway
-from gateway.store.open import open_store
-from schemas.secret import Secret
+from strowger_gateway.gateway.responses.archive import ResponseArchive
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import answers, provider
 

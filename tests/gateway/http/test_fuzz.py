@@ -17,10 +17,10 @@ from urllib.parse import unquote
 import pytest
 from litestar import Litestar
 
-from gateway.access import wrong_keys as guesses
-from gateway.app import build_app
-from gateway.state import Gateway
-from gateway.surfaces.routes import HOT_ROUTES
+from strowger_gateway.gateway.access import wrong_keys as guesses
+from strowger_gateway.gateway.app import build_app
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.surfaces.routes import HOT_ROUTES
 from tests.gateway.http.fuzzing import Fuzz, Sent
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import Answer, Received, answers, provider

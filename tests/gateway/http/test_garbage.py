@@ -16,7 +16,7 @@ import httpx
 import msgspec
 import pytest
 
-from gateway.routing.planning.enrolment import ExperimentStatus
+from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus
 from tests.gateway.experiments.service.recorded_gateway import config, stand
 from tests.gateway.serving import one_model, serving
 from tests.oracle.oracle import ORACLE
@@ -24,8 +24,8 @@ from tests.stand_ins.provider import Answer, Received, provider
 
 pytestmark = pytest.mark.anyio
 
-OURS = ("gateway", "schemas", "adapters")
-FOLDERS = tuple(str(Path(__file__).parents[3] / package) for package in OURS)
+OURS = "strowger_gateway."
+FOLDER = str(Path(__file__).parents[3] / "strowger_gateway")
 DEAD = """
   - {name: dead, adapter: openai, base_url: "http://127.0.0.1:9/v1", api_key: k}
 models:
@@ -94,7 +94,7 @@ def left_to_the_collector() -> Generator[set[str]]:
         gc.collect()
         for one in gc.garbage:
             if isinstance(one, types.FrameType):
-                if one.f_code.co_filename.startswith(FOLDERS):
+                if one.f_code.co_filename.startswith(FOLDER):
                     found.add(one.f_code.co_qualname)
             elif type(one).__module__.startswith(OURS):
                 found.add(type(one).__qualname__)

@@ -13,14 +13,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.asgi.body_complexity import measure
-from gateway.asgi.large_bodies import SMALL, LargeBodyQueue
-from gateway.config.schema.config import ServerConfig
-from gateway.surfaces.base import Inbound
-from gateway.surfaces.openai.surface import COMPLETIONS, EMBEDDINGS
-from schemas.errors import InvalidRequest
-from schemas.holdings import ANONYMOUS, Holder
-from schemas.measured_json import BODY, Complexity
+from strowger_gateway.gateway.asgi.body_complexity import measure
+from strowger_gateway.gateway.asgi.large_bodies import SMALL, LargeBodyQueue
+from strowger_gateway.gateway.config.schema.config import ServerConfig
+from strowger_gateway.gateway.surfaces.base import Inbound
+from strowger_gateway.gateway.surfaces.openai.surface import COMPLETIONS, EMBEDDINGS
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.holdings import ANONYMOUS, Holder
+from strowger_gateway.schemas.measured_json import BODY, Complexity
 from tests.gateway.by_hand import connect, head
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Provider, answers, provider
@@ -128,7 +128,7 @@ def test_pieces_never_change_a_weight(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = measure(body, len(body))
 
     for size in range(1, len(body)):
-        monkeypatch.setattr("schemas.measured_json.PIECE", size)
+        monkeypatch.setattr("strowger_gateway.schemas.measured_json.PIECE", size)
         assert measure(body, len(body)) == whole
 
 

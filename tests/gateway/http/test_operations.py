@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.access.wrong_keys import FREE
+from strowger_gateway.gateway.access.wrong_keys import FREE
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.ports.reserved import reserved_port
 from tests.stand_ins.provider import Answer, Received, provider
@@ -254,7 +254,7 @@ async def test_the_api_need_not_be_described(tmp_path: Path) -> None:
 async def command(config: Path, port: int) -> AsyncGenerator[asyncio.subprocess.Process, None]:
     """`strowger serve` as a process of its own, ready."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway.cli", "serve", "--config", str(config)),
+        *(sys.executable, "-m", "strowger_gateway.gateway.cli", "serve", "--config", str(config)),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "COLUMNS": "100"},

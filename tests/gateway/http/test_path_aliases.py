@@ -6,7 +6,7 @@ import httpx
 import pytest
 from mistralai.client import Mistral
 
-from gateway.surfaces.path_aliases import own_path
+from strowger_gateway.gateway.surfaces.path_aliases import own_path
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import answers, provider
 

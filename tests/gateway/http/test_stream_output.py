@@ -7,16 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.asgi.response import ResponseWriter
-from gateway.http.stream_output import StreamOutput
-from gateway.surfaces.anthropic.surface import MESSAGES
-from gateway.surfaces.base import Surface
-from gateway.surfaces.databricks.surface import CHAT as DATABRICKS
-from gateway.surfaces.openai.surface import CHAT, COMPLETIONS
-from gateway.surfaces.responses.surface import RESPONSES
-from schemas.event_source import text_sink
-from schemas.events import Event, Finished, ReasoningDelta, Started, TextDelta, Usage
-from schemas.requests import ChatRequest, CompletionRequest, Sampling
+from strowger_gateway.gateway.asgi.response import ResponseWriter
+from strowger_gateway.gateway.http.stream_output import StreamOutput
+from strowger_gateway.gateway.surfaces.anthropic.surface import MESSAGES
+from strowger_gateway.gateway.surfaces.base import Surface
+from strowger_gateway.gateway.surfaces.databricks.surface import CHAT as DATABRICKS
+from strowger_gateway.gateway.surfaces.openai.surface import CHAT, COMPLETIONS
+from strowger_gateway.gateway.surfaces.responses.surface import RESPONSES
+from strowger_gateway.schemas.event_source import text_sink
+from strowger_gateway.schemas.events import (
+    Event,
+    Finished,
+    ReasoningDelta,
+    Started,
+    TextDelta,
+    Usage,
+)
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, Sampling
 
 ID = "0190f0a0-7000-7000-8000-000000000000"
 ASKED = ChatRequest(

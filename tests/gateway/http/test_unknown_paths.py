@@ -6,9 +6,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.http.unserved_apis import LONGEST, MISSING
-from gateway.surfaces.routes import HOT_ROUTES
-from gateway.telemetry.access_log import MAX_MESSAGE_CHARS
+from strowger_gateway.gateway.http.unserved_apis import LONGEST, MISSING
+from strowger_gateway.gateway.surfaces.routes import HOT_ROUTES
+from strowger_gateway.gateway.telemetry.access_log import MAX_MESSAGE_CHARS
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import Answer, Received, provider
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gateway.config.schema.identities import Issuer
-from gateway.identities.claims import claim_at
-from gateway.identities.compact_token import decoded
-from gateway.identities.issuer_keys import KnownIssuers
-from gateway.identities.key_set import read_key_set
-from gateway.identities.token_callers import MOST_KNOWN, TokenCallers
-from schemas.errors import GatewayError
+from strowger_gateway.gateway.config.schema.identities import Issuer
+from strowger_gateway.gateway.identities.claims import claim_at
+from strowger_gateway.gateway.identities.compact_token import decoded
+from strowger_gateway.gateway.identities.issuer_keys import KnownIssuers
+from strowger_gateway.gateway.identities.key_set import read_key_set
+from strowger_gateway.gateway.identities.token_callers import MOST_KNOWN, TokenCallers
+from strowger_gateway.schemas.errors import GatewayError
 from tests.stand_ins.identity_provider import IdentityProvider, public_jwk, rsa_key
 from tests.stand_ins.provider import Provider
 
@@ -64,7 +64,7 @@ def _bytes(part: str) -> bytes:
 async def test_tokens_that_are_remembered_are_bounded_and_the_oldest_goes_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gateway.identities.token_callers.MOST_KNOWN", 3)
+    monkeypatch.setattr("strowger_gateway.gateway.identities.token_callers.MOST_KNOWN", 3)
     found = callers()
     tokens = [ISSUER.token(jti=str(n)).encode() for n in range(4)]
 

@@ -8,7 +8,7 @@ import httpx
 import msgspec
 import pytest
 
-from gateway.explain.explanation import Explanation
+from strowger_gateway.gateway.explain.explanation import Explanation
 from tests.gateway.cli.command_line import run
 from tests.gateway.identities.test_tokens import HELLO, accepting, send
 from tests.stand_ins.identity_provider import identity_provider

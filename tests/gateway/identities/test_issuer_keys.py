@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.identities import issuer_keys
+from strowger_gateway.gateway.identities import issuer_keys
 from tests.gateway.identities.test_tokens import accepting, send
 from tests.gateway.serving import Serving
 from tests.stand_ins.identity_provider import (
@@ -141,7 +141,7 @@ async def test_a_provider_that_cannot_be_used_is_never_an_internal_error(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("gateway.identities.issuer_documents.FETCH_S", 0.1)
+    monkeypatch.setattr("strowger_gateway.gateway.identities.issuer_documents.FETCH_S", 0.1)
     async with identity_provider() as issuer, accepting(issuer, tmp_path) as gateway:
         if mode == "another issuer":
             issuer.issuer = "https://login.example.com/realms/b"

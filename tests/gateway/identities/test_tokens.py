@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.identities.compact_token import MOST_BYTES
-from gateway.store.key_rows import KeyList
+from strowger_gateway.gateway.identities.compact_token import MOST_BYTES
+from strowger_gateway.gateway.store.key_rows import KeyList
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.identity_provider import (
     IdentityProvider,

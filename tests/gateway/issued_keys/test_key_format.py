@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.issued_keys.secret import (
+from strowger_gateway.gateway.issued_keys.secret import (
     ALPHABET,
     PATTERN,
     PREFIX,

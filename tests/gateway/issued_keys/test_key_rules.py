@@ -6,14 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.load import read_config
-from gateway.config.schema.budgets import CountUsd, OwnBudget, UseModel
-from gateway.config.schema.config import Config
-from gateway.config.schema.limits import OwnLimit
-from gateway.issued_keys.rule_text import budget_from, limit_from, rule_text
-from gateway.issued_keys.rules_in_force import RulesInForce, budgets_in_force, limits_in_force
-from gateway.store.key_rows import IssuedKey
-from schemas.errors import InvalidConfig, InvalidRequest
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.budgets import CountUsd, OwnBudget, UseModel
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.limits import OwnLimit
+from strowger_gateway.gateway.issued_keys.rule_text import budget_from, limit_from, rule_text
+from strowger_gateway.gateway.issued_keys.rules_in_force import (
+    RulesInForce,
+    budgets_in_force,
+    limits_in_force,
+)
+from strowger_gateway.gateway.store.key_rows import IssuedKey
+from strowger_gateway.schemas.errors import InvalidConfig, InvalidRequest
 
 CONFIG = """
 auth: {mode: keys, keys: [{name: of-the-file, key: file-key-0001}]}

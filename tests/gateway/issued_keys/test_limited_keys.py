@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.config.schema.limits import OwnLimit
-from gateway.issued_keys.authority import KeyFields
+from strowger_gateway.gateway.config.schema.limits import OwnLimit
+from strowger_gateway.gateway.issued_keys.authority import KeyFields
 from tests.gateway.issued_keys.test_running_gateways import (
     CHAT,
     CONFIG,

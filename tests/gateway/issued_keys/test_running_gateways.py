@@ -13,14 +13,14 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from gateway.audit.event import Actor
-from gateway.config.load import read_config
-from gateway.config.schema.config import Config
-from gateway.issued_keys.authority import KeyAuthority, KeyEvent, KeyFields
-from gateway.issued_keys.view import KeyDetails, details
-from gateway.store.open import open_store
-from gateway.store.sql import SqlStore
-from schemas.secret import Secret
+from strowger_gateway.gateway.audit.event import Actor
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.issued_keys.authority import KeyAuthority, KeyEvent, KeyFields
+from strowger_gateway.gateway.issued_keys.view import KeyDetails, details
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.commanded import SOON_S, Commanded, connected, pid_of
 from tests.gateway.forked_commands import forked
 from tests.stand_ins.postgres import Postgres

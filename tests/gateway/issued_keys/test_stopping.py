@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.load import read_config
-from gateway.issued_keys.messages import KeysChanged
-from gateway.issued_keys.sync import KeySync
-from gateway.store.open import open_store
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.issued_keys.messages import KeysChanged
+from strowger_gateway.gateway.issued_keys.sync import KeySync
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.schemas.secret import Secret
 
 pytestmark = pytest.mark.anyio
 

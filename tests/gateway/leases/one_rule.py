@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.leases.leader import LeaseLeader, Waiting
-from gateway.leases.messages import (
+from strowger_gateway.gateway.leases.leader import LeaseLeader, Waiting
+from strowger_gateway.gateway.leases.messages import (
     LeaseNeed,
     LeaseShare,
     LeaseUse,
@@ -19,8 +19,8 @@ from gateway.leases.messages import (
     ToLeader,
     ToWorker,
 )
-from gateway.leases.pool import Loan
-from gateway.leases.worker import IDLE_REPORTS, LeaseWorker
+from strowger_gateway.gateway.leases.pool import Loan
+from strowger_gateway.gateway.leases.worker import IDLE_REPORTS, LeaseWorker
 
 LATEST_S: Final = 0.003
 """How long a message takes at most."""

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from msgspec import Struct
 
-from gateway.leases.messages import Place
-from gateway.leases.worker import REPORT_S
+from strowger_gateway.gateway.leases.messages import Place
+from strowger_gateway.gateway.leases.worker import REPORT_S
 from tests.gateway.leases.one_rule import SETTLED_S, Office, Reserved, Stock, Worker
 from tests.gateway.upstream.skipping_loop import SkippingLoop
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.leases.leader import RECALL_S
-from gateway.leases.messages import (
+from strowger_gateway.gateway.leases.leader import RECALL_S
+from strowger_gateway.gateway.leases.messages import (
     LeaseDenial,
     LeaseGrant,
     LeaseOutage,
@@ -15,8 +15,8 @@ from gateway.leases.messages import (
     Place,
     ToLeader,
 )
-from gateway.leases.worker import LeaseWorker
-from schemas.errors import Unavailable
+from strowger_gateway.gateway.leases.worker import LeaseWorker
+from strowger_gateway.schemas.errors import Unavailable
 from tests.gateway.leases.one_rule import LATEST_S, Demand, Lease, Office, Reserved, Rules
 from tests.gateway.upstream.skipping_loop import SkippingLoop
 

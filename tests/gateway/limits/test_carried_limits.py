@@ -3,10 +3,10 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.config.schema.limits import Limit, LimitWho
-from gateway.limits.carried import carried, carry
-from gateway.limits.lease_leader import LimitLeaseLeader
-from gateway.limits.limits import RequestLimits
+from strowger_gateway.gateway.config.schema.limits import Limit, LimitWho
+from strowger_gateway.gateway.limits.carried import carried, carry
+from strowger_gateway.gateway.limits.lease_leader import LimitLeaseLeader
+from strowger_gateway.gateway.limits.limits import RequestLimits
 
 SECOND = 1_000_000_000
 LIMITS = (Limit(name="few", who=LimitWho(key="ci"), requests=50, tokens=100_000, per="minute"),)

@@ -10,11 +10,11 @@ from typing import Final
 
 import pytest
 
-from gateway.leases.pool import settled
-from gateway.limits.leased import LeasedWindow
-from gateway.limits.ledger import Account, Accounts, Hold
-from gateway.limits.shown import Headers
-from gateway.limits.window import PIECES, ConcurrencySlots, Window
+from strowger_gateway.gateway.leases.pool import settled
+from strowger_gateway.gateway.limits.leased import LeasedWindow
+from strowger_gateway.gateway.limits.ledger import Account, Accounts, Hold
+from strowger_gateway.gateway.limits.shown import Headers
+from strowger_gateway.gateway.limits.window import PIECES, ConcurrencySlots, Window
 
 HISTORIES = 500
 NIGHTLY = int(os.environ.get("STROWGER_LIMIT_HISTORIES", "100000"))

@@ -7,13 +7,13 @@ from time import monotonic_ns
 
 import pytest
 
-from gateway.config.schema.limits import Limit, LimitWho
-from gateway.leases.messages import ToLeader, ToWorker
-from gateway.leases.worker import REPORT_S
-from gateway.limits.lease_leader import LimitLeaseLeader
-from gateway.limits.lease_worker import LimitLeaseWorker
-from gateway.limits.ledger import Hold, LimitRefusal
-from gateway.limits.limits import RequestLimits
+from strowger_gateway.gateway.config.schema.limits import Limit, LimitWho
+from strowger_gateway.gateway.leases.messages import ToLeader, ToWorker
+from strowger_gateway.gateway.leases.worker import REPORT_S
+from strowger_gateway.gateway.limits.lease_leader import LimitLeaseLeader
+from strowger_gateway.gateway.limits.lease_worker import LimitLeaseWorker
+from strowger_gateway.gateway.limits.ledger import Hold, LimitRefusal
+from strowger_gateway.gateway.limits.limits import RequestLimits
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from gateway.limits.ledger import Account, Accounts, Hold
-from gateway.limits.window import PIECES, ConcurrencySlots, Window
+from strowger_gateway.gateway.limits.ledger import Account, Accounts, Hold
+from strowger_gateway.gateway.limits.window import PIECES, ConcurrencySlots, Window
 
 PERIODS = (100, 1000)
 """Nanoseconds: the ledger does not know how long a minute is."""

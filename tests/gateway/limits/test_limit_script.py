@@ -8,14 +8,14 @@ from time import monotonic, time
 import msgspec
 import pytest
 
-from gateway.coordination.limit_script import (
+from strowger_gateway.gateway.coordination.limit_script import (
     SCRIPT,
     ScriptAnswer,
     ScriptItem,
     ScriptRequest,
 )
-from gateway.coordination.redis_transport import RedisTransport
-from schemas.secret import Secret
+from strowger_gateway.gateway.coordination.redis_transport import RedisTransport
+from strowger_gateway.schemas.secret import Secret
 from tests.stand_ins.redis_server import RedisServer, running_redis
 
 pytestmark = pytest.mark.anyio

@@ -10,8 +10,8 @@ import httpx
 import openai
 import pytest
 
-from gateway.config.load import read_config
-from gateway.config.schema.limits import Limit
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.limits import Limit
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Answer, Received, chat_body, provider
 

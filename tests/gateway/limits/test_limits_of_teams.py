@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.config.schema.limits import Limit, LimitWho
-from gateway.limits.limits import RequestLimits
-from gateway.limits.scope import RuleIndex, covers, subject_of
+from strowger_gateway.gateway.config.schema.limits import Limit, LimitWho
+from strowger_gateway.gateway.limits.limits import RequestLimits
+from strowger_gateway.gateway.limits.scope import RuleIndex, covers, subject_of
 from tests.gateway.limits.test_limited_requests import HELLO, INFER
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import provider

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from gateway.coordination.limit_shards import key_of
+from strowger_gateway.gateway.coordination.limit_shards import key_of
 from tests.gateway.commanded import Commanded
 from tests.gateway.forked_commands import forked
 from tests.gateway.limits.test_limited_requests import HELLO, says_hello

@@ -13,8 +13,8 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from gateway.coordination.redis_transport import RedisTransport
-from schemas.secret import Secret
+from strowger_gateway.gateway.coordination.redis_transport import RedisTransport
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.commanded import SOON_S, Commanded, connected
 from tests.gateway.forked_commands import forked
 from tests.gateway.limits.test_limited_requests import HELLO, says_hello

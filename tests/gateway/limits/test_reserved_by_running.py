@@ -13,18 +13,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.coordination.limit_script import (
+from strowger_gateway.gateway.coordination.limit_script import (
     RESERVED_MS,
     SCRIPT,
     ScriptAnswer,
     ScriptItem,
     ScriptRequest,
 )
-from gateway.coordination.redis_transport import RedisTransport
-from gateway.leases.worker import REPORT_S
-from gateway.limits.ledger import RESERVED_NS, Account, Accounts, Hold, LimitRefusal
-from gateway.limits.window import Window
-from schemas.secret import Secret
+from strowger_gateway.gateway.coordination.redis_transport import RedisTransport
+from strowger_gateway.gateway.leases.worker import REPORT_S
+from strowger_gateway.gateway.limits.ledger import (
+    RESERVED_NS,
+    Account,
+    Accounts,
+    Hold,
+    LimitRefusal,
+)
+from strowger_gateway.gateway.limits.window import Window
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.limits.test_leases import Office, limit
 from tests.gateway.limits.test_limited_requests import PATHS, config, says_hello, send, until_idle
 from tests.gateway.serving import Serving, serving

@@ -11,9 +11,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.listener_tls.certificate import own_certificate
-from gateway.listener_tls.files import TlsFiles
-from schemas.secret import Secret
+from strowger_gateway.gateway.listener_tls.certificate import own_certificate
+from strowger_gateway.gateway.listener_tls.files import TlsFiles
+from strowger_gateway.schemas.secret import Secret
 from tests.examples import examples
 
 KEY = ec.generate_private_key(ec.SECP256R1())

@@ -127,7 +127,16 @@ async def test_files_that_are_broken_at_the_start_are_named(tmp_path: Path) -> N
     config = tmp_path / "config.yaml"
     config.write_text(one_model("http://127.0.0.1:9", SETTINGS.format(workers=1)))
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway.cli", "serve", "--config", str(config), "--port", "0"),
+        *(
+            sys.executable,
+            "-m",
+            "strowger_gateway.gateway.cli",
+            "serve",
+            "--config",
+            str(config),
+            "--port",
+            "0",
+        ),
         stderr=asyncio.subprocess.PIPE,
     )
     _, errors = await process.communicate()

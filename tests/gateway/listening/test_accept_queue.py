@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from gateway.listening.accept_queue import empty, stop_new_connections
+from strowger_gateway.gateway.listening.accept_queue import empty, stop_new_connections
 
 pytestmark = [
     pytest.mark.anyio,

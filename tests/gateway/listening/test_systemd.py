@@ -15,8 +15,8 @@ from typing import cast
 
 import pytest
 
-from gateway.listening.systemd import activated, widest_address
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.listening.systemd import activated, widest_address
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.gateway.commanded import Commanded, Running, Started, commanded
 from tests.gateway.processes.restarts import CHAT, Client, Load, line_of, speaks
 from tests.stand_ins.provider import provider
@@ -75,7 +75,7 @@ class Systemd:
 
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-S", "-c", AS_SYSTEMD, ",".join(map(str, numbers))),
-            *(sys.executable, "-m", "gateway.cli", *words),
+            *(sys.executable, "-m", "strowger_gateway.gateway.cli", *words),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env={
@@ -217,7 +217,7 @@ def test_every_socket_is_served_however_many_of_them_have_names(names: str) -> N
 
 
 def test_the_address_that_most_clients_reach_decides_whether_keys_are_required() -> None:
-    from gateway.listening.listening_socket import Listener
+    from strowger_gateway.gateway.listening.listening_socket import Listener
 
     with (
         socket.create_server(("127.0.0.1", 0)) as local,

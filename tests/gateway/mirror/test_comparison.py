@@ -5,9 +5,9 @@ from base64 import b64encode
 
 import pytest
 
-from gateway.mirror.comparison import Comparison, compared
-from schemas.answers import Answer, Embeddings, Fold
-from schemas.events import Event, Finished, TextDelta, Tokens, ToolDelta
+from strowger_gateway.gateway.mirror.comparison import Comparison, compared
+from strowger_gateway.schemas.answers import Answer, Embeddings, Fold
+from strowger_gateway.schemas.events import Event, Finished, TextDelta, Tokens, ToolDelta
 
 
 def answer(text: str = "", *events: Event) -> Answer:

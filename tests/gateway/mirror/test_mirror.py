@@ -8,10 +8,10 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from gateway.mirror.mirroring import MAX_IN_FLIGHT
-from gateway.recording.rows_from_request import expand_rows
-from gateway.store.rows import AttemptRow, Row, SpoolEntry
-from gateway.telemetry.mirror_log_entry import MirrorLogEntry
+from strowger_gateway.gateway.mirror.mirroring import MAX_IN_FLIGHT
+from strowger_gateway.gateway.recording.rows_from_request import expand_rows
+from strowger_gateway.gateway.store.rows import AttemptRow, Row, SpoolEntry
+from strowger_gateway.gateway.telemetry.mirror_log_entry import MirrorLogEntry
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
 

@@ -5,11 +5,11 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from gateway.cli.known_models.retirement import retirements
-from gateway.config.load import read_config
-from gateway.model_table.table import FILE, read_table
-from gateway.routing.planning.model_facts import ModelFacts
-from gateway.wiring.models import models_of
+from strowger_gateway.gateway.cli.known_models.retirement import retirements
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.model_table.table import FILE, read_table
+from strowger_gateway.gateway.routing.planning.model_facts import ModelFacts
+from strowger_gateway.gateway.wiring.models import models_of
 
 PROVIDERS = """
 providers:

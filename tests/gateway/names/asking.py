@@ -7,7 +7,7 @@ import dns.exception
 import dns.nameserver
 import dns.resolver
 
-from gateway.names.look_up import Found, LookUp
+from strowger_gateway.gateway.names.look_up import Found, LookUp
 from tests.gateway.discovery.dns_server import DnsServer
 
 PATIENCE_S = 3.0

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.names.connecting import connect_to, first_of, has_source, interleaved
-from gateway.names.look_up import SocketAddress
+from strowger_gateway.gateway.names.connecting import connect_to, first_of, has_source, interleaved
+from strowger_gateway.gateway.names.look_up import SocketAddress
 
 pytestmark = pytest.mark.anyio
 

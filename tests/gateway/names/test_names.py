@@ -10,8 +10,15 @@ from collections.abc import Generator
 import dns.rcode
 import pytest
 
-from gateway.names.look_up import Found
-from gateway.names.names import ABSENT_S, DENIED_S, FAILED_S, FRESH_S, STALE_S, Names
+from strowger_gateway.gateway.names.look_up import Found
+from strowger_gateway.gateway.names.names import (
+    ABSENT_S,
+    DENIED_S,
+    FAILED_S,
+    FRESH_S,
+    STALE_S,
+    Names,
+)
 from tests.gateway.discovery.dns_server import DnsServer, running_dns
 from tests.gateway.names.asking import Clock, through
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from gateway.names.look_up import Found
-from gateway.names.names import DENIED_S, FRESH_S, STALE_S, Names
+from strowger_gateway.gateway.names.look_up import Found
+from strowger_gateway.gateway.names.names import DENIED_S, FRESH_S, STALE_S, Names
 
 Answer = Literal["found", "failed", "denied"]
 

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from gateway.config.load import read_config
-from gateway.payload_capture import MAX_CAPTURED
-from gateway.runtime import Runtime
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.payload_capture import MAX_CAPTURED
+from strowger_gateway.gateway.runtime import Runtime
 from tests.gateway.serving import Serving, one_model, serving
 from tests.gateway.tracing.fake_collector import otlp_collector, refuses, values
 from tests.stand_ins.provider import Answer, Received, answers, provider

@@ -9,8 +9,8 @@ from typing import cast
 import httpx
 import pytest
 
-from gateway.config.load import read_config
-from gateway.runtime import Runtime
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.runtime import Runtime
 from tests.gateway.hooks.test_guarded_requests import MESSAGES, PATHS, body_of
 from tests.gateway.payloads.test_payload_logging import Json, config, logged
 from tests.gateway.serving import Serving, serving

@@ -13,15 +13,15 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.experiments.service.experiment_service import ExperimentService
-from gateway.recording.recorder import FileRecorder
-from gateway.recording.spool import Spool
-from gateway.state import Gateway
-from gateway.store.open import open_store
-from gateway.store.payload_rows import DAY_S, OVERHEAD, PayloadQuery, StoredPayload
-from gateway.store.sql import SqlStore
-from gateway.store_access import StoreAccess
-from schemas.secret import Secret
+from strowger_gateway.gateway.experiments.service.experiment_service import ExperimentService
+from strowger_gateway.gateway.recording.recorder import FileRecorder
+from strowger_gateway.gateway.recording.spool import Spool
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.payload_rows import DAY_S, OVERHEAD, PayloadQuery, StoredPayload
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.gateway.store_access import StoreAccess
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.cli.command_line import run, table
 from tests.gateway.commanded import commanded, connected
 from tests.gateway.serving import Serving, one_model, serving

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.schema.payloads import RedactRule
-from gateway.payload_capture import CaptureBudget, CapturedPayload
-from gateway.payloads.files import RotatedFile
-from gateway.payloads.joined_stream import joined_stream
-from gateway.redaction import Redactor
+from strowger_gateway.gateway.config.schema.payloads import RedactRule
+from strowger_gateway.gateway.payload_capture import CaptureBudget, CapturedPayload
+from strowger_gateway.gateway.payloads.files import RotatedFile
+from strowger_gateway.gateway.payloads.joined_stream import joined_stream
+from strowger_gateway.gateway.redaction import Redactor
 
 SECRET = "sk-0123456789"
 MARKED = Redactor([RedactRule(pattern="sk-[0-9]{10}", replacement="K")])

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gateway.payloads.files import RotatedFile
+from strowger_gateway.gateway.payloads.files import RotatedFile
 
 
 def test_no_line_is_lost_while_both_rotate(tmp_path: Path) -> None:

@@ -153,12 +153,14 @@ ray: {{address: '{address}', resources: {{{resource}: 1}}}}
 @asynccontextmanager
 async def placing(file: Path) -> AsyncGenerator[Lines, None]:
     """The command, until the block ends; then its engines end, too."""
-    process = Lines(await started("-m", "gateway.cli", "placement", str(file)))
+    process = Lines(await started("-m", "strowger_gateway.gateway.cli", "placement", str(file)))
     try:
         yield process
     finally:
         await process.stop()
-        ending = Lines(await started("-m", "gateway.cli", "placement", str(file), "--end"))
+        ending = Lines(
+            await started("-m", "strowger_gateway.gateway.cli", "placement", str(file), "--end")
+        )
         await ending.process.wait()
 
 

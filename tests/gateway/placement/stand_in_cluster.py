@@ -9,13 +9,13 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from gateway.config.schema.config import Engine, EngineModel
-from gateway.config.schema.engines import EngineTls
-from gateway.placement.cluster import ClusterFailed, KeeperReport, Placed, Where
-from gateway.placement.metrics import PlacementMetrics
-from gateway.placement.scaler import EngineLoad
-from gateway.placement.settings import Listen, Placement, Ray, Replicas, Strategy
-from gateway.placement.supervisor import Supervisor
+from strowger_gateway.gateway.config.schema.config import Engine, EngineModel
+from strowger_gateway.gateway.config.schema.engines import EngineTls
+from strowger_gateway.gateway.placement.cluster import ClusterFailed, KeeperReport, Placed, Where
+from strowger_gateway.gateway.placement.metrics import PlacementMetrics
+from strowger_gateway.gateway.placement.scaler import EngineLoad
+from strowger_gateway.gateway.placement.settings import Listen, Placement, Ray, Replicas, Strategy
+from strowger_gateway.gateway.placement.supervisor import Supervisor
 
 IDLE = EngineLoad(running=0, waiting=0)
 LISTEN = Listen(cert="/c", key="/k", ca="/a", drain_s=20)

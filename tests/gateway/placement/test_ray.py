@@ -101,7 +101,7 @@ async def test_a_cluster_that_is_not_there_and_resources_that_no_node_has_are_na
 ) -> None:
     certificates = Certificates(tmp_path)
     nowhere = placement_file(tmp_path, certificates, "127.0.0.1:1")
-    refused = Lines(await started("-m", "gateway.cli", "placement", str(nowhere)))
+    refused = Lines(await started("-m", "strowger_gateway.gateway.cli", "placement", str(nowhere)))
 
     await refused.said("ray.address: no cluster can be used at '127.0.0.1:1'")
     assert await refused.process.wait() == 1

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.placement.scaler import EngineLoad, Scaler
-from gateway.placement.settings import Replicas
+from strowger_gateway.gateway.placement.scaler import EngineLoad, Scaler
+from strowger_gateway.gateway.placement.settings import Replicas
 from tests.examples import examples
 
 LIMITS = st.tuples(st.integers(1, 8), st.integers(0, 8)).map(lambda one: (one[0], sum(one)))

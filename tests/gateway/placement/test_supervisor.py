@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gateway.placement.scaler import EngineLoad
+from strowger_gateway.gateway.placement.scaler import EngineLoad
 from tests.gateway.placement.stand_in_cluster import IDLE, Placing, StandInCluster
 
 pytestmark = pytest.mark.anyio

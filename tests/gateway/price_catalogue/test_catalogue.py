@@ -9,15 +9,15 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from gateway.cli.prices import ShownPrice
-from gateway.cli.prices import prices as prices_command
-from gateway.config.load import read_config
-from gateway.config.schema.config import Config
-from gateway.processes.messages import WorkerInit, packed, to_worker
-from gateway.routing.planning.prices import cost_of
-from gateway.wiring.prices import prices_of
-from schemas.errors import InvalidConfig
-from schemas.events import Usage
+from strowger_gateway.gateway.cli.prices import ShownPrice
+from strowger_gateway.gateway.cli.prices import prices as prices_command
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.processes.messages import WorkerInit, packed, to_worker
+from strowger_gateway.gateway.routing.planning.prices import cost_of
+from strowger_gateway.gateway.wiring.prices import prices_of
+from strowger_gateway.schemas.errors import InvalidConfig
+from strowger_gateway.schemas.events import Usage
 
 CONFIG = """
 providers:
@@ -129,9 +129,10 @@ def test_published_prices_need_no_package_that_the_table_was_made_from(tmp_path:
     file = tmp_path / "config.yaml"
     file.write_text(CONFIG, encoding="utf-8")
     code = (
-        "import json, sys, gateway.cli.serve, gateway.runtime, gateway.processes.worker\n"
+        "import json, sys, strowger_gateway.gateway.cli.serve, strowger_gateway.gateway.runtime, "
+        "strowger_gateway.gateway.processes.worker\n"
         "from pathlib import Path\n"
-        "from gateway.config.load import load_config\n"
+        "from strowger_gateway.gateway.config.load import load_config\n"
         "rows = load_config(Path(sys.argv[1]), {}).catalogue\n"
         "loaded = [name for name in ('genai_prices', 'pydantic') if name in sys.modules]\n"
         "print(json.dumps([len(rows), loaded]))"

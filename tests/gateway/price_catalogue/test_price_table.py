@@ -11,9 +11,9 @@ from genai_prices.data_snapshot import get_snapshot
 from genai_prices.types import ModelInfo, ModelPrice, StartDateConstraint
 from genai_prices.types import Usage as TheirUsage
 
-from gateway.config.schema.prices import Price
-from gateway.price_catalogue.lookup import Catalogue
-from gateway.price_catalogue.table import (
+from strowger_gateway.gateway.config.schema.prices import Price
+from strowger_gateway.gateway.price_catalogue.lookup import Catalogue
+from strowger_gateway.gateway.price_catalogue.table import (
     FILE,
     DatedPrice,
     ListedModel,
@@ -21,8 +21,8 @@ from gateway.price_catalogue.table import (
     Match,
     read_price_table,
 )
-from gateway.routing.planning.prices import BackendPrice, nanos_of, price_of
-from schemas.events import Usage
+from strowger_gateway.gateway.routing.planning.prices import BackendPrice, nanos_of, price_of
+from strowger_gateway.schemas.events import Usage
 from tools.price_table import price_table_text
 
 DAY = date(2026, 11, 24)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.code_on_disk import PACKAGES, CodeOnDisk
+from strowger_gateway.gateway.code_on_disk import PACKAGES, CodeOnDisk
 from tests.gateway.commanded import Commanded, commanded, connected, pid_of
 from tests.stand_ins.provider import provider
 
@@ -24,7 +24,7 @@ models:
 """
 HELLO = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
 CHAT = "/v1/chat/completions"
-FILE = Path("gateway") / "processes" / "messages.py"
+FILE = Path("strowger_gateway") / "gateway" / "processes" / "messages.py"
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +34,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for package in PACKAGES:
         leave_out = shutil.ignore_patterns("*.safetensors")
         shutil.copytree(ROOT / package, folder / package, ignore=leave_out)
+    shutil.copy(ROOT / "strowger_gateway" / "__init__.py", folder / "strowger_gateway")
     return folder
 
 
@@ -81,19 +82,20 @@ async def test_a_lost_worker_waits_for_a_restart_and_the_last_ends_the_gateway(
 
 
 def test_the_first_file_that_differs_is_named(tmp_path: Path) -> None:
-    one, two = tmp_path / "gateway" / "one.py", tmp_path / "schemas" / "deep" / "two.py"
+    package = tmp_path / "strowger_gateway"
+    one, two = package / "gateway" / "one.py", package / "schemas" / "deep" / "two.py"
     for file in (one, two):
         file.parent.mkdir(parents=True)
         file.write_text("a = 1\n")
     code = CodeOnDisk(tmp_path)
     assert code.changed() == ""
 
-    (tmp_path / "gateway" / "new.py").touch()
+    (package / "gateway" / "new.py").touch()
     os.utime(one, ns=(0, 0))
     assert code.changed() == "", "a new file or another time alone is not a change of code"
 
     two.write_text("a = 2\n")
-    assert code.changed() == "schemas/deep/two.py"
+    assert code.changed() == "strowger_gateway/schemas/deep/two.py"
 
     one.unlink()
-    assert code.changed() == "gateway/one.py"
+    assert code.changed() == "strowger_gateway/gateway/one.py"

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from gateway.background import keep_running
-from gateway.config.load import load_config
-from gateway.config.schema.config import Config
-from gateway.processes.engine_pool import EnginePool
-from gateway.processes.reload import Reload
-from gateway.processes.reload_target import Proposal
-from gateway.telemetry.metric_snapshot import snapshot
-from gateway.telemetry.process_metrics import ProcessMetrics
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.background import keep_running
+from strowger_gateway.gateway.config.load import load_config
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.processes.engine_pool import EnginePool
+from strowger_gateway.gateway.processes.reload import Reload
+from strowger_gateway.gateway.processes.reload_target import Proposal
+from strowger_gateway.gateway.telemetry.metric_snapshot import snapshot
+from strowger_gateway.gateway.telemetry.process_metrics import ProcessMetrics
+from strowger_gateway.schemas.errors import InvalidConfig
 
 pytestmark = pytest.mark.anyio
 
@@ -91,7 +91,7 @@ class Watched(Struct, eq=False):
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.processes.reload.POLL_S", 0.005)
+    monkeypatch.setattr("strowger_gateway.gateway.processes.reload.POLL_S", 0.005)
 
 
 @asynccontextmanager
@@ -168,7 +168,7 @@ async def test_a_leaked_key_can_be_removed_after_a_file_that_is_refused(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gateway.config.text_files.PIPE_S", 0.01)
+    monkeypatch.setattr("strowger_gateway.gateway.config.text_files.PIPE_S", 0.01)
     async with watched(tmp_path) as up:
         spoil(up.file)
         await up.until(lambda: up.process.rejected)
@@ -228,7 +228,7 @@ async def test_background_work_that_crashes_is_logged_counted_and_started_again(
 def test_a_pipe_is_read_to_its_end_and_not_waited_for_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.config.text_files.PIPE_S", 0.02)
+    monkeypatch.setattr("strowger_gateway.gateway.config.text_files.PIPE_S", 0.02)
     silent = tmp_path / "silent.yaml"
     os.mkfifo(silent)
     reading, writing = os.pipe()

@@ -8,22 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.schema.connection import Tls
-from gateway.upstream.tls import TlsContexts
+from strowger_gateway.gateway.config.schema.connection import Tls
+from strowger_gateway.gateway.upstream.tls import TlsContexts
 
 ROOT = Path(__file__).parents[3]
 
 UNUSED = {
     "attr": "Litestar brings a plug-in for it, which no route of ours uses",
     "cryptography": "server.tls and identity providers call for it",
-    "gateway.guardrails": "guardrails call for it",
-    "gateway.hooks.guarded_request": "guardrails call for it",
-    "gateway.openapi.document": "the first to ask for the API description calls for it",
-    "gateway.surfaces.anthropic.translation": "its first request calls for it",
-    "gateway.surfaces.databricks.translation": "its first request calls for it",
-    "gateway.surfaces.kserve.translation": "its first request calls for it",
-    "gateway.surfaces.mindie.translation": "its first request calls for it",
-    "gateway.surfaces.responses.translation": "its first request calls for it",
+    "strowger_gateway.gateway.guardrails": "guardrails call for it",
+    "strowger_gateway.gateway.hooks.guarded_request": "guardrails call for it",
+    "strowger_gateway.gateway.openapi.document": "the first reader of it calls for it",
+    "strowger_gateway.gateway.surfaces.anthropic.translation": "its first request calls for it",
+    "strowger_gateway.gateway.surfaces.databricks.translation": "its first request calls for it",
+    "strowger_gateway.gateway.surfaces.kserve.translation": "its first request calls for it",
+    "strowger_gateway.gateway.surfaces.mindie.translation": "its first request calls for it",
+    "strowger_gateway.gateway.surfaces.responses.translation": "its first request calls for it",
     "httpx": "proxies, token endpoints and images to fetch call for it: 6 MB",
     "joserfc": "identity providers call for it",
     "psycopg": "store.url may call for it",
@@ -43,7 +43,7 @@ LED = {
 """What besides these the process that leads several workers does not load."""
 
 IMPORTS_WITHOUT = {
-    "adapters": "the importing process calls no provider",
+    "strowger_gateway.adapters": "the importing process calls no provider",
     "asyncio": "it has threads and pipes: 4 MB",
     "hashlib": "OpenSSL: 3.5 MB",
     "prometheus_client": "the leader shows its figures: 6 MB",
@@ -60,14 +60,17 @@ PROXIED = KEYED.replace("api_key: k", 'api_key: k, proxy: "http://proxy.example:
 
 SERVES = """
 import json, pathlib, sys
-from gateway.cli.serve import serve
-from gateway.config.load import load_config
-import gateway.cli, gateway.cli.main, gateway.processes.main, gateway.processes.single_process
-import gateway.processes.worker
-from gateway.app import build_app
-from gateway.runtime import Runtime
-from gateway.state import Gateway
-from gateway.telemetry.access_log import AccessLog
+from strowger_gateway.gateway.cli.serve import serve
+from strowger_gateway.gateway.config.load import load_config
+import strowger_gateway.gateway.cli
+import strowger_gateway.gateway.cli.main
+import strowger_gateway.gateway.processes.main
+import strowger_gateway.gateway.processes.single_process
+import strowger_gateway.gateway.processes.worker
+from strowger_gateway.gateway.app import build_app
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.telemetry.access_log import AccessLog
 path = pathlib.Path(sys.argv[1])
 runtime = Runtime(load_config(path, {}), run_dir=path.parent)
 build_app(Gateway(runtime, AccessLog(sys.stderr.buffer, "json")))
@@ -75,13 +78,16 @@ print(json.dumps(sorted(sys.modules)))
 """
 LEADS = """
 import json, sys
-import gateway.cli.serve, gateway.cli, gateway.cli.main, gateway.processes.leader
-import gateway.processes.main
+import strowger_gateway.gateway.cli.serve
+import strowger_gateway.gateway.cli
+import strowger_gateway.gateway.cli.main
+import strowger_gateway.gateway.processes.leader
+import strowger_gateway.gateway.processes.main
 print(json.dumps(sorted(sys.modules)))
 """
 IMPORTS = """
 import json, sys
-import gateway.recording.import_program
+import strowger_gateway.gateway.recording.import_program
 print(json.dumps(sorted(sys.modules)))
 """
 
@@ -137,11 +143,12 @@ def test_what_must_not_be_loaded_is_there_to_be_loaded(name: str) -> None:
 def test_a_gateway_that_takes_over_loads_what_clients_of_the_old_one_use() -> None:
     """Their first request would take 30 to 60 ms longer. Some surfaces have no such part."""
     program = (
-        "import sys; from gateway.surfaces.late_module import import_translations as load; "
+        "import sys; from strowger_gateway.gateway.surfaces.late_module import "
+        "import_translations as load; "
         "load(('anthropic', 'openai', 'admin', 'a.b')); "
         "print([one for one in sys.modules if one.endswith('.translation')])"
     )
     command = [sys.executable, "-c", program]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
 
-    assert found.stdout == "['gateway.surfaces.anthropic.translation']\n"
+    assert found.stdout == "['strowger_gateway.gateway.surfaces.anthropic.translation']\n"

@@ -13,15 +13,15 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from gateway.config.schema.config import Config
-from gateway.experiments.service.history import ExperimentHistory
-from gateway.listening.listening_socket import Listener
-from gateway.processes.engine_pool import EnginePool
-from gateway.processes.reload import Reload
-from gateway.processes.reload_target import Proposal, Target
-from gateway.processes.worker_handle import WorkerHandle
-from gateway.processes.worker_pool import WorkerPool
-from gateway.telemetry.process_metrics import ProcessMetrics
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.experiments.service.history import ExperimentHistory
+from strowger_gateway.gateway.listening.listening_socket import Listener
+from strowger_gateway.gateway.processes.engine_pool import EnginePool
+from strowger_gateway.gateway.processes.reload import Reload
+from strowger_gateway.gateway.processes.reload_target import Proposal, Target
+from strowger_gateway.gateway.processes.worker_handle import WorkerHandle
+from strowger_gateway.gateway.processes.worker_pool import WorkerPool
+from strowger_gateway.gateway.telemetry.process_metrics import ProcessMetrics
 from tests.gateway.config.configs import read
 
 pytestmark = pytest.mark.anyio

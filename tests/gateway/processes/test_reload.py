@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.processes.restart_required import FIXED
+from strowger_gateway.gateway.processes.restart_required import FIXED
 from tests.gateway.commanded import SOON_S, Commanded, connected
 from tests.gateway.forked_commands import forked
 from tests.stand_ins.provider import Answer, Provider, Received, provider

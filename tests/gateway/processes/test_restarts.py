@@ -164,4 +164,8 @@ def gateways_under(pid: int) -> list[int]:
     """The children of a process that run `strowger serve`."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     found = [int(one) for one in children]
-    return [one for one in found if b"gateway.cli" in Path(f"/proc/{one}/cmdline").read_bytes()]
+    return [
+        one
+        for one in found
+        if b"strowger_gateway.gateway.cli" in Path(f"/proc/{one}/cmdline").read_bytes()
+    ]

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from gateway.config.schema.config import Config
-from gateway.engine_process.process import engine_settings
-from gateway.routing.resilience.retry import RetryBudget
-from gateway.runtime import Runtime, engine_processes
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.engine_process.process import engine_settings
+from strowger_gateway.gateway.routing.resilience.retry import RetryBudget
+from strowger_gateway.gateway.runtime import Runtime, engine_processes
 from tests.gateway.config.configs import read
 
 AT = 1000.0

@@ -8,23 +8,32 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from gateway.config.load import read_config
-from gateway.config.schema.failover import BreakerRule as Rule
-from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate, ToWorker
-from gateway.coordination.probe_locks import FileLeases
-from gateway.coordination.state_hub import GATHER_S, StateHub
-from gateway.processes.messages import WorkerInit, frame, to_worker
-from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
-from gateway.routing.resilience.circuit_breaker import Breaker
-from gateway.telemetry.metric_snapshot import merge, render, snapshot, without_gauges
-from local_engine.protocol.frames import HEAD_BYTES
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.failover import BreakerRule as Rule
+from strowger_gateway.gateway.coordination.breaker_messages import (
+    BreakerUpdate,
+    LoadUpdate,
+    ToWorker,
+)
+from strowger_gateway.gateway.coordination.probe_locks import FileLeases
+from strowger_gateway.gateway.coordination.state_hub import GATHER_S, StateHub
+from strowger_gateway.gateway.processes.messages import WorkerInit, frame, to_worker
+from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.telemetry.metric_snapshot import (
+    merge,
+    render,
+    snapshot,
+    without_gauges,
+)
+from strowger_gateway.local_engine.protocol.frames import HEAD_BYTES
 from tests.gateway.config.configs import GOOD
 
 RULE = Rule(min_requests=2, cooldown_s=10, max_cooldown_s=40)
 PROBING = """
 import sys
 from pathlib import Path
-from gateway.coordination.probe_locks import FileLeases
+from strowger_gateway.gateway.coordination.probe_locks import FileLeases
 lease = FileLeases(Path(sys.argv[1])).lease("chat: one/m")
 print("taken" if lease.acquire() else "refused", flush=True)
 sys.stdin.read()

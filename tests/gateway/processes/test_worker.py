@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from gateway.processes.channel import Channel
-from gateway.processes.messages import (
+from strowger_gateway.gateway.processes.channel import Channel
+from strowger_gateway.gateway.processes.messages import (
     Heartbeat,
     Prepare,
     Prepared,
@@ -23,8 +23,8 @@ from gateway.processes.messages import (
     to_leader,
     to_worker,
 )
-from gateway.processes.worker import Worker
-from gateway.telemetry.access_log import AccessLog
+from strowger_gateway.gateway.processes.worker import Worker
+from strowger_gateway.gateway.telemetry.access_log import AccessLog
 from tests.gateway.config.configs import read
 
 pytestmark = pytest.mark.anyio

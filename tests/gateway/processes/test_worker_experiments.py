@@ -13,10 +13,10 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from gateway.store.base import Epoch
-from gateway.store.open import open_store
-from gateway.store.sql import SqlStore
-from schemas.secret import Secret
+from strowger_gateway.gateway.store.base import Epoch
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.commanded import SOON_S, Commanded, connected, pid_of
 from tests.gateway.forked_commands import forked
 from tests.gateway.store.used import used

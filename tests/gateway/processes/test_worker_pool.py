@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.schema.config import Config
-from gateway.engine_process.process import EngineProcess
-from gateway.experiments.service.history import ExperimentHistory
-from gateway.listening.listening_socket import Listener
-from gateway.processes.worker_pool import MAX_BACKOFF_S, WorkerPool
-from gateway.telemetry.process_metrics import ProcessMetrics
-from local_engine.config import EngineConfig
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.engine_process.process import EngineProcess
+from strowger_gateway.gateway.experiments.service.history import ExperimentHistory
+from strowger_gateway.gateway.listening.listening_socket import Listener
+from strowger_gateway.gateway.processes.worker_pool import MAX_BACKOFF_S, WorkerPool
+from strowger_gateway.gateway.telemetry.process_metrics import ProcessMetrics
+from strowger_gateway.local_engine.config import EngineConfig
 from tests.gateway.config.configs import GOOD, read
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ import httpx
 import msgspec
 import pytest
 
-from gateway.admin.backends import BackendView, ModelList
+from strowger_gateway.gateway.admin.backends import BackendView, ModelList
 from tests.gateway.commanded import SOON_S, Commanded, commanded, connected, pid_of
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
 

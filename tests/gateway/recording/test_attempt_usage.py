@@ -5,12 +5,16 @@ from math import ceil
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.limits.estimate import tokens_used
-from gateway.recording.rows_from_request import access_line, attempts_of, is_complete
-from gateway.routing.attempt_usage import usage_of_attempts
-from gateway.routing.planning.prices import Prices
-from gateway.routing.request_record import AttemptRecord, RequestRecord
-from schemas.events import Usage
+from strowger_gateway.gateway.limits.estimate import tokens_used
+from strowger_gateway.gateway.recording.rows_from_request import (
+    access_line,
+    attempts_of,
+    is_complete,
+)
+from strowger_gateway.gateway.routing.attempt_usage import usage_of_attempts
+from strowger_gateway.gateway.routing.planning.prices import Prices
+from strowger_gateway.gateway.routing.request_record import AttemptRecord, RequestRecord
+from strowger_gateway.schemas.events import Usage
 
 COUNTS = st.none() | st.integers(0, 2**31 - 1)
 USAGES = st.none() | st.builds(Usage, prompt_tokens=COUNTS, completion_tokens=COUNTS)

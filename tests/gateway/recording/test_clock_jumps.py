@@ -5,20 +5,20 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from gateway.budgets.accounts import BudgetAccounts
-from gateway.config.schema.budgets import Budget
-from gateway.config.schema.limits import LimitWho
-from gateway.config.schema.responses import ResponsesConfig
-from gateway.recording.importer import Importer
-from gateway.recording.spool import Spool
-from gateway.responses.archive import ResponseArchive
-from gateway.responses.seals import Seals
-from gateway.store.errors import StoreUnavailable
-from gateway.store.open import open_store
-from gateway.store.response_rows import ResponseRows
-from gateway.store.sql import SqlStore
-from gateway.store.sqlite import SqliteDriver
-from schemas.secret import Secret
+from strowger_gateway.gateway.budgets.accounts import BudgetAccounts
+from strowger_gateway.gateway.config.schema.budgets import Budget
+from strowger_gateway.gateway.config.schema.limits import LimitWho
+from strowger_gateway.gateway.config.schema.responses import ResponsesConfig
+from strowger_gateway.gateway.recording.importer import Importer
+from strowger_gateway.gateway.recording.spool import Spool
+from strowger_gateway.gateway.responses.archive import ResponseArchive
+from strowger_gateway.gateway.responses.seals import Seals
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.response_rows import ResponseRows
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.gateway.store.sqlite import SqliteDriver
+from strowger_gateway.schemas.secret import Secret
 
 pytestmark = pytest.mark.anyio
 

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.experiments.service.experiment_service import ExperimentService
-from gateway.recording.importer import Importer
-from gateway.recording.spool import Spool
-from gateway.routing.planning.enrolment import ExperimentState, ExperimentStatus
-from gateway.store.database import Value
-from gateway.store.errors import StoreUnavailable
-from gateway.store.rows import Row
-from gateway.store.sql import SqlStore
-from gateway.store.sqlite import SqliteConnection, SqliteDriver
-from gateway.store_access import StoreAccess
+from strowger_gateway.gateway.experiments.service.experiment_service import ExperimentService
+from strowger_gateway.gateway.recording.importer import Importer
+from strowger_gateway.gateway.recording.spool import Spool
+from strowger_gateway.gateway.routing.planning.enrolment import ExperimentState, ExperimentStatus
+from strowger_gateway.gateway.store.database import Value
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.rows import Row
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.gateway.store.sqlite import SqliteConnection, SqliteDriver
+from strowger_gateway.gateway.store_access import StoreAccess
 from tests.gateway.config.configs import read
 from tests.gateway.experiments.service.recorded_gateway import Rows, config
 from tests.gateway.recording.written import packed

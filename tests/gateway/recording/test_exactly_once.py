@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.recording.importer import Importer
-from gateway.recording.spool import Spool
-from gateway.store.database import Value
-from gateway.store.errors import StoreUnavailable
-from gateway.store.rows import Row
-from gateway.store.sql import SqlStore
-from gateway.store.sqlite import SqliteConnection, SqliteDriver
+from strowger_gateway.gateway.recording.importer import Importer
+from strowger_gateway.gateway.recording.spool import Spool
+from strowger_gateway.gateway.store.database import Value
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.rows import Row
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.gateway.store.sqlite import SqliteConnection, SqliteDriver
 from tests.examples import examples
 from tests.gateway.recording.written import packed
 from tests.gateway.store.rows import attempt_row, request_row, vote

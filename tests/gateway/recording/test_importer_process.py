@@ -14,8 +14,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gateway.config.schema.config import Logging
-from gateway.recording.import_messages import (
+from strowger_gateway.gateway.config.schema.config import Logging
+from strowger_gateway.gateway.recording.import_messages import (
     ImportProgress,
     ImportSettings,
     LogLevel,
@@ -23,10 +23,10 @@ from gateway.recording.import_messages import (
     as_line,
     progress_decoder,
 )
-from gateway.recording.importer_process import ImporterProcess
-from gateway.recording.spool import Spool
-from gateway.store.open import open_store
-from schemas.secret import Secret
+from strowger_gateway.gateway.recording.importer_process import ImporterProcess
+from strowger_gateway.gateway.recording.spool import Spool
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.commanded import SOON_S, Commanded, importer_of, importer_started
 from tests.gateway.forked_commands import forked, printed
 from tests.gateway.recording.test_serving_records import (
@@ -288,7 +288,7 @@ def settings(folder: Path, level: str = "info") -> ImportSettings:
 def importing(folder: Path) -> Generator["subprocess.Popen[bytes]"]:
     """The importing process alone, with its settings, as the leader starts it."""
     process = subprocess.Popen(
-        (sys.executable, "-m", "gateway.recording.import_program"),
+        (sys.executable, "-m", "strowger_gateway.gateway.recording.import_program"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -5,9 +5,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.config.load import read_config
-from gateway.telemetry.access_log import AccessLine
-from gateway.wiring.prices import prices_of
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.wiring.prices import prices_of
 from tests.gateway.serving import serving
 from tests.stand_ins.provider import Answer, Json, Received, chat_body, provider
 

@@ -5,22 +5,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.schema.prices import Price
-from gateway.recording.frames import unpacked
-from gateway.recording.rows_from_request import (
+from strowger_gateway.gateway.config.schema.prices import Price
+from strowger_gateway.gateway.recording.frames import unpacked
+from strowger_gateway.gateway.recording.rows_from_request import (
     access_line,
     attempt_row,
     attempts_of,
     expand_rows,
     request_batch,
 )
-from gateway.routing.attempt_usage import usage_of_attempts
-from gateway.routing.participation import NO_PARTICIPATION, Participation
-from gateway.routing.planning.prices import Prices
-from gateway.routing.request_record import AttemptRecord, RequestRecord
-from gateway.store.rows import AttemptRow, RequestBatch, RequestRow
-from gateway.telemetry.access_log import AccessLine, as_json
-from schemas.events import Usage
+from strowger_gateway.gateway.routing.attempt_usage import usage_of_attempts
+from strowger_gateway.gateway.routing.participation import NO_PARTICIPATION, Participation
+from strowger_gateway.gateway.routing.planning.prices import Prices
+from strowger_gateway.gateway.routing.request_record import AttemptRecord, RequestRecord
+from strowger_gateway.gateway.store.rows import AttemptRow, RequestBatch, RequestRow
+from strowger_gateway.gateway.telemetry.access_log import AccessLine, as_json
+from strowger_gateway.schemas.events import Usage
 from tests.gateway.recording.written import packed
 
 LINE = AccessLine(time=1.0, request_id="r", surface="openai", status=200, ms=1.0)

@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.recording.rows_from_request import expand_rows
-from gateway.store.rows import AttemptRow, RequestRow, Row, SpoolEntry
+from strowger_gateway.gateway.recording.rows_from_request import expand_rows
+from strowger_gateway.gateway.store.rows import AttemptRow, RequestRow, Row, SpoolEntry
 from tests.gateway.failures.fault_scenarios import answers as fault_answers
 from tests.gateway.failures.fault_scenarios import cut_in_the_middle
 from tests.gateway.failures.fault_tasks import TOKENS

@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.store.open import open_store
-from gateway.usage.report import UsageRow
-from schemas.secret import Secret
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.usage.report import UsageRow
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.commanded import SOON_S, Commanded, importer_started
 from tests.gateway.forked_commands import forked
 from tests.gateway.serving import one_model

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from gateway.recording.frames import HEAD, unpacked
-from gateway.recording.importer import Importer
-from gateway.recording.recorder import FileRecorder
-from gateway.recording.spool import MIB, Spool, SpoolFile
-from gateway.store.open import open_store
-from gateway.store.rows import FeedbackRow, RequestBatch, Row
-from gateway.store.sql import SqlStore
-from gateway.telemetry.access_log import AccessLine, as_json
-from schemas.secret import Secret
+from strowger_gateway.gateway.recording.frames import HEAD, unpacked
+from strowger_gateway.gateway.recording.importer import Importer
+from strowger_gateway.gateway.recording.recorder import FileRecorder
+from strowger_gateway.gateway.recording.spool import MIB, Spool, SpoolFile
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.rows import FeedbackRow, RequestBatch, Row
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.gateway.telemetry.access_log import AccessLine, as_json
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.recording.written import packed
 from tests.gateway.store.rows import NOON, request_row
 
@@ -166,8 +166,8 @@ def test_a_large_file_is_replaced_by_a_new_one(store: SqlStore, tmp_path: Path) 
 WRITER = """
     import os, sys, time
     from pathlib import Path
-    from gateway.recording.recorder import FileRecorder
-    from gateway.recording.spool import Spool
+    from strowger_gateway.gateway.recording.recorder import FileRecorder
+    from strowger_gateway.gateway.recording.spool import Spool
     from tests.gateway.store.rows import request_row
 
     recorder = FileRecorder(Spool(Path(sys.argv[1])), every_s=0.001)
@@ -210,8 +210,8 @@ def test_what_a_killed_writer_had_written_is_imported_once_and_without_gaps(
 FULL_DISK = """
     import resource, sys, time
     from pathlib import Path
-    from gateway.recording.recorder import FileRecorder
-    from gateway.recording.spool import Spool
+    from strowger_gateway.gateway.recording.recorder import FileRecorder
+    from strowger_gateway.gateway.recording.spool import Spool
     from tests.gateway.store.rows import request_row
 
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.load import load_config
-from gateway.config.schema.config import Config
-from gateway.recording.audit_recorder import audit_spool
-from gateway.recording.importer import Importer
-from gateway.recording.recorder import FileRecorder
-from gateway.recording.setup import open_spool
-from gateway.recording.spool import Spool
-from gateway.recording.spool_owner import ForeignSpool, own_folder, store_id
-from gateway.store.open import open_store
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.load import load_config
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.recording.audit_recorder import audit_spool
+from strowger_gateway.gateway.recording.importer import Importer
+from strowger_gateway.gateway.recording.recorder import FileRecorder
+from strowger_gateway.gateway.recording.setup import open_spool
+from strowger_gateway.gateway.recording.spool import Spool
+from strowger_gateway.gateway.recording.spool_owner import ForeignSpool, own_folder, store_id
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.serving import one_model
 from tests.gateway.store.rows import request_row
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.recording.importer import Importer
-from gateway.recording.recorder import FileRecorder
-from gateway.recording.spool import Spool
-from gateway.store.open import open_store
-from schemas.secret import Secret
+from strowger_gateway.gateway.recording.importer import Importer
+from strowger_gateway.gateway.recording.recorder import FileRecorder
+from strowger_gateway.gateway.recording.spool import Spool
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import provider
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from gateway.recording.frames import frame
-from gateway.store.rows import SpoolEntry
+from strowger_gateway.gateway.recording.frames import frame
+from strowger_gateway.gateway.store.rows import SpoolEntry
 
 
 def packed(rows: Sequence[SpoolEntry]) -> bytes:

@@ -18,15 +18,19 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.schema.config import Logging
-from gateway.recording.import_messages import ExportSettings, ImportSettings, as_line
-from gateway.records_export.background import BackgroundExport
-from gateway.records_export.export import MANIFEST
-from gateway.records_export.turns import turn
-from gateway.store.errors import StoreUnavailable
-from gateway.store.open import open_store
-from gateway.store.sql import SqlStore
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema.config import Logging
+from strowger_gateway.gateway.recording.import_messages import (
+    ExportSettings,
+    ImportSettings,
+    as_line,
+)
+from strowger_gateway.gateway.records_export.background import BackgroundExport
+from strowger_gateway.gateway.records_export.export import MANIFEST
+from strowger_gateway.gateway.records_export.turns import turn
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.commanded import SOON_S, Commanded, importer_started
 from tests.gateway.config.configs import GOOD, faults
 from tests.gateway.forked_commands import forked
@@ -209,7 +213,7 @@ class GatewayProcess:
             export=ExportSettings(to=os.fsencode(folder / "out"), every_s=0.05),
         )
         self.process = subprocess.Popen(
-            (sys.executable, "-m", "gateway.recording.import_program"),
+            (sys.executable, "-m", "strowger_gateway.gateway.recording.import_program"),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

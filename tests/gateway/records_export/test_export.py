@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from gateway.records_export.export import MANIFEST, Export
-from gateway.records_export.tables import ATTEMPTS, REQUESTS
-from gateway.records_export.target import Folder
-from gateway.store.open import open_store
-from gateway.store.rows import Row
-from gateway.store.sql import SqlStore
-from schemas.secret import Secret
+from strowger_gateway.gateway.records_export.export import MANIFEST, Export
+from strowger_gateway.gateway.records_export.tables import ATTEMPTS, REQUESTS
+from strowger_gateway.gateway.records_export.target import Folder
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.rows import Row
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.cli.command_line import run
 from tests.gateway.store.rows import NOON, attempt_row, request_row
 
@@ -188,7 +188,15 @@ def killed_at_random(folder: Path, kills: int, seed: int) -> None:
     store = open_store(Secret(f"sqlite:///{folder}/s.db"))
     recorded = Recorded(store, seed)
     (folder / "config.yaml").write_text(CONFIG.format(url=f"sqlite:///{folder}/s.db"))
-    words = (sys.executable, "-m", "gateway.cli", "records", "export", "--part-rows", "5")
+    words = (
+        sys.executable,
+        "-m",
+        "strowger_gateway.gateway.cli",
+        "records",
+        "export",
+        "--part-rows",
+        "5",
+    )
     command = (*words, "--config", str(folder / "config.yaml"), "--to", str(folder / "out"))
     in_progress = 0
     for _ in range(kills):

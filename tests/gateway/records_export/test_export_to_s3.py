@@ -11,11 +11,11 @@ from typing import Any
 import boto3
 import pytest
 
-from gateway.records_export.export import MANIFEST, Export
-from gateway.records_export.parts import arrow
-from gateway.records_export.target import open_target
-from gateway.store.open import open_store
-from schemas.secret import Secret
+from strowger_gateway.gateway.records_export.export import MANIFEST, Export
+from strowger_gateway.gateway.records_export.parts import arrow
+from strowger_gateway.gateway.records_export.target import open_target
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.records_export.test_export import DATASET, Recorded
 
 

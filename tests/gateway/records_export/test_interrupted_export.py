@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.records_export.export import Export
-from gateway.records_export.target import Folder
-from gateway.store.sql import SqlStore
+from strowger_gateway.gateway.records_export.export import Export
+from strowger_gateway.gateway.records_export.target import Folder
+from strowger_gateway.gateway.store.sql import SqlStore
 from tests.gateway.records_export.test_export import Recorded, complete, export
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.database import Database, listed
-from gateway.store.open import driver_of
-from schemas.secret import Secret
+from strowger_gateway.gateway.store.database import Database, listed
+from strowger_gateway.gateway.store.open import driver_of
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.commanded import SOON_S, Commanded
 from tests.gateway.forked_commands import forked, printed
 from tests.gateway.serving import one_model

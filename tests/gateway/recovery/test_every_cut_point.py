@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from adapters.conformance.recordings import Recording, request_for
-from schemas.requests import ChatRequest, CompletionRequest
+from strowger_gateway.adapters.conformance.recordings import Recording, request_for
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest
 from tests.adapters.conformance.test_contract import recorded
 from tests.gateway.recovery.continuing import ask, beginning, say
 from tests.gateway.serving import serving

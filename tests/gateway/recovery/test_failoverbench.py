@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.upstream.patience import USUAL
+from strowger_gateway.gateway.upstream.patience import USUAL
 from tests.gateway.recovery.bench_scenarios import (
     SCENARIOS,
     WHOLE,

@@ -9,10 +9,10 @@ from typing import cast
 import httpx
 import pytest
 
-from gateway.recording.rows_from_request import access_line
-from gateway.routing.participation import Participation
-from gateway.routing.planning.prices import UNPRICED
-from gateway.routing.request_record import AttemptRecord, RequestRecord
+from strowger_gateway.gateway.recording.rows_from_request import access_line
+from strowger_gateway.gateway.routing.participation import Participation
+from strowger_gateway.gateway.routing.planning.prices import UNPRICED
+from strowger_gateway.gateway.routing.request_record import AttemptRecord, RequestRecord
 from tests.gateway.recovery.continuing import Json, ask, beginning, say
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Provider, Received, delta_body, provider

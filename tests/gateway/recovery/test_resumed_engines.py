@@ -11,9 +11,9 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from gateway.config.schema.config import Config
-from gateway.engine_process.process import EngineView
-from local_engine.protocol.frames import Deltas, FrameReader, ToWorker
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.engine_process.process import EngineView
+from strowger_gateway.local_engine.protocol.frames import Deltas, FrameReader, ToWorker
 from tests.gateway.failures.engine_stand_in import StandIn
 from tests.gateway.recovery.continuing import Json, ask, beginning, read, say
 from tests.gateway.remote_engines.fleets import Certificates

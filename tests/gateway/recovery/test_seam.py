@@ -6,15 +6,15 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.routing.execution.continuation import Continuation
-from gateway.routing.execution.seam import Seam
-from gateway.routing.execution.shown_answer import ShownAnswer
-from gateway.routing.planning.candidate import Candidate
-from gateway.routing.request_record import AttemptRecord, RequestRecord
-from local_engine.text.stop_strings import StopStrings
-from schemas.events import Event, Finished, Started, TextDelta, Usage
-from schemas.requests import ChatRequest
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.routing.execution.continuation import Continuation
+from strowger_gateway.gateway.routing.execution.seam import Seam
+from strowger_gateway.gateway.routing.execution.shown_answer import ShownAnswer
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.routing.request_record import AttemptRecord, RequestRecord
+from strowger_gateway.local_engine.text.stop_strings import StopStrings
+from strowger_gateway.schemas.events import Event, Finished, Started, TextDelta, Usage
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.sampling import Sampling
 
 LETTERS = st.text(alphabet="ab \n猫é🐈", max_size=12)
 STOPS = st.lists(st.text(alphabet="ab\n猫", min_size=1, max_size=4), max_size=3)

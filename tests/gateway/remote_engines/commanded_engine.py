@@ -51,7 +51,14 @@ async def commanded_engine(
     """Ready, until the block ends. words: its configuration, or further options."""
     own = certificates.engine
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway.cli", "engine", "--listen", "127.0.0.1:0"),
+        *(
+            sys.executable,
+            "-m",
+            "strowger_gateway.gateway.cli",
+            "engine",
+            "--listen",
+            "127.0.0.1:0",
+        ),
         *("--tls-cert", str(own.cert), "--tls-key", str(own.key), "--tls-ca", str(own.ca)),
         *words,
         stderr=PIPE,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trustme
 
-from local_engine.protocol.mutual_tls import MutualTls, TlsPaths
+from strowger_gateway.local_engine.protocol.mutual_tls import MutualTls, TlsPaths
 from tests.gateway.certificates import Issued
 from tests.gateway.failures.engine_stand_in import Conduct, StandIns, works
 

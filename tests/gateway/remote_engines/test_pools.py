@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from local_engine.protocol.frames import Leaving, Ready, frame
+from strowger_gateway.local_engine.protocol.frames import Leaving, Ready, frame
 from tests.gateway.failures.engine_stand_in import Asked, works
 from tests.gateway.remote_engines.fleets import Certificates, fleet, pool
 from tests.gateway.serving import Serving, serving

@@ -12,11 +12,11 @@ from typing import cast
 
 from msgspec import Struct
 
-from gateway.config.schema.config import Config
-from gateway.engine_link.places import EnginePlace, TcpPlace, UnixPlace
-from gateway.engine_process.process import EngineView
-from local_engine.listening.tcp_listener import Admitted
-from local_engine.protocol.mutual_tls import MutualTls
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.engine_link.places import EnginePlace, TcpPlace, UnixPlace
+from strowger_gateway.gateway.engine_process.process import EngineView
+from strowger_gateway.local_engine.listening.tcp_listener import Admitted
+from strowger_gateway.local_engine.protocol.mutual_tls import MutualTls
 from tests.gateway.remote_engines.fleets import Certificates
 from tests.gateway.shared_engine import SharedEngine
 from tests.local_engine.listening.ports import listening, paths_of

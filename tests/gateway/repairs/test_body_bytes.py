@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.surfaces.body_repair import lone_surrogates, repair_body
+from strowger_gateway.gateway.surfaces.body_repair import lone_surrogates, repair_body
 from tests.gateway.repairs.one_of_each import Rig, one_of_each, repairs
 
 pytestmark = pytest.mark.anyio

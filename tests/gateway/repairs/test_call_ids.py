@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.repairs.call_ids import call_ids
-from adapters.repairs.rule import Aim, repaired
-from schemas.messages import Message, ToolCall
-from schemas.requests import ChatRequest
+from strowger_gateway.adapters.repairs.call_ids import call_ids
+from strowger_gateway.adapters.repairs.rule import Aim, repaired
+from strowger_gateway.schemas.messages import Message, ToolCall
+from strowger_gateway.schemas.requests import ChatRequest
 from tests.gateway.repairs.histories import SURFACES, calls_and_results, converse
 from tests.gateway.repairs.one_of_each import Rig, one_of_each, repairs
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from adapters.repairs.json_schemas import formed, unbounded
+from strowger_gateway.adapters.repairs.json_schemas import formed, unbounded
 from tests.gateway.repairs.one_of_each import Json, Rig, one_of_each, repairs
 
 pytestmark = pytest.mark.anyio

@@ -6,10 +6,10 @@ from typing import cast
 
 import pytest
 
-from adapters.conformance import repair_checks
-from adapters.openai.adapter import OpenAIAdapter
-from adapters.testing import contract_endpoint
-from adapters.universal_repairs import UNIVERSAL
+from strowger_gateway.adapters.conformance import repair_checks
+from strowger_gateway.adapters.openai.adapter import OpenAIAdapter
+from strowger_gateway.adapters.testing import contract_endpoint
+from strowger_gateway.adapters.universal_repairs import UNIVERSAL
 from tests.gateway.repairs.one_of_each import Json, Rig, dropped, one_of_each, repairs
 
 pytestmark = pytest.mark.anyio

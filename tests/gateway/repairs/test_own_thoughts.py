@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.anthropic.repairs import ANTHROPIC_REPAIRS
-from adapters.bedrock.repairs import BEDROCK_REPAIRS
-from adapters.repairs.rule import Aim, Repair, repaired
-from schemas.messages import CLAUDE, GEMINI, OPENAI, Message, Thought, ToolCall
-from schemas.requests import ChatRequest
+from strowger_gateway.adapters.anthropic.repairs import ANTHROPIC_REPAIRS
+from strowger_gateway.adapters.bedrock.repairs import BEDROCK_REPAIRS
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, repaired
+from strowger_gateway.schemas.messages import CLAUDE, GEMINI, OPENAI, Message, Thought, ToolCall
+from strowger_gateway.schemas.requests import ChatRequest
 from tests.gateway.repairs.one_of_each import Json, Rig, dropped, one_of_each
 
 pytestmark = pytest.mark.anyio

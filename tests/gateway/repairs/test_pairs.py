@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.repairs.pairs import INTERRUPTED, PAIRS
-from adapters.repairs.rule import Aim, repaired
-from schemas.messages import Message, ToolCall, text_of
-from schemas.requests import ChatRequest
+from strowger_gateway.adapters.repairs.pairs import INTERRUPTED, PAIRS
+from strowger_gateway.adapters.repairs.rule import Aim, repaired
+from strowger_gateway.schemas.messages import Message, ToolCall, text_of
+from strowger_gateway.schemas.requests import ChatRequest
 from tests.gateway.repairs.histories import SURFACES, calls_and_results, converse
 from tests.gateway.repairs.one_of_each import Rig, one_of_each, repairs
 

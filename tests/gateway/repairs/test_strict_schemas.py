@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 from msgspec import Raw
 
-from adapters.form_repairs.strict_schemas import is_strict
+from strowger_gateway.adapters.form_repairs.strict_schemas import is_strict
 from tests.gateway.repairs.one_of_each import Json, Rig, one_of_each, repairs
 
 pytestmark = pytest.mark.anyio

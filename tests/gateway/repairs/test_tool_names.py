@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.repairs.rule import Aim, repaired
-from adapters.repairs.tool_names import NAMES_OF_64
-from schemas.messages import FunctionTool, Message
-from schemas.requests import ChatRequest
+from strowger_gateway.adapters.repairs.rule import Aim, repaired
+from strowger_gateway.adapters.repairs.tool_names import NAMES_OF_64
+from strowger_gateway.schemas.messages import FunctionTool, Message
+from strowger_gateway.schemas.requests import ChatRequest
 from tests.gateway.repairs.one_of_each import Json, Rig, one_of_each, repairs
 from tests.stand_ins.provider import Answer, Behaviour, Received, chat_body, delta_body
 

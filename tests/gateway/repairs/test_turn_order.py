@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from adapters.form_repairs.turn_order import BRIDGE
+from strowger_gateway.adapters.form_repairs.turn_order import BRIDGE
 from tests.gateway.repairs.histories import SURFACES, calls_and_results, converse
 from tests.gateway.repairs.one_of_each import Json, Rig, one_of_each, repairs
 

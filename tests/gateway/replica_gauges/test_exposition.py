@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 
-from gateway.replica_gauges.exposition import reading_in
-from gateway.replica_gauges.readings import Reading
+from strowger_gateway.gateway.replica_gauges.exposition import reading_in
+from strowger_gateway.gateway.replica_gauges.readings import Reading
 
 VLLM = """# HELP vllm:num_requests_running Number of requests in model execution batches.
 # TYPE vllm:num_requests_running gauge

@@ -10,13 +10,13 @@ import openai
 from msgspec import Struct
 from openai.types.responses import Response, ResponseCompletedEvent, ResponseIncompleteEvent
 
-from gateway.responses.archive import ResponseArchive
-from gateway.state import Gateway
-from gateway.store.database import Database
-from gateway.store.open import open_store
-from gateway.store.response_rows import ResponseRows
-from gateway.store.sql import SqlStore
-from schemas.secret import Secret
+from strowger_gateway.gateway.responses.archive import ResponseArchive
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.database import Database
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.response_rows import ResponseRows
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Answer, Provider, Received, provider
 

@@ -6,10 +6,10 @@ from typing import cast
 
 import pytest
 
-from gateway.responses.archive import ResponseArchive
-from gateway.state import Gateway
-from gateway.store.open import open_store
-from schemas.secret import Secret
+from strowger_gateway.gateway.responses.archive import ResponseArchive
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.surfaces.responses.openai_client import (
     HI,
     MADE,

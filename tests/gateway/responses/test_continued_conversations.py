@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from gateway.surfaces.responses.parse import parse_response
-from gateway.surfaces.responses.stored_conversation import (
+from strowger_gateway.gateway.surfaces.responses.parse import parse_response
+from strowger_gateway.gateway.surfaces.responses.stored_conversation import (
     input_items,
     joined_items,
     known_items,
     response_of,
 )
-from gateway.surfaces.stored_items import EarlierItems, EarlierItemsNeeded
-from schemas.messages import Message
-from schemas.requests import ChatRequest
+from strowger_gateway.gateway.surfaces.stored_items import EarlierItems, EarlierItemsNeeded
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest
 
 Json = dict[str, object]
 

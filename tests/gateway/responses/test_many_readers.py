@@ -13,8 +13,8 @@ import openai
 import pytest
 from msgspec.structs import replace
 
-from gateway.store.database import Database
-from gateway.store.response_rows import ResponseRows, StoredChain, StoredTurn
+from strowger_gateway.gateway.store.database import Database
+from strowger_gateway.gateway.store.response_rows import ResponseRows, StoredChain, StoredTurn
 from tests.gateway.responses.archives import ON, Archived, archived, ask
 
 pytestmark = pytest.mark.anyio

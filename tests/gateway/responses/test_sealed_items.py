@@ -11,15 +11,15 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from gateway.clock import now
-from gateway.config.schema.responses import ResponsesConfig
-from gateway.http.continuing.sealed_items import earlier_items
-from gateway.responses.seals import Seals
-from gateway.routing.request_record import RequestRecord
-from gateway.state import Gateway
-from gateway.store.open import open_store
-from gateway.surfaces.stored_items import EarlierItemsNeeded
-from schemas.secret import Secret
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.responses import ResponsesConfig
+from strowger_gateway.gateway.http.continuing.sealed_items import earlier_items
+from strowger_gateway.gateway.responses.seals import Seals
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.surfaces.stored_items import EarlierItemsNeeded
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.responses.archives import KEYS
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Answer, Received, chat_body, provider

@@ -12,7 +12,7 @@ import openai
 import pytest
 from openai.types.responses import Response
 
-from schemas.secret import Secret
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.responses.archives import archived, ask, error_of
 from tests.stand_ins.provider import Answer, Received
 

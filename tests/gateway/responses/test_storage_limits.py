@@ -8,7 +8,7 @@ import openai
 import pytest
 from msgspec.structs import replace
 
-from gateway.store import response_rows
+from strowger_gateway.gateway.store import response_rows
 from tests.gateway.responses.archives import ON, Archived, archived, ask
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from openai.types.responses import Response
 
-from schemas.secret import Secret
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.responses.archives import Archived, archived, ask, error_of
 from tests.stand_ins.postgres import Postgres
 

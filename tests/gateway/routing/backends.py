@@ -2,15 +2,15 @@
 
 from collections.abc import AsyncGenerator
 
-from adapters.base import Supports
-from gateway.config.schema.failover import BreakerRule
-from gateway.routing.planning.route import Backend
-from gateway.routing.resilience.circuit_breaker import Breaker
-from gateway.routing.resilience.retry import RetryBudget
-from gateway.upstream.base import Call
-from schemas.answers import Embeddings
-from schemas.events import Event
-from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.routing.planning.route import Backend
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.routing.resilience.retry import RetryBudget
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
 
 
 class UnusedUpstream:

@@ -6,22 +6,25 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from gateway.clock import now
-from gateway.config.schema.failover import RetryRule
-from gateway.routing.execution.attempt import Attempt, start_attempt
-from gateway.routing.execution.attempt_sequence import (
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.failover import RetryRule
+from strowger_gateway.gateway.routing.execution.attempt import Attempt, start_attempt
+from strowger_gateway.gateway.routing.execution.attempt_sequence import (
     AttemptSequence,
     PrimaryAttempt,
     first_attempt,
 )
-from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.last_resort import MAX_WAITING
-from gateway.routing.planning.plan import Plan
-from gateway.routing.planning.route import Backend, Hedging
-from gateway.routing.request_record import RequestRecord
-from gateway.routing.resilience.breaker_state import LAST_RESORT_EVERY_S, MAX_LAST_RESORTS
-from gateway.routing.resilience.retry import RetryBudget
-from schemas.errors import (
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.routing.planning.last_resort import MAX_WAITING
+from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.gateway.routing.planning.route import Backend, Hedging
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.routing.resilience.breaker_state import (
+    LAST_RESORT_EVERY_S,
+    MAX_LAST_RESORTS,
+)
+from strowger_gateway.gateway.routing.resilience.retry import RetryBudget
+from strowger_gateway.schemas.errors import (
     DeadlineExceeded,
     InvalidRequest,
     Unavailable,
@@ -30,7 +33,7 @@ from schemas.errors import (
     UpstreamRejected,
     UpstreamTimeout,
 )
-from schemas.requests import CompletionRequest
+from strowger_gateway.schemas.requests import CompletionRequest
 from tests.gateway.routing.backends import backend
 
 pytestmark = pytest.mark.anyio

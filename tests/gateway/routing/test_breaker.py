@@ -7,10 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.breaker import CumulativeSum, between_openings, opened
-from gateway.config.schema.failover import BreakerRule
-from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
-from gateway.routing.resilience.breaker_state import LAST_RESORT_EVERY_S, MAX_LAST_RESORTS
-from gateway.routing.resilience.circuit_breaker import JITTER, Breaker
+from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
+from strowger_gateway.gateway.routing.resilience.breaker_state import (
+    LAST_RESORT_EVERY_S,
+    MAX_LAST_RESORTS,
+)
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import JITTER, Breaker
 
 RULE = BreakerRule(failure_rate=0.5, min_requests=4, window_s=10, cooldown_s=15, max_cooldown_s=40)
 

@@ -4,16 +4,16 @@ import sys
 
 import pytest
 
-from gateway.config.load import read_config
-from gateway.routing.planning.enrolment import (
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.routing.planning.enrolment import (
     ExperimentRouter,
     ExperimentState,
     ExperimentStatus,
     fingerprint,
 )
-from gateway.routing.planning.request_facts import RequestFacts
-from schemas.messages import Message
-from schemas.requests import ChatRequest
+from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest
 from tests.gateway.routing.backends import backend
 
 CONFIG = """

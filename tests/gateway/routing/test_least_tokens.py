@@ -8,21 +8,21 @@ import tokenizers
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from adapters.base import Supports
-from gateway.config.schema.capabilities import Capability
-from gateway.config.schema.failover import BreakerRule
-from gateway.routing.planning.model_facts import known_models
-from gateway.routing.planning.model_limits import least_tokens
-from gateway.routing.planning.planner import Planner
-from gateway.routing.planning.policies import POLICIES
-from gateway.routing.planning.request_facts import RequestFacts
-from gateway.routing.planning.route import Backend, Route, RouteTable
-from gateway.routing.resilience.circuit_breaker import Breaker
-from gateway.routing.resilience.retry import RetryBudget
-from local_engine import bundled
-from schemas.errors import InvalidRequest
-from schemas.messages import Message, TextPart
-from schemas.requests import ChatRequest, CompletionRequest, Request, TokenRequest
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.gateway.config.schema.capabilities import Capability
+from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.routing.planning.model_facts import known_models
+from strowger_gateway.gateway.routing.planning.model_limits import least_tokens
+from strowger_gateway.gateway.routing.planning.planner import Planner
+from strowger_gateway.gateway.routing.planning.policies import POLICIES
+from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
+from strowger_gateway.gateway.routing.planning.route import Backend, Route, RouteTable
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.routing.resilience.retry import RetryBudget
+from strowger_gateway.local_engine import bundled
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import Message, TextPart
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, Request, TokenRequest
 from tests.gateway.routing.backends import UnusedUpstream
 
 FILE = Path(bundled.__file__).parent / "tiny-chat" / "tokenizer.json"

@@ -4,15 +4,15 @@ import pytest
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
-from gateway.config.schema.connection import STREAM_S, WHOLE_S
-from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.planner import Planner
-from gateway.routing.planning.policies import POLICIES
-from gateway.routing.planning.request_facts import RequestFacts
-from gateway.routing.planning.route import Backend, Route, RouteTable
-from schemas.errors import InvalidRequest, Unavailable
-from schemas.requests import CompletionRequest, Request, TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.config.schema.connection import STREAM_S, WHOLE_S
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.routing.planning.planner import Planner
+from strowger_gateway.gateway.routing.planning.policies import POLICIES
+from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
+from strowger_gateway.gateway.routing.planning.route import Backend, Route, RouteTable
+from strowger_gateway.schemas.errors import InvalidRequest, Unavailable
+from strowger_gateway.schemas.requests import CompletionRequest, Request, TokenRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.gateway.routing.backends import backend
 
 NOTHING = Sampling()

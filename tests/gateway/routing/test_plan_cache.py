@@ -8,18 +8,23 @@ import pytest
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from adapters.base import ALL_THOUGHTS, Range, Supports
-from gateway.config.schema.config import RequestFields
-from gateway.routing.participation import NO_PARTICIPATION
-from gateway.routing.planning.capability_match import match_backends
-from gateway.routing.planning.enrolment import Arm, Enrolment, ExperimentRouter
-from gateway.routing.planning.planner import Planner
-from gateway.routing.planning.policies import POLICIES
-from gateway.routing.planning.request_facts import RequestFacts
-from gateway.routing.planning.route import Backend, ErrorFallback, Route, RouteTable
-from schemas.errors import InvalidRequest
-from schemas.fields import FIELDS
-from schemas.messages import (
+from strowger_gateway.adapters.base import ALL_THOUGHTS, Range, Supports
+from strowger_gateway.gateway.config.schema.config import RequestFields
+from strowger_gateway.gateway.routing.participation import NO_PARTICIPATION
+from strowger_gateway.gateway.routing.planning.capability_match import match_backends
+from strowger_gateway.gateway.routing.planning.enrolment import Arm, Enrolment, ExperimentRouter
+from strowger_gateway.gateway.routing.planning.planner import Planner
+from strowger_gateway.gateway.routing.planning.policies import POLICIES
+from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
+from strowger_gateway.gateway.routing.planning.route import (
+    Backend,
+    ErrorFallback,
+    Route,
+    RouteTable,
+)
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.fields import FIELDS
+from strowger_gateway.schemas.messages import (
     FunctionTool,
     ImagePart,
     Message,
@@ -29,14 +34,14 @@ from schemas.messages import (
     Thought,
     ToolChoice,
 )
-from schemas.requests import (
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,
     Request,
     TokenRequest,
 )
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.sampling import Sampling
 from tests.gateway.routing.backends import backend_with
 
 ALL = frozenset[str]().union(*FIELDS.values())

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.config.load import read_config
-from gateway.routing.planning.planner import Planner
-from gateway.routing.planning.request_facts import RequestFacts
-from gateway.runtime import Runtime
-from schemas.errors import InvalidRequest
-from schemas.messages import Message
-from schemas.requests import ChatRequest
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.routing.planning.planner import Planner
+from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.examples import examples
 
 CONFIG = """

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.routing.planning.policies import POLICIES, BackendStats
+from strowger_gateway.gateway.routing.planning.policies import POLICIES, BackendStats
 
 WEIGHTS = st.lists(st.integers(0, 100), min_size=1, max_size=6)
 DRAWS = st.floats(0, 1, exclude_max=True)

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import httpx
 import pytest
 
-from gateway.explain.query import Query, explain_query
+from strowger_gateway.gateway.explain.query import Query, explain_query
 from tests.gateway.config.configs import faults_of_provider, warnings
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider

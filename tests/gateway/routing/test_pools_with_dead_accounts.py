@@ -7,13 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.clock import now
-from gateway.config.schema.failover import RetryRule
-from gateway.routing.execution.attempt_sequence import AttemptSequence, first_attempt
-from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.plan import Plan
-from gateway.routing.request_record import RequestRecord
-from schemas.errors import (
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.failover import RetryRule
+from strowger_gateway.gateway.routing.execution.attempt_sequence import (
+    AttemptSequence,
+    first_attempt,
+)
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.schemas.errors import (
     GatewayError,
     InvalidRequest,
     RefusalCause,
@@ -22,7 +25,7 @@ from schemas.errors import (
     UpstreamRefused,
     UpstreamTimeout,
 )
-from schemas.requests import CompletionRequest
+from strowger_gateway.schemas.requests import CompletionRequest
 from tests.gateway.routing.backends import backend
 
 HI = CompletionRequest(model="m", prompts=("hi",))

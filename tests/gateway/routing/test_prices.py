@@ -8,10 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from gateway.config.schema.prices import Price, PriceTier
-from gateway.routing.planning.prices import Prices, cost_of, expected_cost, nanos_of, price_of
-from gateway.routing.planning.vendor_counts import reported_nanos
-from schemas.events import Usage
+from strowger_gateway.gateway.config.schema.prices import Price, PriceTier
+from strowger_gateway.gateway.routing.planning.prices import (
+    Prices,
+    cost_of,
+    expected_cost,
+    nanos_of,
+    price_of,
+)
+from strowger_gateway.gateway.routing.planning.vendor_counts import reported_nanos
+from strowger_gateway.schemas.events import Usage
 
 FULL = price_of(
     Price(match="a/m", input=10, output=40, cached_input=1, cache_write=12.5, reasoning=50)

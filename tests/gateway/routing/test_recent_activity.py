@@ -2,7 +2,12 @@
 
 import math
 
-from gateway.routing.resilience.recent_activity import OFTEN_S, TAU_S, Load, PeakAverage
+from strowger_gateway.gateway.routing.resilience.recent_activity import (
+    OFTEN_S,
+    TAU_S,
+    Load,
+    PeakAverage,
+)
 
 
 def test_a_slow_answer_counts_immediately_and_fast_ones_slowly() -> None:

@@ -6,11 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.schema.failover import BreakerRule
-from gateway.coordination.shared_circuits import SharedCircuits, bounded
-from gateway.routing.resilience.breaker_snapshot import later
-from gateway.routing.resilience.breaker_state import LAST_RESORT_EVERY_S, MAX_LAST_RESORTS
-from gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.coordination.shared_circuits import SharedCircuits, bounded
+from strowger_gateway.gateway.routing.resilience.breaker_snapshot import later
+from strowger_gateway.gateway.routing.resilience.breaker_state import (
+    LAST_RESORT_EVERY_S,
+    MAX_LAST_RESORTS,
+)
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
 
 RULE = BreakerRule()
 

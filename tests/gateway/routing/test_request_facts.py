@@ -2,16 +2,21 @@
 
 from msgspec import Raw
 
-from gateway.config.schema.config import WhenRule
-from gateway.routing.planning.request_facts import (
+from strowger_gateway.gateway.config.schema.config import WhenRule
+from strowger_gateway.gateway.routing.planning.request_facts import (
     RequestFacts,
     estimated_tokens,
     prefix_of,
     unit_of,
 )
-from gateway.routing.planning.when_rules import matches
-from schemas.messages import FunctionTool, ImagePart, Message
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, TokenRequest
+from strowger_gateway.gateway.routing.planning.when_rules import matches
+from strowger_gateway.schemas.messages import FunctionTool, ImagePart, Message
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    TokenRequest,
+)
 
 FACTS = RequestFacts(caller="team-a", headers=[(b"x-tier", b"premium"), (b"x-session-id", b"s1")])
 HELLO = (Message(role="user", content="hello there"),)

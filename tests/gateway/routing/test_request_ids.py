@@ -3,7 +3,7 @@
 import time
 import uuid
 
-from gateway.routing.request_record import new_request_id
+from strowger_gateway.gateway.routing.request_record import new_request_id
 
 
 def test_every_id_is_a_uuid_of_version_7_with_its_time() -> None:

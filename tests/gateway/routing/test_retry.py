@@ -6,9 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.schema.failover import RetryRule
-from gateway.routing.resilience.retry import RetryBudget, may_fail_over, may_retry, pause
-from schemas.errors import (
+from strowger_gateway.gateway.config.schema.failover import RetryRule
+from strowger_gateway.gateway.routing.resilience.retry import (
+    RetryBudget,
+    may_fail_over,
+    may_retry,
+    pause,
+)
+from strowger_gateway.schemas.errors import (
     InvalidRequest,
     UpstreamBroken,
     UpstreamBusy,

@@ -1,7 +1,7 @@
 """Tokens have the time that the backend reports, or else the time between arrivals."""
 
-from gateway.routing.execution.token_timing import Intervals
-from schemas.events import Event, Finished, Started, Tokens, Usage
+from strowger_gateway.gateway.routing.execution.token_timing import Intervals
+from strowger_gateway.schemas.events import Event, Finished, Started, Tokens, Usage
 
 
 def times(events: list[Event]) -> list[float]:

@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.schema.config import WhenRule
-from gateway.routing.planning.request_facts import RequestFacts
-from gateway.routing.planning.when_rules import matches, unmet_conditions
-from schemas.messages import Message
-from schemas.requests import ChatRequest
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.config.schema.config import WhenRule
+from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
+from strowger_gateway.gateway.routing.planning.when_rules import matches, unmet_conditions
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.sampling import Sampling
 
 VALUES = st.sampled_from(["a", "ab", "a*", "b"])
 RULES = st.builds(

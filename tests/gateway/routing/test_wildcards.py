@@ -7,8 +7,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.config.schema.failover import BreakerRule
-from gateway.routing.resilience.breaker_per_model import KEPT, MOST, NAMED, Breakers, bound
+from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.routing.resilience.breaker_per_model import (
+    KEPT,
+    MOST,
+    NAMED,
+    Breakers,
+    bound,
+)
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Received, answers, provider
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gateway.store.database import Connection, Cursor, Insert, Value
-from gateway.store.errors import StoreUnavailable
-from gateway.store.sqlite import SqliteDriver
+from strowger_gateway.gateway.store.database import Connection, Cursor, Insert, Value
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.sqlite import SqliteDriver
 
 
 class DepartingDriver(SqliteDriver):

@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.audit.event import AuditEvent
-from gateway.sessions.cookie import COOKIE
+from strowger_gateway.gateway.audit.event import AuditEvent
+from strowger_gateway.gateway.sessions.cookie import COOKIE
 from tests.gateway.sign_in.provider_stand_in import SECRET, sign_in_stand_in
 from tests.gateway.sign_in.signing_in import ADMIN_KEY, CALLBACK, door
 

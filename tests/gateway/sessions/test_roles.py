@@ -9,12 +9,12 @@ import httpx
 import pytest
 from litestar.routes import HTTPRoute
 
-from gateway.admin.access import NEEDS, PUBLIC
-from gateway.admin.routes import admin_routes
-from gateway.issued_keys.desk import KeyDesk
-from gateway.state import Gateway
-from gateway.store.open import open_store
-from schemas.secret import Secret
+from strowger_gateway.gateway.admin.access import NEEDS, PUBLIC
+from strowger_gateway.gateway.admin.routes import admin_routes
+from strowger_gateway.gateway.issued_keys.desk import KeyDesk
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.sign_in.provider_stand_in import sign_in_stand_in
 from tests.gateway.sign_in.signing_in import ADMIN_KEY, ROLES, Door, door
 

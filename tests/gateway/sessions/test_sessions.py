@@ -9,17 +9,23 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.access.ended_sessions import EndedSessions
-from gateway.config.schema.auth import Auth
-from gateway.sessions.cookie import COOKIE
-from gateway.sessions.desk import FRESH_S, MOST_EACH, SEEN_S, UNLISTED_S, AdminSessions
-from gateway.sessions.principal import KEY_HOLDER, Principal
-from gateway.sessions.tokens import SessionTokens, TokenKind
-from gateway.store.open import open_store
-from gateway.store.session_rows import SessionRows
-from gateway.store.sql import SqlStore
-from schemas.errors import Unavailable
-from schemas.secret import Secret
+from strowger_gateway.gateway.access.ended_sessions import EndedSessions
+from strowger_gateway.gateway.config.schema.auth import Auth
+from strowger_gateway.gateway.sessions.cookie import COOKIE
+from strowger_gateway.gateway.sessions.desk import (
+    FRESH_S,
+    MOST_EACH,
+    SEEN_S,
+    UNLISTED_S,
+    AdminSessions,
+)
+from strowger_gateway.gateway.sessions.principal import KEY_HOLDER, Principal
+from strowger_gateway.gateway.sessions.tokens import SessionTokens, TokenKind
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.session_rows import SessionRows
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.errors import Unavailable
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.sessions.departing_store import DepartingDriver
 from tests.gateway.sessions.test_tokens import OIDC
 from tests.gateway.sign_in.provider_stand_in import sign_in_stand_in

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.config.schema.admin_oidc import AdminOidc
-from gateway.config.schema.auth import Auth
-from gateway.sessions.tokens import SessionTokens, TokenKind
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema.admin_oidc import AdminOidc
+from strowger_gateway.gateway.config.schema.auth import Auth
+from strowger_gateway.gateway.sessions.tokens import SessionTokens, TokenKind
+from strowger_gateway.schemas.secret import Secret
 
 OIDC = AdminOidc(
     issuer="https://login.example.com",

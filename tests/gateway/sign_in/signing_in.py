@@ -8,9 +8,9 @@ import httpx
 import yaml
 from msgspec import Struct
 
-from gateway.state import Gateway
-from gateway.store.open import open_store
-from schemas.secret import Secret
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.serving import Serving, one_model, serving
 from tests.gateway.sign_in.provider_stand_in import CLIENT, SECRET, SignInStandIn
 

@@ -10,10 +10,10 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from gateway.sessions.cookie import COOKIE
-from gateway.sign_in.attempt import LASTS_S, LEEWAY_S, attempt_of, new_attempt
-from gateway.sign_in.provider import MOST_EXCHANGES, MOST_WAITING_EACH
-from schemas.holdings import RESERVED
+from strowger_gateway.gateway.sessions.cookie import COOKIE
+from strowger_gateway.gateway.sign_in.attempt import LASTS_S, LEEWAY_S, attempt_of, new_attempt
+from strowger_gateway.gateway.sign_in.provider import MOST_EXCHANGES, MOST_WAITING_EACH
+from strowger_gateway.schemas.holdings import RESERVED
 from tests.gateway.identities.test_tokens import by_hand
 from tests.gateway.sign_in.provider_stand_in import CLIENT, SECRET, SignInStandIn, sign_in_stand_in
 from tests.gateway.sign_in.signing_in import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.sessions.cookie import COOKIE
+from strowger_gateway.gateway.sessions.cookie import COOKIE
 from tests.gateway.commanded import SOON_S, Commanded, connected
 from tests.gateway.sign_in.real_provider import (
     RealProvider,

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.sessions.cookie import COOKIE, SECURE_COOKIE
+from strowger_gateway.gateway.sessions.cookie import COOKIE, SECURE_COOKIE
 from tests.gateway.serving import serving
 from tests.gateway.sign_in.provider_stand_in import CLIENT, SignInStandIn, sign_in_stand_in
 from tests.gateway.sign_in.signing_in import ADMIN_KEY, BEGIN, door

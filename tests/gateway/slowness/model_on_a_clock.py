@@ -7,19 +7,19 @@ from itertools import count
 from msgspec import Struct
 from msgspec.structs import replace
 
-from adapters.base import Supports
-from gateway.config.schema.failover import BreakerRule
-from gateway.routing.execution.attempt import begun, start_attempt
-from gateway.routing.execution.attempt_sequence import PrimaryAttempt
-from gateway.routing.planning.planner import Planner
-from gateway.routing.planning.policies import POLICIES
-from gateway.routing.planning.request_facts import RequestFacts
-from gateway.routing.planning.route import Backend, Route, RouteTable
-from gateway.routing.request_record import RequestRecord
-from gateway.routing.resilience.circuit_breaker import Breaker
-from gateway.routing.slowness.siblings import Siblings
-from gateway.upstream.base import Call
-from schemas.requests import CompletionRequest
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.routing.execution.attempt import begun, start_attempt
+from strowger_gateway.gateway.routing.execution.attempt_sequence import PrimaryAttempt
+from strowger_gateway.gateway.routing.planning.planner import Planner
+from strowger_gateway.gateway.routing.planning.policies import POLICIES
+from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
+from strowger_gateway.gateway.routing.planning.route import Backend, Route, RouteTable
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.routing.slowness.siblings import Siblings
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.schemas.requests import CompletionRequest
 from tests.gateway.routing.backends import backend_with
 
 GOLDEN = (5**0.5 - 1) / 2

@@ -5,12 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.coordination.shared_circuits import bounded
-from gateway.routing.planning.candidate import Candidate
-from gateway.routing.resilience.breaker_snapshot import later
-from gateway.routing.resilience.circuit_breaker import Breaker
-from gateway.routing.slowness.pace import NEEDED, Pace
-from gateway.routing.slowness.siblings import Siblings, slow_last
+from strowger_gateway.gateway.coordination.shared_circuits import bounded
+from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.routing.resilience.breaker_snapshot import later
+from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
+from strowger_gateway.gateway.routing.slowness.pace import NEEDED, Pace
+from strowger_gateway.gateway.routing.slowness.siblings import Siblings, slow_last
 from tests.gateway.routing.backends import backend
 from tests.gateway.slowness.model_on_a_clock import (
     CLOCK_S,

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.schema.failover import BreakerRule
-from gateway.routing.slowness.slow_calls import SlowCalls
+from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.routing.slowness.slow_calls import SlowCalls
 from tests.gateway.slowness.model_on_a_clock import Script, World, slow_between, steady
 
 RULE = BreakerRule(slow_s=1.0, min_requests=5)

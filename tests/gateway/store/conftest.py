@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.open import open_store
-from gateway.store.sql import SqlStore
-from schemas.secret import Secret
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.secret import Secret
 from tests.stand_ins.pgbouncer.server import PgBouncer, running_pgbouncer
 from tests.stand_ins.postgres import Postgres
 

@@ -1,6 +1,6 @@
 """Recorded rows, with defaults for the fields that a test does not care about."""
 
-from gateway.store.rows import AttemptRow, FeedbackRow, RequestRow, Role
+from strowger_gateway.gateway.store.rows import AttemptRow, FeedbackRow, RequestRow, Role
 
 NOON = 4_000_000_000.0
 """A time in Unix seconds, far from any retention."""

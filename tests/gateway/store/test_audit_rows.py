@@ -7,15 +7,15 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from gateway.audit.chain import NO_HASH, AuditRow, ChainHead, timestamp
-from gateway.audit.event import Action, AuditEvent
-from gateway.audit.verification import ChainCheck, ChainProblem
-from gateway.store.audit_rows import AuditQuery
-from gateway.store.key_rows import IssuedKey
-from gateway.store.open import open_store
-from gateway.store.sql import SqlStore
-from schemas.errors import InvalidRequest
-from schemas.secret import Secret
+from strowger_gateway.gateway.audit.chain import NO_HASH, AuditRow, ChainHead, timestamp
+from strowger_gateway.gateway.audit.event import Action, AuditEvent
+from strowger_gateway.gateway.audit.verification import ChainCheck, ChainProblem
+from strowger_gateway.gateway.store.audit_rows import AuditQuery
+from strowger_gateway.gateway.store.key_rows import IssuedKey
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.secret import Secret
 
 EVENT = AuditEvent(action="gateway.start", actor_kind="gateway")
 PRUNE = AuditEvent(action="audit.prune", actor_kind="gateway")

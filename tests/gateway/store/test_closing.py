@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.database import Database
-from gateway.store.schema import migration
-from gateway.store.sqlite import SqliteConnection, SqliteDriver
+from strowger_gateway.gateway.store.database import Database
+from strowger_gateway.gateway.store.schema import migration
+from strowger_gateway.gateway.store.sqlite import SqliteConnection, SqliteDriver
 
 
 class Remembering(SqliteDriver):

@@ -6,13 +6,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.experiments.statistics.outcomes import Outcomes, Per, UnitRow, summarised
-from gateway.experiments.statistics.sample_ratio import ArmCount, EpochCounts
-from gateway.store.base import KnownRequest, Pause, RequestCounts, Run
-from gateway.store.open import open_store
-from gateway.store.rows import RequestRow
-from gateway.store.sql import SqlStore
-from schemas.secret import Secret
+from strowger_gateway.gateway.experiments.statistics.outcomes import (
+    Outcomes,
+    Per,
+    UnitRow,
+    summarised,
+)
+from strowger_gateway.gateway.experiments.statistics.sample_ratio import ArmCount, EpochCounts
+from strowger_gateway.gateway.store.base import KnownRequest, Pause, RequestCounts, Run
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.rows import RequestRow
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.secret import Secret
 from tests.examples import examples
 from tests.gateway.store.rows import NOON, request_row
 

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from gateway.store.base import Vote, Votes
-from gateway.store.sql import SqlStore
+from strowger_gateway.gateway.store.base import Vote, Votes
+from strowger_gateway.gateway.store.sql import SqlStore
 from tests.gateway.store.rows import NOON, request_row, vote
 
 DAY = 86_400.0

@@ -6,11 +6,11 @@ from time import sleep
 
 import pytest
 
-from gateway.store.errors import StoreUnavailable
-from gateway.store.open import driver_of, open_store
-from gateway.store.postgres import DOUBT_S
-from gateway.store.sql import SqlStore
-from schemas.secret import Secret
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.open import driver_of, open_store
+from strowger_gateway.gateway.store.postgres import DOUBT_S
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.secret import Secret
 from tests.stand_ins.postgres import Postgres
 
 pytestmark = pytest.mark.usefixtures("hanging")

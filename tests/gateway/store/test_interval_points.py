@@ -2,10 +2,10 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from gateway.experiments.statistics.interval_history import POINTS, Interval, Point
-from gateway.store.open import open_store
-from gateway.store.sql import SqlStore
-from schemas.secret import Secret
+from strowger_gateway.gateway.experiments.statistics.interval_history import POINTS, Interval, Point
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.secret import Secret
 
 
 def point(time: float, **differences: float) -> Point:

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from gateway.store.key_rows import IssuedKey, KeyList, KeySecret, ListReader
-from gateway.store.sql import SqlStore
+from strowger_gateway.gateway.store.key_rows import IssuedKey, KeyList, KeySecret, ListReader
+from strowger_gateway.gateway.store.sql import SqlStore
 
 KEY = IssuedKey(
     name="ci",

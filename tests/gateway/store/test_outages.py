@@ -12,10 +12,10 @@ import pytest
 from msgspec import Struct
 from psycopg.sql import SQL, Identifier
 
-from gateway.store.errors import StoreUnavailable
-from gateway.store.open import open_store
-from gateway.store.sql import SqlStore
-from schemas.secret import Secret
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.commanded import SOON_S, Commanded
 from tests.gateway.forked_commands import forked
 from tests.gateway.store.rows import request_row

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.experiments.statistics.outcomes import Per
-from gateway.store.open import open_store
-from gateway.store.outcome_queries import queries
-from schemas.secret import Secret
+from strowger_gateway.gateway.experiments.statistics.outcomes import Per
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.outcome_queries import queries
+from strowger_gateway.schemas.secret import Secret
 
 
 @pytest.mark.parametrize("per", ["observation", "unit"])

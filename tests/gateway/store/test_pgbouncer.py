@@ -6,9 +6,9 @@ from collections.abc import Generator
 import psycopg
 import pytest
 
-from gateway.store.open import open_store
-from gateway.store.sql import SqlStore
-from schemas.secret import Secret
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.store.rows import attempt_row, request_row
 from tests.stand_ins.pgbouncer.server import POOL, PgBouncer
 

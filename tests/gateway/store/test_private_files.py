@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.sql import SqlStore
-from gateway.store.sqlite import SqliteDriver
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.gateway.store.sqlite import SqliteDriver
 
 
 @pytest.fixture

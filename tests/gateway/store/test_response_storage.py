@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from gateway.experiments.statistics.outcomes import UnitRow, summarised
-from gateway.store.rows import Row
-from gateway.store.sql import SqlStore
+from strowger_gateway.gateway.experiments.statistics.outcomes import UnitRow, summarised
+from strowger_gateway.gateway.store.rows import Row
+from strowger_gateway.gateway.store.sql import SqlStore
 from tests.gateway.store.rows import request_row, vote
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.open import open_store
-from gateway.store.schema import MIGRATIONS, VERSION, digest_of
-from schemas.secret import Secret
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.schema import MIGRATIONS, VERSION, digest_of
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.forked_commands import forked
 from tests.gateway.serving import one_model
 from tests.gateway.store.rows import request_row

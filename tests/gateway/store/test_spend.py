@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from gateway.store.rows import AttemptRow, RequestRow
-from gateway.store.spend_rows import Amount, Holding, Payer
-from gateway.store.sql import SqlStore
+from strowger_gateway.gateway.store.rows import AttemptRow, RequestRow
+from strowger_gateway.gateway.store.spend_rows import Amount, Holding, Payer
+from strowger_gateway.gateway.store.sql import SqlStore
 from tests.gateway.store.rows import NOON, attempt_row, request_row
 
 EVER = (0, 1 << 60)

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gateway.store.database import Value
-from gateway.store.sql import SqlStore
-from gateway.store.sqlite import SqliteConnection, SqliteDriver
+from strowger_gateway.gateway.store.database import Value
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.gateway.store.sqlite import SqliteConnection, SqliteDriver
 from tests.gateway.store.rows import attempt_row, request_row
 
 

@@ -9,12 +9,12 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.responses.room import READ_AGAIN_S, ResponseRoom, RoomBounds
-from gateway.store.errors import StoreFull
-from gateway.store.open import open_store
-from gateway.store.response_rows import CHAIN, StoredResponse
-from gateway.store.sql import SqlStore
-from schemas.secret import Secret
+from strowger_gateway.gateway.responses.room import READ_AGAIN_S, ResponseRoom, RoomBounds
+from strowger_gateway.gateway.store.errors import StoreFull
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.response_rows import CHAIN, StoredResponse
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.secret import Secret
 
 ROOM = 1 << 30
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2))]

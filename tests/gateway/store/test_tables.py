@@ -2,13 +2,13 @@
 
 import pytest
 
-from gateway.store.database import Database, Value
-from gateway.store.errors import StoreUnavailable
-from gateway.store.open import driver_of, open_store
-from gateway.store.schema import MIGRATIONS, migration
-from gateway.store.sql import SqlStore
-from schemas.errors import InvalidConfig
-from schemas.secret import Secret
+from strowger_gateway.gateway.store.database import Database, Value
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.open import driver_of, open_store
+from strowger_gateway.gateway.store.schema import MIGRATIONS, migration
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.errors import InvalidConfig
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.store.rows import NOON, attempt_row, request_row, vote
 
 DAY = 86_400.0

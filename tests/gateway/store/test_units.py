@@ -2,8 +2,8 @@
 
 from contextlib import closing
 
-from gateway.store.sql import SqlStore
-from gateway.store.unit_pages import PAGE, UnitTotal
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.gateway.store.unit_pages import PAGE, UnitTotal
 from tests.gateway.store.rows import request_row, vote
 
 UNITS = PAGE // 3 + 50

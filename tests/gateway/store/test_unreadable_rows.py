@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.schema.budgets import CountUsd, OwnBudget
-from gateway.config.schema.limits import OwnLimit
-from gateway.store.errors import StoreUnavailable
-from gateway.store.key_rows import IssuedKey
-from gateway.store.sql import SqlStore
-from gateway.store.sqlite import SqliteDriver
+from strowger_gateway.gateway.config.schema.budgets import CountUsd, OwnBudget
+from strowger_gateway.gateway.config.schema.limits import OwnLimit
+from strowger_gateway.gateway.store.errors import StoreUnavailable
+from strowger_gateway.gateway.store.key_rows import IssuedKey
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.gateway.store.sqlite import SqliteDriver
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from gateway.cli.main import strowger
-from gateway.store.open import open_store
-from schemas.secret import Secret
+from strowger_gateway.gateway.cli.main import strowger
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.store.rows import attempt_row, request_row
 
 CONFIG = """

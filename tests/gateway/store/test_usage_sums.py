@@ -5,8 +5,8 @@ from collections import defaultdict
 
 from msgspec.structs import replace
 
-from gateway.store.rows import AttemptRow, RequestRow
-from gateway.store.sql import SqlStore
+from strowger_gateway.gateway.store.rows import AttemptRow, RequestRow
+from strowger_gateway.gateway.store.sql import SqlStore
 from tests.gateway.store.rows import NOON, attempt_row, request_row
 from tests.gateway.store.used import used
 

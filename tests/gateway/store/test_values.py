@@ -3,13 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from gateway.store.audit_rows import AuditQuery
-from gateway.store.database import Database
-from gateway.store.open import driver_of
-from gateway.store.payload_rows import PayloadQuery
-from gateway.store.schema import migration
-from gateway.store.sql import SqlStore
-from schemas.secret import Secret
+from strowger_gateway.gateway.store.audit_rows import AuditQuery
+from strowger_gateway.gateway.store.database import Database
+from strowger_gateway.gateway.store.open import driver_of
+from strowger_gateway.gateway.store.payload_rows import PayloadQuery
+from strowger_gateway.gateway.store.schema import migration
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.store.rows import attempt_row, request_row
 from tests.gateway.store.used import used
 

@@ -1,8 +1,8 @@
 """Usage as reports show it, for tests that count what was recorded."""
 
-from gateway.store.base import Store
-from gateway.usage.periods import UsageRange
-from gateway.usage.report import UsageQuery, UsageRow, dimensions, usage_report
+from strowger_gateway.gateway.store.base import Store
+from strowger_gateway.gateway.usage.periods import UsageRange
+from strowger_gateway.gateway.usage.report import UsageQuery, UsageRow, dimensions, usage_report
 
 
 def used(

@@ -5,11 +5,11 @@ from msgspec import Raw
 from openai.types import Completion
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from gateway.surfaces.openai.chat_render import ChatRenderer, ReasoningNames
-from gateway.surfaces.openai.completion_render import CompletionRenderer
-from schemas.answers import Answer, Fold
-from schemas.events import Event, Finished, Started
-from schemas.requests import ChatRequest, CompletionRequest
+from strowger_gateway.gateway.surfaces.openai.chat_render import ChatRenderer, ReasoningNames
+from strowger_gateway.gateway.surfaces.openai.completion_render import CompletionRenderer
+from strowger_gateway.schemas.answers import Answer, Fold
+from strowger_gateway.schemas.events import Event, Finished, Started
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest
 
 CREATED = 1700000000
 STOP = Finished(reason="stop")

@@ -6,10 +6,14 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from gateway.surfaces.openai.parse import parse_chat, parse_completion, parse_embeddings
-from schemas.errors import InvalidRequest
-from schemas.messages import Message
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
+from strowger_gateway.gateway.surfaces.openai.parse import (
+    parse_chat,
+    parse_completion,
+    parse_embeddings,
+)
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 
 R = TypeVar("R")
 

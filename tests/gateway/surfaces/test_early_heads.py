@@ -11,8 +11,8 @@ import httpx
 import openai
 import pytest
 
-from gateway.asgi.sse_keepalive import EARLIEST_S, begin_after
-from gateway.surfaces.routes import HOT_ROUTES
+from strowger_gateway.gateway.asgi.sse_keepalive import EARLIEST_S, begin_after
+from strowger_gateway.gateway.surfaces.routes import HOT_ROUTES
 from tests.gateway.failures.fault_scenarios import Sees
 from tests.gateway.failures.fault_tasks import TASKS, client_sees
 from tests.gateway.serving import Serving, serving

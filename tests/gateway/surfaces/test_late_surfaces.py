@@ -10,9 +10,9 @@ from threading import Thread, get_ident
 import httpx
 import pytest
 
-from gateway.eventloop.turn import current_turn
-from gateway.surfaces.late_module import LateModule
-from gateway.surfaces.routes import HOT_ROUTES
+from strowger_gateway.gateway.eventloop.turn import current_turn
+from strowger_gateway.gateway.surfaces.late_module import LateModule
+from strowger_gateway.gateway.surfaces.routes import HOT_ROUTES
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import answers, provider
 

@@ -10,10 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from gateway.surfaces.openai.parse import parse_chat, parse_completion, parse_embeddings
-from gateway.surfaces.openai.wire import ChatWire, CompletionWire, EmbeddingsWire
-from schemas.errors import InvalidRequest
-from schemas.messages import TextPart
+from strowger_gateway.gateway.surfaces.openai.parse import (
+    parse_chat,
+    parse_completion,
+    parse_embeddings,
+)
+from strowger_gateway.gateway.surfaces.openai.wire import ChatWire, CompletionWire, EmbeddingsWire
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import TextPart
 from tests.gateway.surfaces.bodies import HELLO
 
 Parse = Callable[[bytes], object]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gateway.surfaces.hot_route import HotRoute, TemplatedPaths
-from gateway.surfaces.openai.surface import CHAT
-from gateway.surfaces.openai.wire import ChatWire
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute, TemplatedPaths
+from strowger_gateway.gateway.surfaces.openai.surface import CHAT
+from strowger_gateway.gateway.surfaces.openai.wire import ChatWire
 
 
 def routes(*paths: str) -> TemplatedPaths:

@@ -9,8 +9,8 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from gateway.routing.planning.enrolment import ExperimentStatus
-from gateway.telemetry.mirror_log_entry import MirrorLogEntry
+from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus
+from strowger_gateway.gateway.telemetry.mirror_log_entry import MirrorLogEntry
 from tests.gateway.backends.mindie_backend import configured
 from tests.gateway.experiments.service.recorded_gateway import stand
 from tests.gateway.failures.fault_tasks import FLAT, TASKS, TOKENS

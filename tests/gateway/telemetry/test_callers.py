@@ -8,11 +8,11 @@ import httpx
 import pytest
 from litestar.types import HTTPScope
 
-from gateway.access.client_address import ClientAddresses
-from gateway.admission import Admission
-from gateway.runtime import Runtime
-from gateway.state import Gateway
-from gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.access.client_address import ClientAddresses
+from strowger_gateway.gateway.admission import Admission
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
 from tests.gateway.config.configs import GOOD, faults
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import provider

@@ -4,10 +4,10 @@ import random
 
 from prometheus_client import generate_latest
 
-from gateway.routing.request_record import AttemptRecord
-from gateway.telemetry.access_log import AccessLine
-from gateway.telemetry.line_groups import grouped
-from gateway.telemetry.metrics import Metrics
+from strowger_gateway.gateway.routing.request_record import AttemptRecord
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.telemetry.line_groups import grouped
+from strowger_gateway.gateway.telemetry.metrics import Metrics
 
 
 def _attempts(draw: random.Random) -> tuple[AttemptRecord, ...]:

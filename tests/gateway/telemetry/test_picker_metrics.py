@@ -7,11 +7,18 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.config.schema.config import BackendRef, Config, Engine, EngineModel, Lora, Model
-from gateway.config.schema.config import Provider as ProviderConfig
-from gateway.telemetry.engine_reports import EngineReport
-from gateway.telemetry.picker_metrics import PickerCollector
-from local_engine.protocol.stats import Stats
+from strowger_gateway.gateway.config.schema.config import (
+    BackendRef,
+    Config,
+    Engine,
+    EngineModel,
+    Lora,
+    Model,
+)
+from strowger_gateway.gateway.config.schema.config import Provider as ProviderConfig
+from strowger_gateway.gateway.telemetry.engine_reports import EngineReport
+from strowger_gateway.gateway.telemetry.picker_metrics import PickerCollector
+from strowger_gateway.local_engine.protocol.stats import Stats
 from tests.gateway.serving import serving
 from tools.reference.http_api import MINIMAL
 

@@ -5,10 +5,10 @@ import random
 import msgspec
 import pytest
 
-from gateway.routing.request_record import AttemptRecord
-from gateway.telemetry.access_log import AccessLine
-from gateway.telemetry.line_groups import grouped
-from gateway.telemetry.time_series import (
+from strowger_gateway.gateway.routing.request_record import AttemptRecord
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.telemetry.line_groups import grouped
+from strowger_gateway.gateway.telemetry.time_series import (
     CELLS,
     STEPS,
     QuantileSketch,

@@ -25,7 +25,7 @@ Start = Callable[[tuple[str, ...]], Awaitable[Running]]
 
 async def with_closed_streams(words: tuple[str, ...]) -> Running:
     """As `strowger … <&- >&- 2>&-` of a shell."""
-    closed = 'exec "$0" -m gateway.cli "$@" <&- >&- 2>&-'
+    closed = 'exec "$0" -m strowger_gateway.gateway.cli "$@" <&- >&- 2>&-'
     process = await asyncio.create_subprocess_exec("sh", "-c", closed, sys.executable, *words)
     return cast(Running, process)
 

@@ -7,7 +7,7 @@ from typing import cast
 import httpx
 import pytest
 
-from adapters.tool_repairs.tool_media import MOVED
+from strowger_gateway.adapters.tool_repairs.tool_media import MOVED
 from tests.gateway.repairs.one_of_each import Json, Rig, one_of_each, repairs
 
 pytestmark = pytest.mark.anyio

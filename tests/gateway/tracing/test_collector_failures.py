@@ -8,14 +8,20 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.background import ignore_crash
-from gateway.config.schema.telemetry import Otlp
-from gateway.otlp.collector import CollectorClient
-from gateway.otlp.counts import ExportCounts
-from gateway.otlp.exporter import MAX_QUEUED, MAX_QUEUED_BYTES, MAX_SENT_BYTES, SPANS, Exporter
-from gateway.otlp.resource import own_resource
-from gateway.tracing.conventions import SCHEMA_URL
-from gateway.tracing.span_message import CLIENT, attribute, constant_fields, span
+from strowger_gateway.gateway.background import ignore_crash
+from strowger_gateway.gateway.config.schema.telemetry import Otlp
+from strowger_gateway.gateway.otlp.collector import CollectorClient
+from strowger_gateway.gateway.otlp.counts import ExportCounts
+from strowger_gateway.gateway.otlp.exporter import (
+    MAX_QUEUED,
+    MAX_QUEUED_BYTES,
+    MAX_SENT_BYTES,
+    SPANS,
+    Exporter,
+)
+from strowger_gateway.gateway.otlp.resource import own_resource
+from strowger_gateway.gateway.tracing.conventions import SCHEMA_URL
+from strowger_gateway.gateway.tracing.span_message import CLIENT, attribute, constant_fields, span
 from tests.gateway.serving import Serving, one_model, serving
 from tests.gateway.tracing.fake_collector import OtlpCollector, otlp_collector, partly, refuses
 from tests.stand_ins.ports.reserved import reserved_port

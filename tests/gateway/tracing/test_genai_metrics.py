@@ -20,17 +20,17 @@ from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, V
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 
-from gateway.background import ignore_crash
-from gateway.config.load import read_config
-from gateway.config.schema.telemetry import Otlp
-from gateway.otlp.collector import CollectorClient
-from gateway.otlp.counts import ExportCounts
-from gateway.otlp.histogram import CumulativeHistogram, histogram_metric
-from gateway.otlp.metric_pusher import MetricPusher
-from gateway.otlp.resource import own_resource
-from gateway.runtime import Runtime
-from gateway.tracing.conventions import SCHEMA_URL
-from gateway.tracing.genai_metrics import SPECS, MetricSpec
+from strowger_gateway.gateway.background import ignore_crash
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.telemetry import Otlp
+from strowger_gateway.gateway.otlp.collector import CollectorClient
+from strowger_gateway.gateway.otlp.counts import ExportCounts
+from strowger_gateway.gateway.otlp.histogram import CumulativeHistogram, histogram_metric
+from strowger_gateway.gateway.otlp.metric_pusher import MetricPusher
+from strowger_gateway.gateway.otlp.resource import own_resource
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.tracing.conventions import SCHEMA_URL
+from strowger_gateway.gateway.tracing.genai_metrics import SPECS, MetricSpec
 from tests.gateway.serving import Serving, one_model, serving
 from tests.gateway.tracing.fake_collector import otlp_collector, refuses, values
 from tests.stand_ins.provider import Answer, Received, answers, provider

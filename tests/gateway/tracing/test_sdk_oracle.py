@@ -28,8 +28,8 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
-from gateway.otlp.protobuf import key_value, part
-from gateway.tracing.span_message import (
+from strowger_gateway.gateway.otlp.protobuf import key_value, part
+from strowger_gateway.gateway.tracing.span_message import (
     CLIENT,
     SERVER,
     CountAttribute,

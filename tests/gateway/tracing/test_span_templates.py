@@ -6,11 +6,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans, Span
 
-from gateway.routing.request_record import AttemptRecord, RequestRecord, new_request_id
-from gateway.telemetry.access_log import AccessLine
-from gateway.trace_context import RequestTrace, SampledRequest, begin_traces, join_trace
-from gateway.tracing.spans import request_spans
-from schemas.events import Usage
+from strowger_gateway.gateway.routing.request_record import (
+    AttemptRecord,
+    RequestRecord,
+    new_request_id,
+)
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.trace_context import (
+    RequestTrace,
+    SampledRequest,
+    begin_traces,
+    join_trace,
+)
+from strowger_gateway.gateway.tracing.spans import request_spans
+from strowger_gateway.schemas.events import Usage
 
 SAMPLED = 2**56
 ADAPTERS = {"far": "of-far"}

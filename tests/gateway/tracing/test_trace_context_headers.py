@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.trace_context import begin_traces, join_trace
+from strowger_gateway.gateway.trace_context import begin_traces, join_trace
 
 CALLER = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

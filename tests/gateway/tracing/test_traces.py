@@ -25,10 +25,10 @@ from opentelemetry.semconv._incubating.attributes import (
 )
 from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 
-from gateway.otlp.resource import own_resource
-from gateway.trace_context import join_trace
-from gateway.tracing import conventions
-from gateway.tracing.span_message import attribute, span
+from strowger_gateway.gateway.otlp.resource import own_resource
+from strowger_gateway.gateway.trace_context import join_trace
+from strowger_gateway.gateway.tracing import conventions
+from strowger_gateway.gateway.tracing.span_message import attribute, span
 from tests.gateway.serving import Serving, serving
 
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.config.load import read_config
-from gateway.runtime import Runtime
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.runtime import Runtime
 from tests.gateway.serving import Serving, one_model, serving
 from tests.gateway.tracing.fake_collector import otlp_collector, values
 from tests.stand_ins.provider import Answer, Received, answers, provider, silent

@@ -3,13 +3,13 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from adapters.base import Outbound
-from adapters.registry import Registry
-from gateway.config.schema.config import Provider as Configured
-from gateway.config.schema.connection import Google, Timeouts
-from gateway.upstream.credentials.factory import credentials_of
-from gateway.upstream.credentials.transport import AuthorizedTransport
-from gateway.upstream.wire import WireTransport
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.gateway.config.schema.config import Provider as Configured
+from strowger_gateway.gateway.config.schema.connection import Google, Timeouts
+from strowger_gateway.gateway.upstream.credentials.factory import credentials_of
+from strowger_gateway.gateway.upstream.credentials.transport import AuthorizedTransport
+from strowger_gateway.gateway.upstream.wire import WireTransport
 from tests.gateway.upstream.transports.exchanging import soon
 from tests.stand_ins.google_cloud import (
     VERTEX,

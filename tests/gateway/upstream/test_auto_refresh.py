@@ -6,9 +6,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from gateway.upstream.credentials.auto_refresh import AutoRefresh, ExpiringValue
-from gateway.upstream.credentials.refresh_schedule import expires_at, pause, refresh_at
-from schemas.errors import UpstreamUnreachable
+from strowger_gateway.gateway.upstream.credentials.auto_refresh import AutoRefresh, ExpiringValue
+from strowger_gateway.gateway.upstream.credentials.refresh_schedule import (
+    expires_at,
+    pause,
+    refresh_at,
+)
+from strowger_gateway.schemas.errors import UpstreamUnreachable
 from tests.gateway.upstream.skipping_loop import SkippingLoop
 
 pytestmark = pytest.mark.anyio

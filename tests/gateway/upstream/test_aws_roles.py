@@ -10,15 +10,15 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from adapters.base import Outbound
-from adapters.registry import Registry
-from gateway.config.schema.config import Provider as Configured
-from gateway.config.schema.connection import Aws
-from gateway.upstream.credentials.base import Credentials
-from gateway.upstream.credentials.botocore_keys import KeyChain, Keys, Role
-from gateway.upstream.credentials.factory import credentials_of
-from schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
-from schemas.secret import Secret
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.gateway.config.schema.config import Provider as Configured
+from strowger_gateway.gateway.config.schema.connection import Aws
+from strowger_gateway.gateway.upstream.credentials.base import Credentials
+from strowger_gateway.gateway.upstream.credentials.botocore_keys import KeyChain, Keys, Role
+from strowger_gateway.gateway.upstream.credentials.factory import credentials_of
+from strowger_gateway.schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
+from strowger_gateway.schemas.secret import Secret
 from tests.stand_ins.provider import Answer, Received, provider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nowhere")]

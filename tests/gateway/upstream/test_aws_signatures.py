@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from adapters.base import Outbound
-from gateway.upstream.credentials.aws_signing import AwsSignatures
-from gateway.upstream.credentials.botocore_keys import KeyChain, Keys
-from gateway.upstream.credentials.transport import AuthorizedTransport
-from gateway.upstream.wire import WireTransport
-from schemas.errors import UpstreamRefused, UpstreamUnreachable
-from schemas.secret import Secret
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.gateway.upstream.credentials.aws_signing import AwsSignatures
+from strowger_gateway.gateway.upstream.credentials.botocore_keys import KeyChain, Keys
+from strowger_gateway.gateway.upstream.credentials.transport import AuthorizedTransport
+from strowger_gateway.gateway.upstream.wire import WireTransport
+from strowger_gateway.schemas.errors import UpstreamRefused, UpstreamUnreachable
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.upstream.transports.exchanging import soon
 from tests.stand_ins.aws_signing import signed_by
 from tests.stand_ins.bedrock_client import runtime

@@ -9,12 +9,12 @@ from urllib.parse import parse_qs
 import pytest
 import trustme
 
-from adapters.base import Outbound
-from adapters.registry import Registry
-from gateway.config.adapter_names import known_adapters
-from gateway.config.schema.config import OAuth, Provider, Tls
-from gateway.upstream.credentials.factory import credentials_of
-from schemas.secret import Secret
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.gateway.config.adapter_names import known_adapters
+from strowger_gateway.gateway.config.schema.config import OAuth, Provider, Tls
+from strowger_gateway.gateway.upstream.credentials.factory import credentials_of
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.upstream.transports.test_certificates import server_context
 from tests.stand_ins.doubles import answering, raw_server, sized
 from tests.stand_ins.provider import Received

@@ -7,21 +7,27 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from adapters.base import Outbound
-from adapters.databricks.oauth import TOKENS
-from gateway.upstream.credentials.client_credentials import ClientCredentials, Grant
-from gateway.upstream.credentials.transport import AuthorizedTransport, with_headers
-from gateway.upstream.httpx_transport import HttpxTransport
-from gateway.upstream.transport import Reply
-from gateway.upstream.wire import WireTransport
-from schemas.errors import (
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.adapters.databricks.oauth import TOKENS
+from strowger_gateway.gateway.upstream.credentials.client_credentials import (
+    ClientCredentials,
+    Grant,
+)
+from strowger_gateway.gateway.upstream.credentials.transport import (
+    AuthorizedTransport,
+    with_headers,
+)
+from strowger_gateway.gateway.upstream.httpx_transport import HttpxTransport
+from strowger_gateway.gateway.upstream.transport import Reply
+from strowger_gateway.gateway.upstream.wire import WireTransport
+from strowger_gateway.schemas.errors import (
     Unavailable,
     UpstreamError,
     UpstreamRefused,
     UpstreamTimeout,
     UpstreamUnreachable,
 )
-from schemas.secret import Secret
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.upstream.transports.exchanging import soon
 from tests.stand_ins.databricks_server import DatabricksServer, databricks_server
 from tests.stand_ins.doubles import SOON_S

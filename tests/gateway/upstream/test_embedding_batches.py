@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.adaptation.fan_out import MAX_PARALLEL_CALLS
-from gateway.upstream.embedding_batches import AT_ONCE, join_answers, split_batches
-from schemas.answers import Embeddings
-from schemas.events import Usage
-from schemas.requests import EmbeddingsRequest
+from strowger_gateway.gateway.upstream.adaptation.fan_out import MAX_PARALLEL_CALLS
+from strowger_gateway.gateway.upstream.embedding_batches import AT_ONCE, join_answers, split_batches
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.events import Usage
+from strowger_gateway.schemas.requests import EmbeddingsRequest
 from tests.gateway.failures.fault_dialects import MINDIE_TEXT
 from tests.gateway.serving import serving
 from tests.stand_ins.provider import Answer, Received, provider

@@ -10,13 +10,13 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import trustme
 
-from adapters.base import Outbound
-from adapters.registry import Registry
-from gateway.config.schema.config import Provider as Configured
-from gateway.config.schema.connection import Azure, Timeouts, Tls
-from gateway.upstream.credentials.base import Credentials, Headers
-from gateway.upstream.credentials.factory import credentials_of
-from schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.gateway.config.schema.config import Provider as Configured
+from strowger_gateway.gateway.config.schema.connection import Azure, Timeouts, Tls
+from strowger_gateway.gateway.upstream.credentials.base import Credentials, Headers
+from strowger_gateway.gateway.upstream.credentials.factory import credentials_of
+from strowger_gateway.schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
 from tests.gateway.upstream.transports.test_certificates import server_context
 from tests.stand_ins.doubles import Peer, raw_server, sized
 from tests.stand_ins.provider import Answer, Received, provider

@@ -7,13 +7,13 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.base import Endpoint
-from adapters.framing import Frame, SSEParser
-from adapters.openai.decode import OpenAIDecoder
-from gateway.upstream.event_reader import EventReader
-from gateway.upstream.patience import Patience
-from schemas.errors import UpstreamError
-from schemas.events import Event, TextDelta
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.framing import Frame, SSEParser
+from strowger_gateway.adapters.openai.decode import OpenAIDecoder
+from strowger_gateway.gateway.upstream.event_reader import EventReader
+from strowger_gateway.gateway.upstream.patience import Patience
+from strowger_gateway.schemas.errors import UpstreamError
+from strowger_gateway.schemas.events import Event, TextDelta
 
 ENDPOINT = Endpoint(name="up", base_url="http://up.test/v1")
 NEVER = float("inf")

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import trustme
 
-from adapters.registry import Registry
-from gateway.config.schema.config import Provider as Configured
-from gateway.config.schema.connection import Google, Tls
-from gateway.upstream.credentials.factory import credentials_of
-from schemas.errors import UpstreamRefused
-from schemas.secret import Secret
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.gateway.config.schema.config import Provider as Configured
+from strowger_gateway.gateway.config.schema.connection import Google, Tls
+from strowger_gateway.gateway.upstream.credentials.factory import credentials_of
+from strowger_gateway.schemas.errors import UpstreamRefused
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.upstream.asking_vertex import ASK, ask, soon, vertex
 from tests.gateway.upstream.transports.test_certificates import server_context
 from tests.stand_ins.doubles import Peer, answering, raw_server, sized

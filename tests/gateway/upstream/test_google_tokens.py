@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.schema.connection import Google
-from schemas.errors import UpstreamRefused, UpstreamUnreachable
+from strowger_gateway.gateway.config.schema.connection import Google
+from strowger_gateway.schemas.errors import UpstreamRefused, UpstreamUnreachable
 from tests.gateway.upstream.asking_vertex import ask, vertex
 from tests.stand_ins.doubles import SOON_S
 from tests.stand_ins.google_cloud import (

@@ -10,7 +10,7 @@ from typing import cast
 import httpx
 import pytest
 
-from schemas.measured_json import ANSWER, EVENT
+from strowger_gateway.schemas.measured_json import ANSWER, EVENT
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Json, Received, chat_body, delta_body, provider
 

@@ -8,10 +8,10 @@ import pytest
 import requests
 import trustme
 
-from gateway.config.schema.config import Tls
-from gateway.upstream.credentials.blocking_calls import BlockingCalls
-from gateway.upstream.credentials.library_http import ALL_CALLS_S, LibraryCalls
-from schemas.errors import UpstreamRefused, UpstreamUnreachable
+from strowger_gateway.gateway.config.schema.config import Tls
+from strowger_gateway.gateway.upstream.credentials.blocking_calls import BlockingCalls
+from strowger_gateway.gateway.upstream.credentials.library_http import ALL_CALLS_S, LibraryCalls
+from strowger_gateway.schemas.errors import UpstreamRefused, UpstreamUnreachable
 from tests.gateway.upstream.transports.test_certificates import server_context
 from tests.stand_ins.doubles import answering, raw_server, sized
 

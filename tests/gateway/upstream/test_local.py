@@ -12,16 +12,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.config.schema.config import Engine as EngineConfig
-from gateway.config.schema.config import EngineModel, Lora, Provider
-from gateway.engine_link.places import EnginePlace, UnixPlace
-from gateway.engine_process.process import EngineProcess, engine_settings
-from gateway.upstream.base import Call
-from gateway.upstream.local_engine import LocalUpstream
-from local_engine.config import LoraConfig, ModelConfig
-from local_engine.server.connection import Connection
-from schemas.answers import Answer, Fold
-from schemas.errors import (
+from strowger_gateway.gateway.config.schema.config import Engine as EngineConfig
+from strowger_gateway.gateway.config.schema.config import EngineModel, Lora, Provider
+from strowger_gateway.gateway.engine_link.places import EnginePlace, UnixPlace
+from strowger_gateway.gateway.engine_process.process import EngineProcess, engine_settings
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.gateway.upstream.local_engine import LocalUpstream
+from strowger_gateway.local_engine.config import LoraConfig, ModelConfig
+from strowger_gateway.local_engine.server.connection import Connection
+from strowger_gateway.schemas.answers import Answer, Fold
+from strowger_gateway.schemas.errors import (
     GatewayError,
     InvalidRequest,
     ModelNotFound,
@@ -29,9 +29,9 @@ from schemas.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
-from schemas.events import Started
-from schemas.requests import ChatRequest, EmbeddingsRequest
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.events import Started
+from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.gateway.remote_engines.transports import TRANSPORTS, place_of
 from tests.local_engine.services import MODEL, chat, config, serving
 from tests.local_engine.tiny import save_model
@@ -289,7 +289,13 @@ async def test_an_engine_that_still_loads_ends_when_its_parent_is_gone(
 ) -> None:
     """tests/gateway/engine_process/test_local_engine.py kills the parent of one that serves."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "local_engine", "--socket", str(tmp_path / "e.sock")),
+        *(
+            sys.executable,
+            "-m",
+            "strowger_gateway.local_engine",
+            "--socket",
+            str(tmp_path / "e.sock"),
+        ),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.schema.connection import Timeouts
-from gateway.engine_link.places import EnginePlace, TcpPlace, UnixPlace
-from gateway.upstream.base import Call
-from gateway.upstream.local_engine import LocalUpstream
-from local_engine.protocol.address import TcpAddress
-from local_engine.protocol.mutual_tls import MutualTls
-from schemas.answers import Answer, Fold
-from schemas.errors import UpstreamStarting, UpstreamTimeout
-from schemas.messages import Message
-from schemas.requests import ChatRequest
+from strowger_gateway.gateway.config.schema.connection import Timeouts
+from strowger_gateway.gateway.engine_link.places import EnginePlace, TcpPlace, UnixPlace
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.gateway.upstream.local_engine import LocalUpstream
+from strowger_gateway.local_engine.protocol.address import TcpAddress
+from strowger_gateway.local_engine.protocol.mutual_tls import MutualTls
+from strowger_gateway.schemas.answers import Answer, Fold
+from strowger_gateway.schemas.errors import UpstreamStarting, UpstreamTimeout
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest
 from tests.gateway.failures.engine_stand_in import Asked, Door, StandIns, stand_ins, works
 from tests.gateway.remote_engines.fleets import Certificates
 from tests.gateway.remote_engines.transports import TRANSPORTS

@@ -9,16 +9,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.engine_link.places import EnginePlace, UnixPlace
-from gateway.engine_process.process import EngineProcess
-from gateway.upstream.base import Call
-from gateway.upstream.local_engine import LocalUpstream
-from local_engine.config import EngineConfig, LoraConfig
-from local_engine.server.connection import Connection
-from schemas.errors import InvalidRequest
-from schemas.events import Tokens
-from schemas.requests import LoraRequest, TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.engine_link.places import EnginePlace, UnixPlace
+from strowger_gateway.gateway.engine_process.process import EngineProcess
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.gateway.upstream.local_engine import LocalUpstream
+from strowger_gateway.local_engine.config import EngineConfig, LoraConfig
+from strowger_gateway.local_engine.server.connection import Connection
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.events import Tokens
+from strowger_gateway.schemas.requests import LoraRequest, TokenRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.gateway.remote_engines.transports import TRANSPORTS, place_of
 from tests.local_engine.peft.random_adapters import (
     random_pairs,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.upstream.origin import Origin, origin_of
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.upstream.origin import Origin, origin_of
+from strowger_gateway.schemas.errors import InvalidConfig
 
 
 @pytest.mark.parametrize(

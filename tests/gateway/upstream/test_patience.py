@@ -3,11 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from gateway.config.schema.connection import Timeouts
-from gateway.upstream.patience import REASONING, USUAL, first_byte_of
-from schemas.messages import Message
-from schemas.requests import ChatRequest, CompletionRequest
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.config.schema.connection import Timeouts
+from strowger_gateway.gateway.upstream.patience import REASONING, USUAL, first_byte_of
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest
+from strowger_gateway.schemas.sampling import Sampling
 
 FEW = Sampling(max_tokens=100)
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.store.usage_rows import Usage, UsageCounts, UsagePayer
-from gateway.usage.csv_output import as_csv
-from gateway.usage.periods import Span, UsageRange, periods, usage_range
-from gateway.usage.report import (
+from strowger_gateway.gateway.store.usage_rows import Usage, UsageCounts, UsagePayer
+from strowger_gateway.gateway.usage.csv_output import as_csv
+from strowger_gateway.gateway.usage.periods import Span, UsageRange, periods, usage_range
+from strowger_gateway.gateway.usage.report import (
     DIMENSIONS,
     SPANS,
     Dimension,
@@ -20,7 +20,7 @@ from gateway.usage.report import (
     dimensions,
     usage_report,
 )
-from schemas.errors import InvalidRequest
+from strowger_gateway.schemas.errors import InvalidRequest
 
 NOW = datetime(2026, 11, 24, 14, 7, tzinfo=UTC).timestamp()
 ZONES = ("UTC", "Europe/Berlin", "Asia/Kathmandu", "America/St_Johns", "Pacific/Apia")

@@ -11,7 +11,7 @@ import httpx
 import openai
 from msgspec import Struct
 
-from gateway.state import Gateway
+from strowger_gateway.gateway.state import Gateway
 from tests.gateway.serving import Serving, serving
 from tests.gateway.vendors.dialect import Json, ReceivedRequest, Said
 from tests.gateway.vendors.rows import VENDORS, Vendor

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Struct
 
-from local_engine.answer_formats.call_parser import ToolCallParser
-from local_engine.answer_formats.calls import Functions
-from local_engine.answer_formats.catalogue import (
+from strowger_gateway.local_engine.answer_formats.call_parser import ToolCallParser
+from strowger_gateway.local_engine.answer_formats.calls import Functions
+from strowger_gateway.local_engine.answer_formats.catalogue import (
     GENERIC,
     HERMES,
     LLAMA,
@@ -18,8 +18,8 @@ from local_engine.answer_formats.catalogue import (
     QWEN_XML,
     format_of,
 )
-from local_engine.answer_formats.formats import ToolFormat
-from schemas.events import Event, TextDelta, ToolDelta
+from strowger_gateway.local_engine.answer_formats.formats import ToolFormat
+from strowger_gateway.schemas.events import Event, TextDelta, ToolDelta
 
 FUNCTIONS = Functions({"weather": UNSET, "now": UNSET})
 CITY = '{"city": "a \\"}</tool_call>] ö"}'

@@ -6,13 +6,13 @@ import time
 import pytest
 from msgspec import Raw, Struct
 
-from local_engine.answer_formats.call_parser import ToolCallParser
-from local_engine.answer_formats.calls import Functions
-from local_engine.answer_formats.catalogue import format_of
-from local_engine.answer_formats.harmony import HarmonyParser
-from local_engine.answer_formats.reasoning import ReasoningSplit, Thinking
-from local_engine.answer_formats.typed_values import kinds_of, typed
-from schemas.events import TextDelta, ToolDelta
+from strowger_gateway.local_engine.answer_formats.call_parser import ToolCallParser
+from strowger_gateway.local_engine.answer_formats.calls import Functions
+from strowger_gateway.local_engine.answer_formats.catalogue import format_of
+from strowger_gateway.local_engine.answer_formats.harmony import HarmonyParser
+from strowger_gateway.local_engine.answer_formats.reasoning import ReasoningSplit, Thinking
+from strowger_gateway.local_engine.answer_formats.typed_values import kinds_of, typed
+from strowger_gateway.schemas.events import TextDelta, ToolDelta
 from tests.local_engine.answer_formats.published import PUBLISHED
 
 SCHEMA = {

@@ -10,11 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from local_engine.answer_formats.catalogue import FORMATS, GENERIC, HARMONY, format_of, formats_of
-from local_engine.answer_formats.reasoning import thinking_of
-from local_engine.requests.output_parser import OutputFormat, OutputParser
-from schemas.answers import Fold
-from schemas.events import Event
+from strowger_gateway.local_engine.answer_formats.catalogue import (
+    FORMATS,
+    GENERIC,
+    HARMONY,
+    format_of,
+    formats_of,
+)
+from strowger_gateway.local_engine.answer_formats.reasoning import thinking_of
+from strowger_gateway.local_engine.requests.output_parser import OutputFormat, OutputParser
+from strowger_gateway.schemas.answers import Fold
+from strowger_gateway.schemas.events import Event
 from tests.local_engine.answer_formats.published import FUNCTIONS, PARIS, PUBLISHED, Published
 
 Calls = list[tuple[str, object]]

@@ -14,11 +14,16 @@ from typing import cast
 
 import pytest
 
-from local_engine.child_process.fair_gate import Gate
-from local_engine.child_process.text_encoder import LONG, BatchEncoder, TextEncoder, run_offloaded
-from local_engine.loading.model_paths import model_folder
-from schemas.errors import InvalidConfig, Throttled, Unavailable
-from schemas.holdings import Holder
+from strowger_gateway.local_engine.child_process.fair_gate import Gate
+from strowger_gateway.local_engine.child_process.text_encoder import (
+    LONG,
+    BatchEncoder,
+    TextEncoder,
+    run_offloaded,
+)
+from strowger_gateway.local_engine.loading.model_paths import model_folder
+from strowger_gateway.schemas.errors import InvalidConfig, Throttled, Unavailable
+from strowger_gateway.schemas.holdings import Holder
 from tests.local_engine.tiny import tokenizer
 
 pytestmark = pytest.mark.anyio
@@ -183,7 +188,7 @@ def test_a_pinned_model_is_the_folder_of_its_commit(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "config.json").write_text("{}")
     call = f"print(model_folder('org/name', '{COMMIT}'))"
-    script = f"from local_engine.loading.model_paths import model_folder; {call}"
+    script = f"from strowger_gateway.local_engine.loading.model_paths import model_folder; {call}"
 
     found = subprocess.run(
         [sys.executable, "-c", script],

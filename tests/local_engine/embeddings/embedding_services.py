@@ -6,13 +6,13 @@ from typing import cast
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from local_engine.config import EngineConfig, ModelConfig
-from local_engine.embeddings.input_queue import Embedded, Inputs
-from local_engine.server.embedding_host import Embedder, host_embedders
-from local_engine.server.embedding_service import EmbeddingResult
-from local_engine.server.service import Service
-from schemas.holdings import ANONYMOUS, Holder
-from schemas.requests import EmbeddingsRequest, Prompt
+from strowger_gateway.local_engine.config import EngineConfig, ModelConfig
+from strowger_gateway.local_engine.embeddings.input_queue import Embedded, Inputs
+from strowger_gateway.local_engine.server.embedding_host import Embedder, host_embedders
+from strowger_gateway.local_engine.server.embedding_service import EmbeddingResult
+from strowger_gateway.local_engine.server.service import Service
+from strowger_gateway.schemas.holdings import ANONYMOUS, Holder
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Prompt
 from tests.local_engine.services import DEVICE, serving
 
 MODEL = "mini"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from local_engine.server.embedding_host import host_embedders
+from strowger_gateway.local_engine.server.embedding_host import host_embedders
 from tests.local_engine.embeddings.embedding_services import (
     MODEL,
     embedding_config,

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_engine.embeddings.input_queue import Inputs
+from strowger_gateway.local_engine.embeddings.input_queue import Inputs
 from tests.local_engine.embeddings.embedding_services import inputs, run, seated, vectors_of
 from tests.local_engine.embeddings.tiny_embedders import CASES, PLACES, TEXTS, WORDS, save_embedder
 from tests.local_engine.goldens.embeddings import MINILM, MINILM_TEXTS, read

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from local_engine.embeddings.embedding_lane import EmbeddingLane
-from local_engine.embeddings.input_queue import Embedded
+from strowger_gateway.local_engine.embeddings.embedding_lane import EmbeddingLane
+from strowger_gateway.local_engine.embeddings.input_queue import Embedded
 from tests.local_engine.embeddings.embedding_services import request
 
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from local_engine.embeddings.input_queue import Inputs
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.embeddings.input_queue import Inputs
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.local_engine.embeddings.embedding_services import run, seated
 from tests.local_engine.embeddings.tiny_embedders import CASES, PLACES, Case, save_embedder, write
 

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_engine.embeddings.input_queue import ROUND, InputQueue, Pick
-from schemas.holdings import Holder
+from strowger_gateway.local_engine.embeddings.input_queue import ROUND, InputQueue, Pick
+from strowger_gateway.schemas.holdings import Holder
 from tests.local_engine.embeddings.embedding_services import request
 
 BUDGET = 128

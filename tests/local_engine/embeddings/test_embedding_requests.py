@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from local_engine.config import ModelConfig
-from local_engine.server.service import Service
-from schemas.errors import InvalidRequest, ModelNotFound
-from schemas.requests import EmbeddingsRequest
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.config import ModelConfig
+from strowger_gateway.local_engine.server.service import Service
+from strowger_gateway.schemas.errors import InvalidRequest, ModelNotFound
+from strowger_gateway.schemas.requests import EmbeddingsRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.embeddings.embedding_services import (
     MODEL,

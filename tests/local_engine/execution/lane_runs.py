@@ -7,18 +7,18 @@ from pathlib import Path
 import torch
 from msgspec import UNSET
 
-from local_engine.child_process.text_encoder import reading_gate
-from local_engine.execution.jobs import Beams, Job, Outcome
-from local_engine.execution.model_lane import ModelLane
-from local_engine.execution.step_sampler import SampledToken
-from local_engine.sampling.sampling_params import RowParams, resolve_params
-from local_engine.sampling.token_history import new_history
-from local_engine.scheduling.sequence import new_sequence
-from local_engine.server.model_host import ServedModel, host
-from local_engine.server.request_adapters import RequestAdapters
-from schemas.holdings import ANONYMOUS, Holder
-from schemas.requests import TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.child_process.text_encoder import reading_gate
+from strowger_gateway.local_engine.execution.jobs import Beams, Job, Outcome
+from strowger_gateway.local_engine.execution.model_lane import ModelLane
+from strowger_gateway.local_engine.execution.step_sampler import SampledToken
+from strowger_gateway.local_engine.sampling.sampling_params import RowParams, resolve_params
+from strowger_gateway.local_engine.sampling.token_history import new_history
+from strowger_gateway.local_engine.scheduling.sequence import new_sequence
+from strowger_gateway.local_engine.server.model_host import ServedModel, host
+from strowger_gateway.local_engine.server.request_adapters import RequestAdapters
+from strowger_gateway.schemas.holdings import ANONYMOUS, Holder
+from strowger_gateway.schemas.requests import TokenRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.services import MODEL, config
 from tests.local_engine.tiny import VOCABULARY
 

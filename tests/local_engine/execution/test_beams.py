@@ -14,12 +14,12 @@ import torch
 from transformers.modeling_utils import PreTrainedModel
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
-from local_engine.execution.jobs import Beams
-from local_engine.server.service import Service
-from schemas.errors import InvalidRequest
-from schemas.holdings import Holder
-from schemas.requests import TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.execution.jobs import Beams
+from strowger_gateway.local_engine.server.service import Service
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.holdings import Holder
+from strowger_gateway.schemas.requests import TokenRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.examples import by_day
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs, hosted

@@ -8,8 +8,8 @@ from torch import Tensor
 from transformers.modeling_utils import PreTrainedModel
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
-from local_engine.loading.checkpoint import load
-from local_engine.ops.linear import PackedLinear, PlainLinear, shared_linear
+from strowger_gateway.local_engine.loading.checkpoint import load
+from strowger_gateway.local_engine.ops.linear import PackedLinear, PlainLinear, shared_linear
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs, hosted
 from tests.local_engine.execution.test_equality import GREEDY, prompts

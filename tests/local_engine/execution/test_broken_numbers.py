@@ -13,12 +13,12 @@ import pytest
 from msgspec import Raw
 from torch import Tensor
 
-from local_engine.server.service import Service
-from schemas.errors import UpstreamFailed
-from schemas.events import CONTENT
-from schemas.messages import ResponseFormat
-from schemas.requests import GenerateRequest
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.server.service import Service
+from strowger_gateway.schemas.errors import UpstreamFailed
+from strowger_gateway.schemas.events import CONTENT
+from strowger_gateway.schemas.messages import ResponseFormat
+from strowger_gateway.schemas.requests import GenerateRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.embeddings import embedding_services
 from tests.local_engine.embeddings.tiny_embedders import CASES, WORDS, save_embedder

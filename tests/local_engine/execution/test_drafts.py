@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_engine.execution.prompt_lookup import PromptLookup
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.execution.prompt_lookup import PromptLookup
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs, hosted
 from tests.local_engine.tiny import VOCABULARY

@@ -9,9 +9,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from local_engine.execution.model_runner import Runner
-from local_engine.loading.checkpoint import Loaded, load
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.execution.model_runner import Runner
+from strowger_gateway.local_engine.loading.checkpoint import Loaded, load
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.local_engine.conftest import Folder
 from tests.local_engine.tiny import FAMILIES, save_model
 

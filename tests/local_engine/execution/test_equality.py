@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.sampling import Sampling
 from tests.examples import by_day
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs, hosted

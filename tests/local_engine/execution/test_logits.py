@@ -11,10 +11,10 @@ import torch
 from transformers.modeling_utils import PreTrainedModel
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
-from schemas import tensors
-from schemas.errors import InvalidRequest
-from schemas.requests import CompletionRequest, Draft, TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.schemas import tensors
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import CompletionRequest, Draft, TokenRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.services import MODEL, ask, config, serving
 from tests.local_engine.tiny import VOCABULARY

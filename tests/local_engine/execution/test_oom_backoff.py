@@ -7,9 +7,9 @@ from typing import cast
 import pytest
 import torch
 
-from local_engine.execution.model_lane import ModelLane
-from local_engine.execution.model_runner import Runner, StepRows
-from local_engine.execution.oom_backoff import (
+from strowger_gateway.local_engine.execution.model_lane import ModelLane
+from strowger_gateway.local_engine.execution.model_runner import Runner, StepRows
+from strowger_gateway.local_engine.execution.oom_backoff import (
     MAX_FAILED_STEPS,
     STEPS_BEFORE_GROWTH,
     BrokenDevice,
@@ -17,13 +17,13 @@ from local_engine.execution.oom_backoff import (
     OomBackoff,
     Refused,
 )
-from local_engine.execution.step_sampler import StepSampler
-from local_engine.loading.checkpoint import load
-from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Scheduler
-from local_engine.scheduling.sequence import new_sequence
-from local_engine.scheduling.steps import Chunk, SchedulerLimits
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.execution.step_sampler import StepSampler
+from strowger_gateway.local_engine.loading.checkpoint import load
+from strowger_gateway.local_engine.scheduling.block_pool import BlockPool
+from strowger_gateway.local_engine.scheduling.scheduler import Scheduler
+from strowger_gateway.local_engine.scheduling.sequence import new_sequence
+from strowger_gateway.local_engine.scheduling.steps import Chunk, SchedulerLimits
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs
 from tests.local_engine.tiny import VOCABULARY

@@ -14,14 +14,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 from torch import Tensor
 
-from local_engine.execution.step_sampler import SamplingState, StepSampler, tried_sampler
-from local_engine.guided.grammar import Grammar
-from local_engine.ops.npu.sampling import NPUSampler, SamplingNPU, Version
-from local_engine.ops.sampler_trial import KINDS, sampler_problem
-from local_engine.sampling.sampling_params import RowParams
-from local_engine.sampling.token_history import History, new_history
-from local_engine.scheduling.sequence import Sequence as TokenSequence
-from local_engine.scheduling.sequence import new_sequence
+from strowger_gateway.local_engine.execution.step_sampler import (
+    SamplingState,
+    StepSampler,
+    tried_sampler,
+)
+from strowger_gateway.local_engine.guided.grammar import Grammar
+from strowger_gateway.local_engine.ops.npu.sampling import NPUSampler, SamplingNPU, Version
+from strowger_gateway.local_engine.ops.sampler_trial import KINDS, sampler_problem
+from strowger_gateway.local_engine.sampling.sampling_params import RowParams
+from strowger_gateway.local_engine.sampling.token_history import History, new_history
+from strowger_gateway.local_engine.scheduling.sequence import Sequence as TokenSequence
+from strowger_gateway.local_engine.scheduling.sequence import new_sequence
 from tests.local_engine.stand_ins import npu_device
 from tests.local_engine.stand_ins.npu_stand_in import torch_npu
 

@@ -4,13 +4,13 @@ from threading import Event
 
 import pytest
 
-from gateway.config.schema.config import Engine as EngineSection
-from gateway.config.schema.config import EngineModel, Provider
-from gateway.engine_process.process import cores, engine_settings
-from local_engine.execution.engine_loop import Engine
-from local_engine.execution.jobs import Delta, Job
-from local_engine.scheduling.sequence import new_sequence
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.config.schema.config import Engine as EngineSection
+from strowger_gateway.gateway.config.schema.config import EngineModel, Provider
+from strowger_gateway.gateway.engine_process.process import cores, engine_settings
+from strowger_gateway.local_engine.execution.engine_loop import Engine
+from strowger_gateway.local_engine.execution.jobs import Delta, Job
+from strowger_gateway.local_engine.scheduling.sequence import new_sequence
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import hosted, settled
 

@@ -9,13 +9,13 @@ from threading import Event
 import msgspec
 import pytest
 
-from gateway.engine_link.places import UnixPlace
-from gateway.upstream.base import Call
-from gateway.upstream.local_engine import LocalUpstream
-from local_engine.config import ModelConfig
-from local_engine.execution.watchdog import Pulse, Watchdog
-from schemas.errors import UpstreamLost
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.engine_link.places import UnixPlace
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.gateway.upstream.local_engine import LocalUpstream
+from strowger_gateway.local_engine.config import ModelConfig
+from strowger_gateway.local_engine.execution.watchdog import Pulse, Watchdog
+from strowger_gateway.schemas.errors import UpstreamLost
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.services import chat, config
 

@@ -19,9 +19,9 @@ from torch import Tensor
 from transformers.modeling_utils import PreTrainedModel
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
-from local_engine.loading.checkpoint import load
-from schemas.errors import InvalidConfig
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.loading.checkpoint import load
+from strowger_gateway.schemas.errors import InvalidConfig
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.execution.lane_runs import Runs, hosted
 from tests.local_engine.families.random_models import declare, save_random
 from tests.local_engine.tiny import VOCABULARY

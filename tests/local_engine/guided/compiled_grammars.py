@@ -1,7 +1,11 @@
 """Grammars over the tiny tokenizer's vocabulary, compiled for a test."""
 
-from local_engine.child_process.messages import Guide, Part
-from local_engine.guided.compiler import COMPILE_SECONDS, GuideCompiler, MaskedGrammar
+from strowger_gateway.local_engine.child_process.messages import Guide, Part
+from strowger_gateway.local_engine.guided.compiler import (
+    COMPILE_SECONDS,
+    GuideCompiler,
+    MaskedGrammar,
+)
 from tests.local_engine.tiny import VOCABULARY, tokenizer
 
 END = 2

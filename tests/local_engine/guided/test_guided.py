@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_engine.guided.compiler import MaskedGrammar
-from schemas.errors import InvalidRequest, Unavailable
-from schemas.holdings import Holder
+from strowger_gateway.local_engine.guided.compiler import MaskedGrammar
+from strowger_gateway.schemas.errors import InvalidRequest, Unavailable
+from strowger_gateway.schemas.holdings import Holder
 from tests.examples import examples
 from tests.local_engine.guided.compiled_grammars import BACKEND, END, KNOWN, compiled, guide, guides
 from tests.local_engine.tensor_values import integers

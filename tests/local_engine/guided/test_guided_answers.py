@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from msgspec import UNSET, Raw, UnsetType
 
-from local_engine.server.service import Service
-from schemas.answers import Answer
-from schemas.errors import InvalidRequest
-from schemas.messages import ResponseFormat
-from schemas.requests import ChatRequest
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.server.service import Service
+from strowger_gateway.schemas.answers import Answer
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import ResponseFormat
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.guided.compiled_grammars import BACKEND, END
 from tests.local_engine.services import ask, chat, config, serving

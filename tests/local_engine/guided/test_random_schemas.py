@@ -11,10 +11,10 @@ import jsonschema
 import msgspec
 import pytest
 
-from local_engine.server.service import Service
-from schemas.messages import ResponseFormat
-from schemas.requests import ChatRequest
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.server.service import Service
+from strowger_gateway.schemas.messages import ResponseFormat
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.guided.random_schemas import JSON, pattern, schema
 from tests.local_engine.services import ask, chat, config, serving

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from local_engine.server.service import Service
-from schemas.answers import Choice
-from schemas.errors import InvalidRequest
-from schemas.events import ToolDelta
-from schemas.messages import FunctionTool, ResponseFormat, Tool, ToolChoice
-from schemas.requests import ChatRequest
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.server.service import Service
+from strowger_gateway.schemas.answers import Choice
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.events import ToolDelta
+from strowger_gateway.schemas.messages import FunctionTool, ResponseFormat, Tool, ToolChoice
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.guided.compiled_grammars import END, KNOWN
 from tests.local_engine.services import ask, chat, config, events, serving

@@ -8,10 +8,10 @@ from typing import cast
 
 import msgspec
 
-from local_engine.listening.tcp_listener import Admitted, Listening, TcpListener
-from local_engine.protocol.address import TcpAddress
-from local_engine.protocol.frames import FrameReader, Ready, ToWorker, frame
-from local_engine.protocol.mutual_tls import TlsPaths
+from strowger_gateway.local_engine.listening.tcp_listener import Admitted, Listening, TcpListener
+from strowger_gateway.local_engine.protocol.address import TcpAddress
+from strowger_gateway.local_engine.protocol.frames import FrameReader, Ready, ToWorker, frame
+from strowger_gateway.local_engine.protocol.mutual_tls import TlsPaths
 from tests.gateway.certificates import Issued
 
 HERE = TcpAddress("127.0.0.1", 0)

@@ -11,7 +11,8 @@ def test_an_engine_without_its_packages_names_the_extra_that_installs_them(
     file = tmp_path / "engine.json"
     file.write_text('{"models": []}')
     program = (
-        "import sys; sys.modules['transformers'] = None; from local_engine.__main__ import run; "
+        "import sys; sys.modules['transformers'] = None; "
+        "from strowger_gateway.local_engine.__main__ import run; "
         "sys.exit(run(['--socket', 'engine.sock', '--config', sys.argv[1]]))"
     )
 

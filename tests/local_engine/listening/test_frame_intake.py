@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.base import Call
-from gateway.upstream.engine_link import EngineLink
-from local_engine.listening.tcp_listener import Listening, TcpListener, warnings_of
-from local_engine.protocol.frame_intake import ConnectionIntake, FrameIntake
-from local_engine.protocol.frames import (
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.gateway.upstream.engine_link import EngineLink
+from strowger_gateway.local_engine.listening.tcp_listener import Listening, TcpListener, warnings_of
+from strowger_gateway.local_engine.protocol.frame_intake import ConnectionIntake, FrameIntake
+from strowger_gateway.local_engine.protocol.frames import (
     Cancel,
     Embed,
     FrameReader,
@@ -23,13 +23,13 @@ from local_engine.protocol.frames import (
     ToEngine,
     frame,
 )
-from local_engine.protocol.mutual_tls import TlsPaths
-from local_engine.server.connection import Connection
-from local_engine.server.service import Service
-from schemas.errors import BodyTooLarge
-from schemas.holdings import Holder
-from schemas.requests import EmbeddingsRequest
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.protocol.mutual_tls import TlsPaths
+from strowger_gateway.local_engine.server.connection import Connection
+from strowger_gateway.local_engine.server.service import Service
+from strowger_gateway.schemas.errors import BodyTooLarge
+from strowger_gateway.schemas.holdings import Holder
+from strowger_gateway.schemas.requests import EmbeddingsRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.listening.ports import HERE
 from tests.local_engine.services import chat
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import trustme
 
-from local_engine.listening.tcp_listener import Listening, TcpListener
-from local_engine.protocol.address import TcpAddress, parse_address
-from local_engine.protocol.frames import ConnectionRefusal, Ready
-from local_engine.protocol.mutual_tls import MutualTls
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.listening.tcp_listener import Listening, TcpListener
+from strowger_gateway.local_engine.protocol.address import TcpAddress, parse_address
+from strowger_gateway.local_engine.protocol.frames import ConnectionRefusal, Ready
+from strowger_gateway.local_engine.protocol.mutual_tls import MutualTls
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.gateway.certificates import Issued
 from tests.local_engine.listening.ports import Greeter, listening, paths_of
 

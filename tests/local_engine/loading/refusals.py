@@ -6,10 +6,10 @@ from typing import Literal
 import msgspec
 import pytest
 
-from local_engine.config import DTypeName, ModelConfig
-from local_engine.server.embedding_host import host_embedders
-from local_engine.server.model_host import host
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.config import DTypeName, ModelConfig
+from strowger_gateway.local_engine.server.embedding_host import host_embedders
+from strowger_gateway.local_engine.server.model_host import host
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.local_engine.services import config
 
 QUANTIZED = r"its weights are quantized \({}.*\); this engine computes weights in float32, "

@@ -10,9 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from local_engine.loading.checkpoint import load
-from local_engine.loading.checkpoint_files import check_files
-from schemas.errors import InvalidConfig, InvalidRequest
+from strowger_gateway.local_engine.loading.checkpoint import load
+from strowger_gateway.local_engine.loading.checkpoint_files import check_files
+from strowger_gateway.schemas.errors import InvalidConfig, InvalidRequest
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import hosted
 from tests.local_engine.loading.broken_checkpoints import (

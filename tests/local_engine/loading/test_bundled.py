@@ -18,7 +18,7 @@ from transformers.models.auto.tokenization_auto import AutoTokenizer
 from transformers.models.llama.modeling_llama import LlamaForCausalLM
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
-from local_engine.bundled import bundled_path
+from strowger_gateway.local_engine.bundled import bundled_path
 from tests.examples import examples
 from tools.tiny_chat import (
     corpus,

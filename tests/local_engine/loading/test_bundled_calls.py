@@ -15,7 +15,7 @@ import torch
 from transformers.models.llama.modeling_llama import LlamaForCausalLM
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
-from local_engine.bundled import bundled_path
+from strowger_gateway.local_engine.bundled import bundled_path
 from tools.tiny_chat import asks, corpus, held_out, layout, tool_probes, tool_talk, train
 
 README = Path(bundled_path("tiny-chat")).parent / "README.md"

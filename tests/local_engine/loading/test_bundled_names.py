@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from local_engine.bundled import bundled_names, bundled_path
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.bundled import bundled_names, bundled_path
+from strowger_gateway.schemas.errors import InvalidConfig
 
 
 def test_an_unknown_bundled_model_is_a_configuration_error_that_names_the_known_ones() -> None:
@@ -32,7 +32,7 @@ def test_a_bundled_model_is_a_folder_with_weights() -> None:
 
 def test_finding_a_bundled_model_does_not_import_torch() -> None:
     code = (
-        "import sys; from local_engine.bundled import bundled_path;"
+        "import sys; from strowger_gateway.local_engine.bundled import bundled_path;"
         "bundled_path('tiny-chat'); sys.exit('torch' in sys.modules)"
     )
 

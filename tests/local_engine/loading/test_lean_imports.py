@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from local_engine.loading.lean_imports import NAMES, quicken
+from strowger_gateway.local_engine.loading.lean_imports import NAMES, quicken
 
 HEAVY = {
     "torch._dynamo": "torch's compiler, 0.7 s",
@@ -36,8 +36,8 @@ HEAVY = {
 
 PROGRAM = """
 import json, sys
-from local_engine.__main__ import run
-from local_engine.loading.lean_imports import _Absent
+from strowger_gateway.local_engine.__main__ import run
+from strowger_gateway.local_engine.loading.lean_imports import _Absent
 
 status = run(sys.argv[1:])
 seen = {"status": status}

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from local_engine.loading.load_faults import model_named
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.loading.load_faults import model_named
+from strowger_gateway.schemas.errors import InvalidConfig
 
 FAULTS: dict[str, tuple[Exception, str]] = {
     "memory": (

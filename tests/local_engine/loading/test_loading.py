@@ -13,10 +13,10 @@ from transformers.modeling_utils import PreTrainedModel
 from transformers.models.auto.configuration_auto import AutoConfig
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
-from local_engine.execution.model_runner import Runner
-from local_engine.loading.checkpoint import load
-from schemas.errors import InvalidConfig
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.execution.model_runner import Runner
+from strowger_gateway.local_engine.loading.checkpoint import load
+from strowger_gateway.schemas.errors import InvalidConfig
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.embeddings.embedding_services import seated
 from tests.local_engine.execution.lane_runs import hosted

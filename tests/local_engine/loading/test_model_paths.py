@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from local_engine.bundled import bundled_path
-from local_engine.loading.model_paths import check_folder, model_folder
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.bundled import bundled_path
+from strowger_gateway.local_engine.loading.model_paths import check_folder, model_folder
+from strowger_gateway.schemas.errors import InvalidConfig
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from schemas.errors import InvalidConfig
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import hosted
 from tests.local_engine.loading.broken_checkpoints import JSON, copied, replaced, write

@@ -11,9 +11,9 @@ from safetensors.torch import load_file, save_file
 from transformers.models.llama4.configuration_llama4 import Llama4Config
 from transformers.models.llama4.modeling_llama4 import Llama4ForConditionalGeneration
 
-from local_engine.execution.model_runner import Runner
-from local_engine.loading.checkpoint import load
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.execution.model_runner import Runner
+from strowger_gateway.local_engine.loading.checkpoint import load
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.local_engine.families.random_models import small_config
 
 FILE = "model.safetensors"

@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from torch import Tensor, nn
 
-from local_engine.ops.attention import Group, Plan, Span, UnsupportedAttention, attend
-from local_engine.ops.contiguous_cache import KeyValueCache
+from strowger_gateway.local_engine.ops.attention import (
+    Group,
+    Plan,
+    Span,
+    UnsupportedAttention,
+    attend,
+)
+from strowger_gateway.local_engine.ops.contiguous_cache import KeyValueCache
 from tests.examples import examples
 
 SLOTS, HEADS, KV_HEADS, WIDTH = 96, 4, 2, 8

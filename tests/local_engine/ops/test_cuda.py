@@ -11,12 +11,12 @@ import torch
 from msgspec import structs
 from torch import Tensor
 
-from local_engine.ops.attention import AttentionParams, Share
-from local_engine.ops.cuda import FlashCache, Paged, offsets_of
-from local_engine.ops.cuda_offers import cuda_offers
-from local_engine.ops.kernels import PAGE, TORCH, NormParams
-from local_engine.ops.page_table import PageRows
-from local_engine.ops.self_test import (
+from strowger_gateway.local_engine.ops.attention import AttentionParams, Share
+from strowger_gateway.local_engine.ops.cuda import FlashCache, Paged, offsets_of
+from strowger_gateway.local_engine.ops.cuda_offers import cuda_offers
+from strowger_gateway.local_engine.ops.kernels import PAGE, TORCH, NormParams
+from strowger_gateway.local_engine.ops.page_table import PageRows
+from strowger_gateway.local_engine.ops.self_test import (
     Shape,
     attention_pairs,
     choose_kernels,

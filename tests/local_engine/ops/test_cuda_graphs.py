@@ -8,19 +8,19 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from local_engine.execution.model_lane import ModelLane
-from local_engine.execution.model_runner import Runner
-from local_engine.execution.step_sampler import StepSampler
-from local_engine.loading.checkpoint import load
-from local_engine.ops.cuda import Paged
-from local_engine.ops.cuda_offers import cuda_offers
-from local_engine.ops.decode_graphs import Capture, bucket_of, call_again
-from local_engine.ops.kernels import PAGE, Finish, NormParams
-from local_engine.ops.self_test import choose_kernels, run_trials
-from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Scheduler
-from local_engine.scheduling.steps import SchedulerLimits
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.execution.model_lane import ModelLane
+from strowger_gateway.local_engine.execution.model_runner import Runner
+from strowger_gateway.local_engine.execution.step_sampler import StepSampler
+from strowger_gateway.local_engine.loading.checkpoint import load
+from strowger_gateway.local_engine.ops.cuda import Paged
+from strowger_gateway.local_engine.ops.cuda_offers import cuda_offers
+from strowger_gateway.local_engine.ops.decode_graphs import Capture, bucket_of, call_again
+from strowger_gateway.local_engine.ops.kernels import PAGE, Finish, NormParams
+from strowger_gateway.local_engine.ops.self_test import choose_kernels, run_trials
+from strowger_gateway.local_engine.scheduling.block_pool import BlockPool
+from strowger_gateway.local_engine.scheduling.scheduler import Scheduler
+from strowger_gateway.local_engine.scheduling.steps import SchedulerLimits
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs
 from tests.local_engine.execution.test_equality import prompts

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from local_engine.device import Available, choose_device, choose_dtype, probe
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.device import Available, choose_device, choose_dtype, probe
+from strowger_gateway.schemas.errors import InvalidConfig
 
 NOTHING = Available(npu="not installed", cuda="no device", cpu_bfloat16=False)
 EVERYTHING = Available(npu="", cuda="", cpu_bfloat16=True)

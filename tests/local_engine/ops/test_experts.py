@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from local_engine.execution.model_runner import Runner
-from local_engine.loading.checkpoint import load
-from local_engine.ops.experts import take_experts
+from strowger_gateway.local_engine.execution.model_runner import Runner
+from strowger_gateway.local_engine.loading.checkpoint import load
+from strowger_gateway.local_engine.ops.experts import take_experts
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs, hosted
 from tests.local_engine.execution.test_equality import GREEDY, prompts

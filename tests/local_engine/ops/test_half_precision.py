@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from local_engine.ops.half_precision import HalfLinear, half_linear
-from local_engine.ops.linear import optimise
+from strowger_gateway.local_engine.ops.half_precision import HalfLinear, half_linear
+from strowger_gateway.local_engine.ops.linear import optimise
 
 needs_fbgemm = pytest.mark.skipif(
     "fbgemm" not in torch.backends.quantized.supported_engines, reason="this CPU has no FBGEMM"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from local_engine.execution.oom_backoff import BrokenDevice
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.execution.oom_backoff import BrokenDevice
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs
 from tests.local_engine.execution.test_equality import prompts

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from local_engine.ops.linear import PackedLinear, Sibling, optimise
+from strowger_gateway.local_engine.ops.linear import PackedLinear, Sibling, optimise
 
 
 class Block(nn.Module):

@@ -9,15 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from local_engine.ops.attention import AttentionParams, Plan, Share, Span
-from local_engine.ops.kernels import PAGE, TORCH, Kernels
-from local_engine.ops.native import NativeLibrary, NoCompiler, library, native_kernels
-from local_engine.ops.native_build import cpu_kernels
-from local_engine.sampling.batch_params import SamplingRows
-from local_engine.sampling.sampler import sample
-from local_engine.sampling.sampling_params import RowParams
-from local_engine.sampling.top_candidates import block_maxima, use_finder
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.ops.attention import AttentionParams, Plan, Share, Span
+from strowger_gateway.local_engine.ops.kernels import PAGE, TORCH, Kernels
+from strowger_gateway.local_engine.ops.native import (
+    NativeLibrary,
+    NoCompiler,
+    library,
+    native_kernels,
+)
+from strowger_gateway.local_engine.ops.native_build import cpu_kernels
+from strowger_gateway.local_engine.sampling.batch_params import SamplingRows
+from strowger_gateway.local_engine.sampling.sampler import sample
+from strowger_gateway.local_engine.sampling.sampling_params import RowParams
+from strowger_gateway.local_engine.sampling.top_candidates import block_maxima, use_finder
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.examples import examples
 
 needs_compiler = pytest.mark.skipif(

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from local_engine.ops.kernels import TORCH, norm
-from local_engine.ops.npu.offers import npu_offers
-from local_engine.ops.npu.operators import TorchNPU
-from local_engine.ops.npu.paged_cache import PAGE
-from local_engine.ops.self_test import (
+from strowger_gateway.local_engine.ops.kernels import TORCH, norm
+from strowger_gateway.local_engine.ops.npu.offers import npu_offers
+from strowger_gateway.local_engine.ops.npu.operators import TorchNPU
+from strowger_gateway.local_engine.ops.npu.paged_cache import PAGE
+from strowger_gateway.local_engine.ops.self_test import (
     Offer,
     Shape,
     Trial,

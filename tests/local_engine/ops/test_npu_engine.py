@@ -9,19 +9,19 @@ import torch
 from transformers.modeling_utils import PreTrainedModel
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
-from local_engine.execution.model_lane import ModelLane
-from local_engine.execution.model_runner import Runner
-from local_engine.execution.step_sampler import StepSampler
-from local_engine.loading.checkpoint import load
-from local_engine.ops.kernel_selection import KernelSelection, select_npu_kernels
-from local_engine.ops.kernels import TORCH
-from local_engine.ops.npu.operators import TorchNPU
-from local_engine.ops.npu.paged_cache import PAGE
-from local_engine.ops.npu.sampling import SamplingNPU
-from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Scheduler
-from local_engine.scheduling.steps import SchedulerLimits
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.execution.model_lane import ModelLane
+from strowger_gateway.local_engine.execution.model_runner import Runner
+from strowger_gateway.local_engine.execution.step_sampler import StepSampler
+from strowger_gateway.local_engine.loading.checkpoint import load
+from strowger_gateway.local_engine.ops.kernel_selection import KernelSelection, select_npu_kernels
+from strowger_gateway.local_engine.ops.kernels import TORCH
+from strowger_gateway.local_engine.ops.npu.operators import TorchNPU
+from strowger_gateway.local_engine.ops.npu.paged_cache import PAGE
+from strowger_gateway.local_engine.ops.npu.sampling import SamplingNPU
+from strowger_gateway.local_engine.scheduling.block_pool import BlockPool
+from strowger_gateway.local_engine.scheduling.scheduler import Scheduler
+from strowger_gateway.local_engine.scheduling.steps import SchedulerLimits
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs
 from tests.local_engine.execution.test_equality import COUNT, GREEDY, prompts

@@ -6,20 +6,20 @@ from typing import cast
 import pytest
 import torch
 
-from local_engine.execution.model_lane import ModelLane
-from local_engine.execution.model_runner import Runner
-from local_engine.execution.oom_backoff import BrokenDevice
-from local_engine.execution.step_sampler import StepSampler
-from local_engine.loading.checkpoint import load
-from local_engine.ops.kernel_selection import select_npu_kernels
-from local_engine.ops.npu.graphs import GraphNPU
-from local_engine.ops.npu.operators import TorchNPU
-from local_engine.ops.npu.paged_cache import PAGE
-from local_engine.ops.npu.sampling import SamplingNPU
-from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Scheduler
-from local_engine.scheduling.steps import SchedulerLimits
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.execution.model_lane import ModelLane
+from strowger_gateway.local_engine.execution.model_runner import Runner
+from strowger_gateway.local_engine.execution.oom_backoff import BrokenDevice
+from strowger_gateway.local_engine.execution.step_sampler import StepSampler
+from strowger_gateway.local_engine.loading.checkpoint import load
+from strowger_gateway.local_engine.ops.kernel_selection import select_npu_kernels
+from strowger_gateway.local_engine.ops.npu.graphs import GraphNPU
+from strowger_gateway.local_engine.ops.npu.operators import TorchNPU
+from strowger_gateway.local_engine.ops.npu.paged_cache import PAGE
+from strowger_gateway.local_engine.ops.npu.sampling import SamplingNPU
+from strowger_gateway.local_engine.scheduling.block_pool import BlockPool
+from strowger_gateway.local_engine.scheduling.scheduler import Scheduler
+from strowger_gateway.local_engine.scheduling.steps import SchedulerLimits
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs
 from tests.local_engine.ops.test_npu_engine import SOC, npu_lane

@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from local_engine.config import EngineConfig, ModelConfig
-from local_engine.execution.model_lane import ModelLane
-from local_engine.execution.model_runner import Runner
-from local_engine.execution.step_sampler import StepSampler
-from local_engine.loading.checkpoint import load
-from local_engine.ops.cuda_offers import decode_pairs, triton_attention
-from local_engine.ops.kernel_selection import select_kernels
-from local_engine.ops.self_test import Shape, problem_of
-from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Scheduler
-from local_engine.scheduling.steps import SchedulerLimits
-from local_engine.server.model_host import host
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.config import EngineConfig, ModelConfig
+from strowger_gateway.local_engine.execution.model_lane import ModelLane
+from strowger_gateway.local_engine.execution.model_runner import Runner
+from strowger_gateway.local_engine.execution.step_sampler import StepSampler
+from strowger_gateway.local_engine.loading.checkpoint import load
+from strowger_gateway.local_engine.ops.cuda_offers import decode_pairs, triton_attention
+from strowger_gateway.local_engine.ops.kernel_selection import select_kernels
+from strowger_gateway.local_engine.ops.self_test import Shape, problem_of
+from strowger_gateway.local_engine.scheduling.block_pool import BlockPool
+from strowger_gateway.local_engine.scheduling.scheduler import Scheduler
+from strowger_gateway.local_engine.scheduling.steps import SchedulerLimits
+from strowger_gateway.local_engine.server.model_host import host
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs
 from tests.local_engine.tiny import VOCABULARY

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_engine.ops.attention import Share
-from local_engine.ops.page_table import SEATS, PageRows, PageTable, page_rows
+from strowger_gateway.local_engine.ops.attention import Share
+from strowger_gateway.local_engine.ops.page_table import SEATS, PageRows, PageTable, page_rows
 from tests.examples import examples
 
 CPU = torch.device("cpu")

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="Triton is n
 PROGRAM = """
 import json, sys
 import torch
-from local_engine.ops.cuda_offers import decode_pairs, triton_attention
-from local_engine.ops.self_test import Shape, problem_of, run_trials
-from local_engine.ops.triton_layers import layer_offers
+from strowger_gateway.local_engine.ops.cuda_offers import decode_pairs, triton_attention
+from strowger_gateway.local_engine.ops.self_test import Shape, problem_of, run_trials
+from strowger_gateway.local_engine.ops.triton_layers import layer_offers
 
 shape = Shape(**json.loads(sys.argv[1]))
 print(problem_of(lambda: decode_pairs(triton_attention(), shape, torch.float16, "cpu")))

@@ -2,8 +2,8 @@
 
 import torch
 
-from local_engine.ops.upload import Upload
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.ops.upload import Upload
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs
 from tests.local_engine.ops.test_npu_engine import npu_lane

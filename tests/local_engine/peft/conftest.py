@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from local_engine.peft.lora_layers import AdapterSites
+from strowger_gateway.local_engine.peft.lora_layers import AdapterSites
 from tests.local_engine.conftest import Folder
 from tests.local_engine.peft.random_adapters import sites_of
 

@@ -14,10 +14,10 @@ from torch import nn
 from transformers.modeling_utils import PreTrainedModel
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
-from local_engine.loading.checkpoint import load
-from local_engine.peft.lora_layers import Adapter, AdapterSites, Site
-from schemas.requests import LoraRequest
-from schemas.tensors import Tensor
+from strowger_gateway.local_engine.loading.checkpoint import load
+from strowger_gateway.local_engine.peft.lora_layers import Adapter, AdapterSites, Site
+from strowger_gateway.schemas.requests import LoraRequest
+from strowger_gateway.schemas.tensors import Tensor
 from tests.local_engine.tiny import save_tokenizer
 
 EVERY = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 import torch
 
-from local_engine.config import LoraConfig
-from schemas.events import Event, Logits, Tokens
-from schemas.requests import Draft, TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.config import LoraConfig
+from strowger_gateway.schemas.events import Event, Logits, Tokens
+from strowger_gateway.schemas.requests import Draft, TokenRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.execution.lane_runs import Runs, hosted, resolve_adapters
 from tests.local_engine.execution.test_equality import GREEDY
 from tests.local_engine.peft.random_adapters import random_pairs, save_adapter, save_merged

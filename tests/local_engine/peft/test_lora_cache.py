@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_engine.peft.lora_cache import AdapterKey, LoraCache
-from local_engine.peft.lora_layers import Adapter
-from schemas.errors import UpstreamBusy
+from strowger_gateway.local_engine.peft.lora_cache import AdapterKey, LoraCache
+from strowger_gateway.local_engine.peft.lora_layers import Adapter
+from strowger_gateway.schemas.errors import UpstreamBusy
 from tests.examples import examples
 
 MOST, MOST_BYTES = 3, 10

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from local_engine.config import LoraConfig
-from local_engine.server.model_host import ServedModel, host
-from schemas.requests import TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.config import LoraConfig
+from strowger_gateway.local_engine.server.model_host import ServedModel, host
+from strowger_gateway.schemas.requests import TokenRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import PLAIN, Runs, resolve_adapters
 from tests.local_engine.execution.test_equality import COUNT, GREEDY, prompts

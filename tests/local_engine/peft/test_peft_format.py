@@ -8,11 +8,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file  # pyright: ignore[reportUnknownVariableType]  # a generic path inside
 
-from local_engine.config import LoraConfig, ModelConfig
-from local_engine.peft.lora_layers import AdapterSites
-from local_engine.peft.peft_format import load_adapter
-from local_engine.server.model_host import host
-from schemas.errors import InvalidConfig
+from strowger_gateway.local_engine.config import LoraConfig, ModelConfig
+from strowger_gateway.local_engine.peft.lora_layers import AdapterSites
+from strowger_gateway.local_engine.peft.peft_format import load_adapter
+from strowger_gateway.local_engine.server.model_host import host
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.local_engine.peft.random_adapters import (
     Pairs,
     random_pairs,

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 import torch
 
-from local_engine.execution.prompt_tuning import table_rows
-from local_engine.server.model_host import ServedModel
-from schemas.errors import InvalidRequest
-from schemas.requests import PromptTable, TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.execution.prompt_tuning import table_rows
+from strowger_gateway.local_engine.server.model_host import ServedModel
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import PromptTable, TokenRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs, hosted, resolve_adapters
 from tests.local_engine.execution.test_equality import COUNT, GREEDY

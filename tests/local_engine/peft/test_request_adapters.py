@@ -8,13 +8,13 @@ import msgspec
 import pytest
 import torch
 
-from local_engine.config import LoraConfig
-from local_engine.protocol.frames import decode_request, encode_request
-from local_engine.server.service import Service
-from schemas.errors import InvalidRequest, UpstreamBusy
-from schemas.events import Tokens
-from schemas.requests import LoraRequest, PromptTable, TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.config import LoraConfig
+from strowger_gateway.local_engine.protocol.frames import decode_request, encode_request
+from strowger_gateway.local_engine.server.service import Service
+from strowger_gateway.schemas.errors import InvalidRequest, UpstreamBusy
+from strowger_gateway.schemas.events import Tokens
+from strowger_gateway.schemas.requests import LoraRequest, PromptTable, TokenRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.peft.random_adapters import (
     Pairs,
     random_pairs,

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from local_engine.peft.lora_layers import Adapter, AdapterSites
-from local_engine.peft.trtllm_format import read_adapter
-from schemas.errors import InvalidRequest
+from strowger_gateway.local_engine.peft.lora_layers import Adapter, AdapterSites
+from strowger_gateway.local_engine.peft.trtllm_format import read_adapter
+from strowger_gateway.schemas.errors import InvalidRequest
 from tests.local_engine.peft.random_adapters import (
     Pairs,
     linear_weights,

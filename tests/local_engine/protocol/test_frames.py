@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_engine.protocol.frames import (
+from strowger_gateway.local_engine.protocol.frames import (
     KINDS,
     MAX_FRAME_BYTES,
     Batch,
@@ -22,7 +22,7 @@ from local_engine.protocol.frames import (
     frame,
     raised,
 )
-from schemas.errors import (
+from strowger_gateway.schemas.errors import (
     DeadlineExceeded,
     Forbidden,
     GatewayError,
@@ -30,11 +30,16 @@ from schemas.errors import (
     UpstreamBusy,
     UpstreamError,
 )
-from schemas.events import Finished, Started, TextDelta, TokenLogprob, Usage
-from schemas.messages import Message
-from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, TokenRequest
-from schemas.sampling import Sampling
-from schemas.tensors import Tensor
+from strowger_gateway.schemas.events import Finished, Started, TextDelta, TokenLogprob, Usage
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    GenerateRequest,
+    TokenRequest,
+)
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.tensors import Tensor
 
 
 @given(st.lists(st.integers(0, 2**40), max_size=8), st.lists(st.integers(0, 60), max_size=12))

@@ -10,14 +10,19 @@ import pytest
 from llguidance import LLMatcher, LLTokenizer
 from msgspec import Raw
 
-from local_engine.answer_formats.catalogue import FORMATS, GENERIC, HARMONY, format_of
-from local_engine.answer_formats.formats import ToolFormat
-from local_engine.child_process.grammar_compiler import compiled
-from local_engine.guided.compiler import quote
-from local_engine.requests.output_parser import OutputFormat, OutputParser
-from local_engine.requests.response_constraints import guide_of
-from schemas.answers import Fold
-from schemas.messages import FunctionTool
+from strowger_gateway.local_engine.answer_formats.catalogue import (
+    FORMATS,
+    GENERIC,
+    HARMONY,
+    format_of,
+)
+from strowger_gateway.local_engine.answer_formats.formats import ToolFormat
+from strowger_gateway.local_engine.child_process.grammar_compiler import compiled
+from strowger_gateway.local_engine.guided.compiler import quote
+from strowger_gateway.local_engine.requests.output_parser import OutputFormat, OutputParser
+from strowger_gateway.local_engine.requests.response_constraints import guide_of
+from strowger_gateway.schemas.answers import Fold
+from strowger_gateway.schemas.messages import FunctionTool
 from tests.local_engine.answer_formats.published import FUNCTIONS, PUBLISHED
 from tests.local_engine.guided.compiled_grammars import BACKEND, END, KNOWN
 

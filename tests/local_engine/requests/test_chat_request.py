@@ -8,13 +8,13 @@ import pytest
 import torch
 from msgspec import UNSET, Raw
 
-from local_engine.config import ModelConfig
-from local_engine.guided.compiler import GuideCompiler
-from local_engine.requests.chat_request import ChatReader
-from local_engine.text.text_length import Reach
-from local_engine.text.tokenizer import Tokenizer
-from schemas.messages import FunctionTool, Message, ResponseFormat, ToolChoice
-from schemas.requests import ChatRequest
+from strowger_gateway.local_engine.config import ModelConfig
+from strowger_gateway.local_engine.guided.compiler import GuideCompiler
+from strowger_gateway.local_engine.requests.chat_request import ChatReader
+from strowger_gateway.local_engine.text.text_length import Reach
+from strowger_gateway.local_engine.text.tokenizer import Tokenizer
+from strowger_gateway.schemas.messages import FunctionTool, Message, ResponseFormat, ToolChoice
+from strowger_gateway.schemas.requests import ChatRequest
 from tests.local_engine.conftest import Folder
 from tests.local_engine.guided.compiled_grammars import END
 from tests.local_engine.tiny import VOCABULARY

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, structs
 
-from local_engine.answer_formats.catalogue import HERMES, KIMI
-from local_engine.answer_formats.reasoning import Thinking, thinking_of
-from local_engine.requests.output_parser import OutputFormat, OutputParser
-from schemas.answers import Fold
-from schemas.events import ReasoningDelta
+from strowger_gateway.local_engine.answer_formats.catalogue import HERMES, KIMI
+from strowger_gateway.local_engine.answer_formats.reasoning import Thinking, thinking_of
+from strowger_gateway.local_engine.requests.output_parser import OutputFormat, OutputParser
+from strowger_gateway.schemas.answers import Fold
+from strowger_gateway.schemas.events import ReasoningDelta
 
 THINK = Thinking(open="<think>", close="</think>")
 CALL = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'

@@ -7,10 +7,10 @@ from contextlib import aclosing
 import msgspec
 import pytest
 
-from local_engine.child_process.text_encoder import INLINE
-from local_engine.requests.request_limits import characters
-from local_engine.server.service import Service
-from schemas.errors import (
+from strowger_gateway.local_engine.child_process.text_encoder import INLINE
+from strowger_gateway.local_engine.requests.request_limits import characters
+from strowger_gateway.local_engine.server.service import Service
+from strowger_gateway.schemas.errors import (
     DeadlineExceeded,
     GatewayError,
     InvalidRequest,
@@ -18,9 +18,21 @@ from schemas.errors import (
     UpstreamBusy,
     UpstreamLost,
 )
-from schemas.messages import FunctionTool, ImagePart, Message, ResponseFormat, TextPart, ToolCall
-from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.messages import (
+    FunctionTool,
+    ImagePart,
+    Message,
+    ResponseFormat,
+    TextPart,
+    ToolCall,
+)
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    GenerateRequest,
+    TokenRequest,
+)
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.services import MODEL, ask, chat, completion, config, serving
 from tests.local_engine.tiny import VOCABULARY

@@ -12,12 +12,12 @@ from itertools import pairwise
 
 import pytest
 
-from local_engine.server.service import Service
-from schemas.answers import Answer, Choice
-from schemas.events import Event, Tokens
-from schemas.requests import Draft, TokenRequest
-from schemas.sampling import Sampling
-from schemas.tensors import Tensor, pack_words, unpack_words
+from strowger_gateway.local_engine.server.service import Service
+from strowger_gateway.schemas.answers import Answer, Choice
+from strowger_gateway.schemas.events import Event, Tokens
+from strowger_gateway.schemas.requests import Draft, TokenRequest
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.tensors import Tensor, pack_words, unpack_words
 from tests.local_engine.conftest import Folder
 from tests.local_engine.services import MODEL, ask, config, events, serving
 from tests.local_engine.tiny import VOCABULARY

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_engine.sampling.counter_rng import (
+from strowger_gateway.local_engine.sampling.counter_rng import (
     derive_seed,
     exponentials,
     fold_seed,

@@ -16,11 +16,11 @@ from transformers.generation.logits_process import (
     SequenceBiasLogitsProcessor,
 )
 
-from local_engine.sampling.batch_params import SamplingRows
-from local_engine.sampling.logits_processors import BANNED, Allowed, unpack_mask
-from local_engine.sampling.sampler import processed, sample
-from local_engine.sampling.sampling_params import RowParams
-from local_engine.sampling.token_history import History, new_history
+from strowger_gateway.local_engine.sampling.batch_params import SamplingRows
+from strowger_gateway.local_engine.sampling.logits_processors import BANNED, Allowed, unpack_mask
+from strowger_gateway.local_engine.sampling.sampler import processed, sample
+from strowger_gateway.local_engine.sampling.sampling_params import RowParams
+from strowger_gateway.local_engine.sampling.token_history import History, new_history
 from tests.local_engine.tensor_values import finite_places, integers
 
 CPU = torch.device("cpu")

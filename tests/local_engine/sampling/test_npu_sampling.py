@@ -10,7 +10,7 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from local_engine.ops.npu.sampling import (
+from strowger_gateway.local_engine.ops.npu.sampling import (
     NPUOperator,
     NPUSampler,
     SamplingNPU,
@@ -19,10 +19,13 @@ from local_engine.ops.npu.sampling import (
     operator_takes,
     probe_operator,
 )
-from local_engine.sampling.batch_params import SamplingRows
-from local_engine.sampling.sampler import probabilities, sample
-from local_engine.sampling.sampling_params import RowParams
-from local_engine.sampling.top_k_top_p_operator import top_k_top_p_sample, use_operator
+from strowger_gateway.local_engine.sampling.batch_params import SamplingRows
+from strowger_gateway.local_engine.sampling.sampler import probabilities, sample
+from strowger_gateway.local_engine.sampling.sampling_params import RowParams
+from strowger_gateway.local_engine.sampling.top_k_top_p_operator import (
+    top_k_top_p_sample,
+    use_operator,
+)
 from tests.local_engine.stand_ins.npu_stand_in import StandIn, torch_npu
 
 OPERATOR = "npu_top_k_top_p_sample"

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from torch import Tensor
 
-from local_engine.sampling.batch_params import SamplingRows
-from local_engine.sampling.logits_processors import Allowed
-from local_engine.sampling.sampler import probabilities, sample
-from local_engine.sampling.sampling_params import RowParams
-from local_engine.sampling.token_history import new_history
+from strowger_gateway.local_engine.sampling.batch_params import SamplingRows
+from strowger_gateway.local_engine.sampling.logits_processors import Allowed
+from strowger_gateway.local_engine.sampling.sampler import probabilities, sample
+from strowger_gateway.local_engine.sampling.sampling_params import RowParams
+from strowger_gateway.local_engine.sampling.token_history import new_history
 from tests.local_engine.tensor_values import integers, numbers
 
 CPU = torch.device("cpu")

@@ -12,11 +12,11 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from local_engine.sampling.batch_params import SamplingRows
-from local_engine.sampling.logits_processors import Allowed, unpack_mask
-from local_engine.sampling.sampler import Sampled, probabilities, sample
-from local_engine.sampling.sampling_params import RowParams
-from local_engine.sampling.token_history import new_history
+from strowger_gateway.local_engine.sampling.batch_params import SamplingRows
+from strowger_gateway.local_engine.sampling.logits_processors import Allowed, unpack_mask
+from strowger_gateway.local_engine.sampling.sampler import Sampled, probabilities, sample
+from strowger_gateway.local_engine.sampling.sampling_params import RowParams
+from strowger_gateway.local_engine.sampling.token_history import new_history
 from tests.local_engine.stand_ins import npu_device
 
 PLAIN = RowParams(temperature=0.8, seed=11, seeded=True)

@@ -6,10 +6,14 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from local_engine.sampling.sampling_params import RowParams, TopPDecay, resolve_params
-from schemas.errors import InvalidRequest
-from schemas.sampling import Sampling
-from schemas.tensors import Tensor
+from strowger_gateway.local_engine.sampling.sampling_params import (
+    RowParams,
+    TopPDecay,
+    resolve_params,
+)
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.tensors import Tensor
 
 V = 8
 

@@ -6,7 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from local_engine.sampling.top_candidates import BLOCK, block_argmax, block_maxima, top_candidates
+from strowger_gateway.local_engine.sampling.top_candidates import (
+    BLOCK,
+    block_argmax,
+    block_maxima,
+    top_candidates,
+)
 from tests.examples import examples
 from tests.local_engine.tensor_values import nested
 

@@ -12,7 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from local_engine.sampling.top_k_top_p_operator import InvalidOperand, top_k_top_p_sample
+from strowger_gateway.local_engine.sampling.top_k_top_p_operator import (
+    InvalidOperand,
+    top_k_top_p_sample,
+)
 from tests.examples import examples
 from tests.local_engine.stand_ins.operator_oracle import literal, plain
 from tests.local_engine.tensor_values import finite_places, integers

@@ -15,10 +15,10 @@ from transformers.generation.logits_process import (
     TypicalLogitsWarper,
 )
 
-from local_engine.sampling.batch_params import Method, SamplingRows, method_of
-from local_engine.sampling.sampler import probabilities
-from local_engine.sampling.sampling_params import RowParams, TopPDecay
-from local_engine.sampling.token_history import new_history
+from strowger_gateway.local_engine.sampling.batch_params import Method, SamplingRows, method_of
+from strowger_gateway.local_engine.sampling.sampler import probabilities
+from strowger_gateway.local_engine.sampling.sampling_params import RowParams, TopPDecay
+from strowger_gateway.local_engine.sampling.token_history import new_history
 
 CPU = torch.device("cpu")
 VOCABULARIES = (3, 60, 64, 500, 3000)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Scheduler
-from local_engine.scheduling.sequence import Sequence, State, new_sequence, twin
-from local_engine.scheduling.steps import SchedulerLimits, Step
-from local_engine.scheduling.token_shares import Demand, split_tokens
-from schemas.holdings import Holder
+from strowger_gateway.local_engine.scheduling.block_pool import BlockPool
+from strowger_gateway.local_engine.scheduling.scheduler import Scheduler
+from strowger_gateway.local_engine.scheduling.sequence import Sequence, State, new_sequence, twin
+from strowger_gateway.local_engine.scheduling.steps import SchedulerLimits, Step
+from strowger_gateway.local_engine.scheduling.token_shares import Demand, split_tokens
+from strowger_gateway.schemas.holdings import Holder
 from tests.examples import examples
 
 BLOCK = 4

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_engine.protocol.stats import BOUNDS, NO_FOOTPRINT, Histogram
-from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.request_metrics import RequestMetrics, Tally
-from local_engine.scheduling.scheduler import Scheduler
-from local_engine.scheduling.sequence import Sequence, new_sequence
-from local_engine.scheduling.steps import SchedulerLimits
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.protocol.stats import BOUNDS, NO_FOOTPRINT, Histogram
+from strowger_gateway.local_engine.scheduling.block_pool import BlockPool
+from strowger_gateway.local_engine.scheduling.request_metrics import RequestMetrics, Tally
+from strowger_gateway.local_engine.scheduling.scheduler import Scheduler
+from strowger_gateway.local_engine.scheduling.sequence import Sequence, new_sequence
+from strowger_gateway.local_engine.scheduling.steps import SchedulerLimits
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs, hosted
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_engine.scheduling.block_pool import BlockPool, CorruptBlocks
-from local_engine.scheduling.free_extents import FreeExtents
-from local_engine.scheduling.scheduler import Scheduler
-from local_engine.scheduling.sequence import Sequence, State, new_sequence
-from local_engine.scheduling.steps import AGEING_S, SchedulerLimits, Step
-from schemas.errors import InvalidRequest
+from strowger_gateway.local_engine.scheduling.block_pool import BlockPool, CorruptBlocks
+from strowger_gateway.local_engine.scheduling.free_extents import FreeExtents
+from strowger_gateway.local_engine.scheduling.scheduler import Scheduler
+from strowger_gateway.local_engine.scheduling.sequence import Sequence, State, new_sequence
+from strowger_gateway.local_engine.scheduling.steps import AGEING_S, SchedulerLimits, Step
+from strowger_gateway.schemas.errors import InvalidRequest
 from tests.examples import examples
 
 BLOCK = 4

@@ -6,11 +6,11 @@ from itertools import count, product
 
 import pytest
 
-from local_engine.scheduling.block_pool import BlockPool
-from local_engine.scheduling.scheduler import Scheduler
-from local_engine.scheduling.sequence import Sequence, State, new_sequence, twin
-from local_engine.scheduling.steps import Chunk, SchedulerLimits
-from schemas.holdings import ANONYMOUS, Holder
+from strowger_gateway.local_engine.scheduling.block_pool import BlockPool
+from strowger_gateway.local_engine.scheduling.scheduler import Scheduler
+from strowger_gateway.local_engine.scheduling.sequence import Sequence, State, new_sequence, twin
+from strowger_gateway.local_engine.scheduling.steps import Chunk, SchedulerLimits
+from strowger_gateway.schemas.holdings import ANONYMOUS, Holder
 
 BLOCK = 4
 EVENTS = 800

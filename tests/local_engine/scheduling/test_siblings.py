@@ -2,10 +2,10 @@
 
 import torch
 
-from local_engine.execution.jobs import Delta, Job
-from local_engine.execution.model_lane import ModelLane
-from local_engine.scheduling.sequence import new_sequence
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.execution.jobs import Delta, Job
+from strowger_gateway.local_engine.execution.model_lane import ModelLane
+from strowger_gateway.local_engine.scheduling.sequence import new_sequence
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import hosted, settled
 

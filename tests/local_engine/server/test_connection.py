@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.engine_link.places import EnginePlace
-from local_engine.protocol.frames import (
+from strowger_gateway.gateway.engine_link.places import EnginePlace
+from strowger_gateway.local_engine.protocol.frames import (
     SLOW_WORKER,
     Deltas,
     Failed,
@@ -24,9 +24,9 @@ from local_engine.protocol.frames import (
     encode_request,
     frame,
 )
-from local_engine.server.connection import Connection
-from local_engine.server.service import Service
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.server.connection import Connection
+from strowger_gateway.local_engine.server.service import Service
+from strowger_gateway.schemas.sampling import Sampling
 from tests.gateway.remote_engines.transports import TRANSPORTS, place_of
 from tests.local_engine.conftest import Folder
 from tests.local_engine.services import MODEL, chat, config, serving

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from local_engine.device import Available
-from local_engine.doctor import cann, dtype_reason, lines, pairing_problem
-from local_engine.ops.self_test import Shape
+from strowger_gateway.local_engine.device import Available
+from strowger_gateway.local_engine.doctor import cann, dtype_reason, lines, pairing_problem
+from strowger_gateway.local_engine.ops.self_test import Shape
 from tests.local_engine.stand_ins import npu_device
 from tests.local_engine.stand_ins.npu_installed import npu_installed
 

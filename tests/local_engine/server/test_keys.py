@@ -8,9 +8,9 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from local_engine.server.service import Service
-from schemas.events import TextDelta
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.server.service import Service
+from strowger_gateway.schemas.events import TextDelta
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.services import MODEL, chat, config, serving
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from local_engine.server.service import Service
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.server.service import Service
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.services import MODEL, chat, config, serving
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from local_engine.model_trial import diagnose
-from local_engine.protocol.diagnosis import Tried
+from strowger_gateway.local_engine.model_trial import diagnose
+from strowger_gateway.local_engine.protocol.diagnosis import Tried
 from tests.local_engine.conftest import Folder
 from tests.local_engine.embeddings.embedding_services import embedding_config
 from tests.local_engine.embeddings.tiny_embedders import CASES, save_embedder

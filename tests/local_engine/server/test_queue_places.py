@@ -2,10 +2,10 @@
 
 import pytest
 
-from local_engine.scheduling.key_shares import SEVERAL_S
-from local_engine.server.queue_places import QueuePlaces
-from schemas.errors import Throttled, UpstreamBusy
-from schemas.holdings import ANONYMOUS, Holder
+from strowger_gateway.local_engine.scheduling.key_shares import SEVERAL_S
+from strowger_gateway.local_engine.server.queue_places import QueuePlaces
+from strowger_gateway.schemas.errors import Throttled, UpstreamBusy
+from strowger_gateway.schemas.holdings import ANONYMOUS, Holder
 
 A, B = Holder("a"), Holder("b")
 

@@ -8,13 +8,18 @@ import msgspec
 import pytest
 from msgspec import Raw, Struct
 
-from local_engine.server.service import Service
-from schemas.answers import Fold
-from schemas.errors import InvalidRequest
-from schemas.events import Event, Started, Usage
-from schemas.messages import FunctionTool, Message, ResponseFormat, ToolChoice
-from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.server.service import Service
+from strowger_gateway.schemas.answers import Fold
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.events import Event, Started, Usage
+from strowger_gateway.schemas.messages import FunctionTool, Message, ResponseFormat, ToolChoice
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    GenerateRequest,
+    TokenRequest,
+)
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.services import MODEL, chat, completion, config, serving
 

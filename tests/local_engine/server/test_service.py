@@ -7,12 +7,12 @@ from contextlib import aclosing
 import msgspec
 import pytest
 
-from local_engine.config import ModelConfig
-from local_engine.server.service import Service
-from schemas.events import TextDelta, Tokens, Usage
-from schemas.messages import Message
-from schemas.requests import ChatRequest, CompletionRequest, TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.config import ModelConfig
+from strowger_gateway.local_engine.server.service import Service
+from strowger_gateway.schemas.events import TextDelta, Tokens, Usage
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, TokenRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.services import (
     DEVICE,

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from msgspec import Raw, structs
 
-from local_engine.config import LoraConfig
-from local_engine.server.service import Service
-from schemas.answers import Answer
-from schemas.messages import ResponseFormat
-from schemas.requests import GenerateRequest
-from schemas.sampling import Sampling
+from strowger_gateway.local_engine.config import LoraConfig
+from strowger_gateway.local_engine.server.service import Service
+from strowger_gateway.schemas.answers import Answer
+from strowger_gateway.schemas.messages import ResponseFormat
+from strowger_gateway.schemas.requests import GenerateRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.embeddings.embedding_services import (
     embed,

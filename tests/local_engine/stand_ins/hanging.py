@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from local_engine.config import EngineConfig
-from local_engine.loading.lean_imports import import_lean
-from local_engine.start import read_start
+from strowger_gateway.local_engine.config import EngineConfig
+from strowger_gateway.local_engine.loading.lean_imports import import_lean
+from strowger_gateway.local_engine.start import read_start
 
 if TYPE_CHECKING:
-    from local_engine.execution.jobs import Delta, Job
-    from local_engine.execution.model_lane import ModelLane
-    from local_engine.protocol.stats import Stats
-    from local_engine.server.model_host import ServedModel
+    from strowger_gateway.local_engine.execution.jobs import Delta, Job
+    from strowger_gateway.local_engine.execution.model_lane import ModelLane
+    from strowger_gateway.local_engine.protocol.stats import Stats
+    from strowger_gateway.local_engine.server.model_host import ServedModel
 
 
 class HangingLane:
@@ -49,7 +49,7 @@ class HangingLane:
 
 def hanging(config: EngineConfig, report: Callable[[str], None]) -> "dict[str, ServedModel]":
     """Like `host`, but the models named `hangs` hang."""
-    from local_engine.server.model_host import host
+    from strowger_gateway.local_engine.server.model_host import host
 
     return {
         name: msgspec.structs.replace(hosted, lane=cast("ModelLane", HangingLane(hosted.lane)))
@@ -63,6 +63,6 @@ if __name__ == "__main__":
     gc.disable()  # until it is served, as in local_engine/__main__.py
     started = read_start(sys.argv[1:])
     import_lean()
-    from local_engine.process import main
+    from strowger_gateway.local_engine.process import main
 
     sys.exit(main(started, hosting=hanging))

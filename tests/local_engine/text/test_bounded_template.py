@@ -6,10 +6,10 @@ from pathlib import Path
 import jinja2
 import pytest
 
-from local_engine.text.bounded_template import BoundedTemplate
-from local_engine.text.template_meter import TemplateTooLarge
-from schemas.errors import InvalidRequest
-from schemas.messages import Message
+from strowger_gateway.local_engine.text.bounded_template import BoundedTemplate
+from strowger_gateway.local_engine.text.template_meter import TemplateTooLarge
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import Message
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import hosted
 from tests.local_engine.loading.broken_checkpoints import copied

@@ -15,10 +15,10 @@ from tokenizers import AddedToken, models, normalizers
 from tokenizers import Tokenizer as Library
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
-from local_engine.text.control_tokens import ControlTokens
-from local_engine.text.private_tokenizer import private_encoder
-from local_engine.text.tokenizer import Tokenizer
-from schemas.messages import FunctionTool, Message, ToolCall
+from strowger_gateway.local_engine.text.control_tokens import ControlTokens
+from strowger_gateway.local_engine.text.private_tokenizer import private_encoder
+from strowger_gateway.local_engine.text.tokenizer import Tokenizer
+from strowger_gateway.schemas.messages import FunctionTool, Message, ToolCall
 from tests.local_engine.tiny import Kind, save_tokenizer
 
 TEMPLATE = (

@@ -7,11 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from local_engine.text.detokenizer import PATIENCE, Detokenizer
-from local_engine.text.stop_strings import StopStrings
-from local_engine.text.tokenizer import Tokenizer
-from schemas.errors import InvalidConfig, InvalidRequest
-from schemas.messages import FunctionTool, ImagePart, Message, OpaqueTool, TextPart, ToolCall
+from strowger_gateway.local_engine.text.detokenizer import PATIENCE, Detokenizer
+from strowger_gateway.local_engine.text.stop_strings import StopStrings
+from strowger_gateway.local_engine.text.tokenizer import Tokenizer
+from strowger_gateway.schemas.errors import InvalidConfig, InvalidRequest
+from strowger_gateway.schemas.messages import (
+    FunctionTool,
+    ImagePart,
+    Message,
+    OpaqueTool,
+    TextPart,
+    ToolCall,
+)
 from tests.examples import examples
 from tests.local_engine.tiny import CORPUS, Kind, save_tokenizer
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
-from local_engine.text.text_length import BLANKS, Reach, reach_of
-from schemas.errors import InvalidRequest
+from strowger_gateway.local_engine.text.text_length import BLANKS, Reach, reach_of
+from strowger_gateway.schemas.errors import InvalidRequest
 from tests.examples import examples
 from tests.local_engine.tiny import tokenizer
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from local_engine.text import tokenizer as engine
-from schemas.messages import Message
+from strowger_gateway.local_engine.text import tokenizer as engine
+from strowger_gateway.schemas.messages import Message
 from tests.local_engine.embeddings.tiny_embedders import save_words
 from tests.local_engine.loading.broken_checkpoints import JSON, write
 from tests.local_engine.tiny import SPECIALS, save_tokenizer

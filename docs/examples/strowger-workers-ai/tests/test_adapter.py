@@ -6,11 +6,16 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from adapters.base import Endpoint, Outbound
-from adapters.testing import fixture, translate
-from schemas.answers import Answer, Fold
-from schemas.errors import GatewayError, InvalidRequest, UpstreamBusy, UpstreamRefused
-from schemas.messages import (
+from strowger_gateway.adapters.base import Endpoint, Outbound
+from strowger_gateway.adapters.testing import fixture, translate
+from strowger_gateway.schemas.answers import Answer, Fold
+from strowger_gateway.schemas.errors import (
+    GatewayError,
+    InvalidRequest,
+    UpstreamBusy,
+    UpstreamRefused,
+)
+from strowger_gateway.schemas.messages import (
     FunctionTool,
     ImagePart,
     Message,
@@ -18,9 +23,14 @@ from schemas.messages import (
     TextPart,
     ToolCall,
 )
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, Request
-from schemas.sampling import Sampling
-from schemas.secret import Secret
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    Request,
+)
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.secret import Secret
 from strowger_workers_ai.adapter import WorkersAiAdapter
 
 FIXTURES = Path(__file__).parent / "fixtures" / "workers-ai"

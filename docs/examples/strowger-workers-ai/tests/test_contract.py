@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.testing import Check, contract
+from strowger_gateway.adapters.testing import Check, contract
 from strowger_workers_ai.adapter import WorkersAiAdapter
 
 FIXTURES = Path(__file__).parent / "fixtures" / "workers-ai"

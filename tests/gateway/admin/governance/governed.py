@@ -9,17 +9,17 @@ from pathlib import Path
 import httpx
 from msgspec import Struct
 
-from gateway.audit.event import Actor
-from gateway.experiments.service.experiment_service import ExperimentService
-from gateway.issued_keys.authority import KeyAuthority, KeyFields
-from gateway.issued_keys.desk import KeyDesk, log_event
-from gateway.limits.metrics import LimitUseCollector
-from gateway.state import Gateway
-from gateway.store.open import open_store
-from gateway.store.rows import AttemptRow, RequestRow, Row
-from gateway.store.sql import SqlStore
-from gateway.store_access import StoreAccess
-from schemas.secret import Secret
+from strowger_gateway.gateway.audit.event import Actor
+from strowger_gateway.gateway.experiments.service.experiment_service import ExperimentService
+from strowger_gateway.gateway.issued_keys.authority import KeyAuthority, KeyFields
+from strowger_gateway.gateway.issued_keys.desk import KeyDesk, log_event
+from strowger_gateway.gateway.limits.metrics import LimitUseCollector
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.rows import AttemptRow, RequestRow, Row
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.gateway.store_access import StoreAccess
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.admin.page.trial import DroppingRecorder
 from tests.gateway.serving import Serving, serving
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.audit.event import Actor, AuditEvent, Change
+from strowger_gateway.gateway.audit.event import Actor, AuditEvent, Change
 from tests.gateway.admin.governance.governed import governed
 from tests.gateway.admin.governance.pages import text_of
 

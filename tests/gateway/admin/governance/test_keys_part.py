@@ -11,10 +11,10 @@ import httpx
 import pytest
 from markupsafe import Markup
 
-from gateway.admin.governance.key_details import KeyPart, key_section
-from gateway.admin.governance.key_list import MOST_SHOWN, KeyPage, key_list_section
-from gateway.issued_keys.view import KeyView
-from gateway.sessions.principal import KEY_HOLDER, Principal
+from strowger_gateway.gateway.admin.governance.key_details import KeyPart, key_section
+from strowger_gateway.gateway.admin.governance.key_list import MOST_SHOWN, KeyPage, key_list_section
+from strowger_gateway.gateway.issued_keys.view import KeyView
+from strowger_gateway.gateway.sessions.principal import KEY_HOLDER, Principal
 from tests.gateway.admin.governance.governed import ANN, KEY, Governed, governed
 from tests.gateway.admin.governance.pages import NOW, fields_of, secret_in, text_of
 

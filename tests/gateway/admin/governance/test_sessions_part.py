@@ -8,8 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.admin.governance.sessions import MOST_SHOWN, SessionPart, sessions_section
-from gateway.admin.sessions import SessionView
+from strowger_gateway.gateway.admin.governance.sessions import (
+    MOST_SHOWN,
+    SessionPart,
+    sessions_section,
+)
+from strowger_gateway.gateway.admin.sessions import SessionView
 from tests.gateway.admin.governance.pages import NOW, text_of
 from tests.gateway.sign_in.provider_stand_in import SignInStandIn, sign_in_stand_in
 from tests.gateway.sign_in.signing_in import ADMIN_KEY, door

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 import pytest
 from msgspec.structs import replace
 
-from gateway.admin.governance.markup import dollars
-from gateway.store.rows import Row
+from strowger_gateway.gateway.admin.governance.markup import dollars
+from strowger_gateway.gateway.store.rows import Row
 from tests.gateway.admin.governance.governed import governed, use
 from tests.gateway.admin.governance.pages import text_of
 from tests.gateway.store.rows import attempt_row, request_row

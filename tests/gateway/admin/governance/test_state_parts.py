@@ -9,12 +9,12 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from gateway.admin.governance.budgets import budgets_section
-from gateway.admin.governance.limits import limits_section
-from gateway.admin.governance.measured import LimitState
-from gateway.budgets.report import BudgetOverview, BudgetStanding
-from gateway.limits.limits import RequestLimits
-from gateway.limits.metrics import MOST_ACCOUNTS, LimitUseCollector
+from strowger_gateway.gateway.admin.governance.budgets import budgets_section
+from strowger_gateway.gateway.admin.governance.limits import limits_section
+from strowger_gateway.gateway.admin.governance.measured import LimitState
+from strowger_gateway.gateway.budgets.report import BudgetOverview, BudgetStanding
+from strowger_gateway.gateway.limits.limits import RequestLimits
+from strowger_gateway.gateway.limits.metrics import MOST_ACCOUNTS, LimitUseCollector
 from tests.gateway.admin.governance.governed import Governed, governed, use
 from tests.gateway.admin.governance.pages import text_of
 from tests.gateway.config.configs import read

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import httpx
 
-from gateway.routing.request_record import AttemptRecord
-from gateway.state import Gateway
-from gateway.telemetry.access_log import AccessLine
-from gateway.telemetry.line_groups import grouped
+from strowger_gateway.gateway.routing.request_record import AttemptRecord
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.telemetry.line_groups import grouped
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Behaviour, Received, provider
 

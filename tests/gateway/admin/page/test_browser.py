@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page
 
-from gateway.admin.page.chat import chat_section
-from gateway.experiments.service.report import Report
-from gateway.routing.planning.enrolment import ExperimentStatus
+from strowger_gateway.gateway.admin.page.chat import chat_section
+from strowger_gateway.gateway.experiments.service.report import Report
+from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus
 from tests.gateway.admin.browser import browsing, chromium
 from tests.gateway.admin.page.crowd import KEY, ask, crowded, remember
 from tests.gateway.admin.page.test_experiments import report, shown

@@ -8,16 +8,16 @@ import httpx
 import msgspec
 import pytest
 
-from gateway.admin.page.experiments import experiments_section
-from gateway.experiments.service.history import (
+from strowger_gateway.gateway.admin.page.experiments import experiments_section
+from strowger_gateway.gateway.experiments.service.history import (
     ExperimentHistory,
     HistoryRecorder,
     Track,
     intervals_of,
 )
-from gateway.experiments.service.report import Report
-from gateway.experiments.statistics.interval_history import Point
-from gateway.state import Gateway
+from strowger_gateway.gateway.experiments.service.report import Report
+from strowger_gateway.gateway.experiments.statistics.interval_history import Point
+from strowger_gateway.gateway.state import Gateway
 from tests.gateway.admin.page.crowd import KEY, crowded
 from tests.gateway.admin.page.trial import DAY_S, EXPERIMENT, ExperimentRecords
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.admin.page.recent_requests import recent_requests_section
-from gateway.admin.page.traffic import Traffic, traffic_section
-from gateway.routing.request_record import AttemptRecord
-from gateway.telemetry.access_log import AccessLine
-from gateway.telemetry.recent_requests import RecentRequest
-from gateway.telemetry.time_series import BackendSeries, TrafficCell
+from strowger_gateway.gateway.admin.page.recent_requests import recent_requests_section
+from strowger_gateway.gateway.admin.page.traffic import Traffic, traffic_section
+from strowger_gateway.gateway.routing.request_record import AttemptRecord
+from strowger_gateway.gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.telemetry.recent_requests import RecentRequest
+from strowger_gateway.gateway.telemetry.time_series import BackendSeries, TrafficCell
 from tests.gateway.admin.page.crowd import KEY, ask, crowded
 from tests.gateway.serving import one_model, serving
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.access.ended_sessions import EndedSessions
-from gateway.sessions.cookie import COOKIE, SECURE_COOKIE
-from gateway.sessions.desk import UNLISTED_S
+from strowger_gateway.gateway.access.ended_sessions import EndedSessions
+from strowger_gateway.gateway.sessions.cookie import COOKIE, SECURE_COOKIE
+from strowger_gateway.gateway.sessions.desk import UNLISTED_S
 from tests.gateway.serving import one_model, serving
 
 KEY = "key-of-the-operator"

@@ -4,20 +4,20 @@ import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gateway.config.schema.experiment import Experiment, Variant, VariantFields
-from gateway.experiments.assignment import Assignment, WeightedArm
-from gateway.experiments.service.background_jobs import ExperimentJobs
-from gateway.experiments.service.experiment_service import ExperimentService
-from gateway.experiments.service.history import HistoryRecorder, intervals_of
-from gateway.experiments.service.report import report_of
-from gateway.experiments.service.state_poller import ExperimentPoller
-from gateway.experiments.statistics.interval_history import Point
-from gateway.state import Gateway
-from gateway.store.open import open_store
-from gateway.store.rows import FeedbackRow, RequestRow, Row, SpoolEntry
-from gateway.store.sql import SqlStore
-from gateway.store_access import StoreAccess
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema.experiment import Experiment, Variant, VariantFields
+from strowger_gateway.gateway.experiments.assignment import Assignment, WeightedArm
+from strowger_gateway.gateway.experiments.service.background_jobs import ExperimentJobs
+from strowger_gateway.gateway.experiments.service.experiment_service import ExperimentService
+from strowger_gateway.gateway.experiments.service.history import HistoryRecorder, intervals_of
+from strowger_gateway.gateway.experiments.service.report import report_of
+from strowger_gateway.gateway.experiments.service.state_poller import ExperimentPoller
+from strowger_gateway.gateway.experiments.statistics.interval_history import Point
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.rows import FeedbackRow, RequestRow, Row, SpoolEntry
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.gateway.store_access import StoreAccess
+from strowger_gateway.schemas.secret import Secret
 
 DAY_S = 86_400.0
 EXPERIMENT = """

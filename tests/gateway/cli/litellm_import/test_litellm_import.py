@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.cli.litellm_import.ledger import leaves, shown
-from gateway.cli.litellm_import.translate import translate
-from gateway.config.load import load_config
-from gateway.config.problems import Problems
-from gateway.config.schema.config import Config
-from gateway.config.yaml_document import Tree, parse
+from strowger_gateway.gateway.cli.litellm_import.ledger import leaves, shown
+from strowger_gateway.gateway.cli.litellm_import.translate import translate
+from strowger_gateway.gateway.config.load import load_config
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.yaml_document import Tree, parse
 from tests.examples import examples
 from tests.gateway.cli.command_line import run
 

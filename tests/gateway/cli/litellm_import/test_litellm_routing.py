@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.load import load_config
-from gateway.config.schema.config import Config, Model
+from strowger_gateway.gateway.config.load import load_config
+from strowger_gateway.gateway.config.schema.config import Config, Model
 from tests.gateway.cli.command_line import run
 
 MODELS = "\n".join(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.load import load_config
-from gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.load import load_config
+from strowger_gateway.gateway.config.schema.config import Config
 from tests.gateway.cli.command_line import run
 
 

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 from jsonschema.exceptions import ValidationError
 
-from gateway.config.adapter_names import known_adapters
-from gateway.config.checks.check import check
-from gateway.config.decode import Decoder
-from gateway.config.json_schema.document import config_schema
-from gateway.config.json_schema.leaves import Schema
-from gateway.config.price_source import split_prices
-from gateway.config.problems import Problems
-from gateway.config.schema.config import Config
-from gateway.config.yaml_document import Tree, parse
-from schemas.errors import InvalidConfig
+from strowger_gateway.gateway.config.adapter_names import known_adapters
+from strowger_gateway.gateway.config.checks.check import check
+from strowger_gateway.gateway.config.decode import Decoder
+from strowger_gateway.gateway.config.json_schema.document import config_schema
+from strowger_gateway.gateway.config.json_schema.leaves import Schema
+from strowger_gateway.gateway.config.price_source import split_prices
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.yaml_document import Tree, parse
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.examples import examples
 from tests.gateway.cli.command_line import run
 from tests.gateway.config.configs import GOOD

@@ -9,10 +9,10 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import FieldInfo
 
-from gateway.config.decode import Decoder
-from gateway.config.problems import Problems
-from gateway.config.schema.config import Config
-from gateway.config.type_names import kind_of
+from strowger_gateway.gateway.config.decode import Decoder
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.type_names import kind_of
 from tests.gateway.config.configs import GOOD, read
 
 FOLDER = Path("/etc/strowger")

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from threading import Event
 
-from gateway.store.database import Value
-from gateway.store.sqlite import SqliteConnection, SqliteDriver
+from strowger_gateway.gateway.store.database import Value
+from strowger_gateway.gateway.store.sqlite import SqliteConnection, SqliteDriver
 
 
 class FaultyDriver(SqliteDriver):

@@ -8,17 +8,17 @@ from typing import Any
 import httpx
 from msgspec import Struct
 
-from gateway.experiments.service.background_jobs import ExperimentJobs
-from gateway.experiments.service.experiment_service import ExperimentService
-from gateway.recording.rows_from_request import expand_rows
-from gateway.routing.planning.enrolment import ExperimentStatus, fingerprint
-from gateway.routing.request_record import new_request_id
-from gateway.state import Gateway
-from gateway.store.open import open_store
-from gateway.store.rows import Row, SpoolEntry
-from gateway.store.sql import SqlStore
-from gateway.store_access import StoreAccess
-from schemas.secret import Secret
+from strowger_gateway.gateway.experiments.service.background_jobs import ExperimentJobs
+from strowger_gateway.gateway.experiments.service.experiment_service import ExperimentService
+from strowger_gateway.gateway.recording.rows_from_request import expand_rows
+from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus, fingerprint
+from strowger_gateway.gateway.routing.request_record import new_request_id
+from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.rows import Row, SpoolEntry
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.gateway.store_access import StoreAccess
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Received, answers
 

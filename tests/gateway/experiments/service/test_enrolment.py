@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.routing.planning.enrolment import ExperimentStatus
+from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus
 from tests.gateway.experiments.service.recorded_gateway import (
     ask,
     behave,

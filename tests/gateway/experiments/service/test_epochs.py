@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.schema.experiment import Experiment
-from gateway.experiments.service.state_poller import ExperimentPoller
-from gateway.routing.planning.enrolment import ExperimentStatus
-from gateway.store.open import open_store
-from gateway.store.sql import SqlStore
-from schemas.secret import Secret
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.experiments.service.state_poller import ExperimentPoller
+from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.config.configs import read
 from tests.gateway.experiments.service.recorded_gateway import ARMS, config
 

@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from gateway.cli.main import strowger
-from gateway.store.open import open_store
-from gateway.store.rows import FeedbackRow, RequestRow, Row
-from schemas.secret import Secret
+from strowger_gateway.gateway.cli.main import strowger
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.rows import FeedbackRow, RequestRow, Row
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.experiments.service.recorded_gateway import config
 
 ARMS = (

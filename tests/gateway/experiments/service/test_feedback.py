@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.experiments.service.feedback import MOST_METRICS, is_young
-from gateway.store.rows import FeedbackRow
+from strowger_gateway.gateway.experiments.service.feedback import MOST_METRICS, is_young
+from strowger_gateway.gateway.store.rows import FeedbackRow
 from tests.gateway.experiments.service.recorded_gateway import Recorded, behave, config, recorded
 from tests.stand_ins.provider import provider
 

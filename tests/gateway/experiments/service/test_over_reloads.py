@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.schema.config import Config
-from gateway.experiments.service.experiment_service import ExperimentService
-from gateway.routing.planning.request_facts import RequestFacts
-from gateway.runtime import Runtime
-from gateway.store.sql import SqlStore
-from gateway.store_access import StoreAccess
-from schemas.messages import Message
-from schemas.requests import ChatRequest
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.experiments.service.experiment_service import ExperimentService
+from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
+from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.gateway.store_access import StoreAccess
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest
 from tests.gateway.config.configs import read
 from tests.gateway.experiments.service.faulty_store import FaultyDriver
 from tests.gateway.experiments.service.recorded_gateway import ARMS, Rows, config

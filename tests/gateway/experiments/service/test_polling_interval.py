@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.experiments.service.background_jobs import ExperimentJobs
-from gateway.experiments.service.polling_interval import PollingInterval
-from gateway.store.sql import SqlStore
+from strowger_gateway.gateway.experiments.service.background_jobs import ExperimentJobs
+from strowger_gateway.gateway.experiments.service.polling_interval import PollingInterval
+from strowger_gateway.gateway.store.sql import SqlStore
 from tests.gateway.config.configs import read
 from tests.gateway.experiments.service.faulty_store import FaultyDriver
 from tests.gateway.experiments.service.recorded_gateway import config

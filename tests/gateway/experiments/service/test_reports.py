@@ -11,9 +11,9 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from gateway.experiments.service.harm_limits import HarmLimitMonitor
-from gateway.experiments.statistics.effects import Look, effect
-from gateway.experiments.statistics.outcomes import UnitRow, summarised
+from strowger_gateway.gateway.experiments.service.harm_limits import HarmLimitMonitor
+from strowger_gateway.gateway.experiments.statistics.effects import Look, effect
+from strowger_gateway.gateway.experiments.statistics.outcomes import UnitRow, summarised
 from tests.gateway.experiments.service.recorded_gateway import (
     Recorded,
     ask,

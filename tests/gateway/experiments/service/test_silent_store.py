@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 import httpx
 import pytest
 
-from gateway.store.sql import SqlStore
+from strowger_gateway.gateway.store.sql import SqlStore
 from tests.gateway.experiments.service.faulty_store import FaultyDriver
 from tests.gateway.experiments.service.recorded_gateway import ask, behave, config, recorded
 from tests.gateway.serving import Serving

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from gateway.cli.main import strowger
-from gateway.experiments.service.state_poller import ExperimentPoller
-from gateway.store.open import open_store
-from gateway.store.rows import FeedbackRow, RequestRow, Row
-from gateway.store.sql import SqlStore
-from schemas.secret import Secret
+from strowger_gateway.gateway.cli.main import strowger
+from strowger_gateway.gateway.experiments.service.state_poller import ExperimentPoller
+from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.store.rows import FeedbackRow, RequestRow, Row
+from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.config.configs import read
 from tests.gateway.experiments.service.recorded_gateway import config
 

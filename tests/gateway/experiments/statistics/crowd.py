@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from gateway.experiments.statistics.outcomes import Cell, Outcomes, SharedUnits
+from strowger_gateway.gateway.experiments.statistics.outcomes import Cell, Outcomes, SharedUnits
 
 Floats = npt.NDArray[np.float64]
 Arms = npt.NDArray[np.bool_]

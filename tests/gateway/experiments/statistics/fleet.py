@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from gateway.experiments.statistics.confidence_sequence import one_sided, tuned
-from gateway.experiments.statistics.effects import Look
+from strowger_gateway.gateway.experiments.statistics.confidence_sequence import one_sided, tuned
+from strowger_gateway.gateway.experiments.statistics.effects import Look
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.experiments.statistics.confidence_sequence import (
+from strowger_gateway.gateway.experiments.statistics.confidence_sequence import (
     evidence,
     one_sided,
     p_value,

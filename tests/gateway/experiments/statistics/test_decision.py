@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from msgspec import Struct
 
-from gateway.experiments.statistics.decision import Clause, decided
-from gateway.experiments.statistics.effects import Look, effect, lower_bound
-from gateway.experiments.statistics.metrics import BUILT_IN, Metric
-from gateway.experiments.statistics.outcomes import Outcomes, UnitRow, summarised
-from gateway.experiments.statistics.sample_size import plan_clause
-from gateway.experiments.statistics.verdict import ReportInput, verdict_of
+from strowger_gateway.gateway.experiments.statistics.decision import Clause, decided
+from strowger_gateway.gateway.experiments.statistics.effects import Look, effect, lower_bound
+from strowger_gateway.gateway.experiments.statistics.metrics import BUILT_IN, Metric
+from strowger_gateway.gateway.experiments.statistics.outcomes import Outcomes, UnitRow, summarised
+from strowger_gateway.gateway.experiments.statistics.sample_size import plan_clause
+from strowger_gateway.gateway.experiments.statistics.verdict import ReportInput, verdict_of
 from tests.gateway.experiments.statistics.fleet import Bools, Floats, arriving, band
 
 TRIALS = int(os.environ.get("STROWGER_TRIALS", "1000"))

@@ -9,9 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.experiments.statistics.confidence_sequence import one_sided, tuned, two_sided
-from gateway.experiments.statistics.effects import Effect, Look, effect, lower_bound
-from gateway.experiments.statistics.outcomes import Outcomes, UnitRow, summarised
+from strowger_gateway.gateway.experiments.statistics.confidence_sequence import (
+    one_sided,
+    tuned,
+    two_sided,
+)
+from strowger_gateway.gateway.experiments.statistics.effects import (
+    Effect,
+    Look,
+    effect,
+    lower_bound,
+)
+from strowger_gateway.gateway.experiments.statistics.outcomes import Outcomes, UnitRow, summarised
 from tests.examples import examples
 from tests.gateway.experiments.statistics.crowd import (
     NAMES,
@@ -83,7 +92,7 @@ def test_the_published_t_test_of_two_sums_has_this_standard_error() -> None:
     github.com/growthbook/growthbook, packages/stats/tests/frequentist/test_tests.py; its interval
     is 1.9603 (t with 5,841 degrees of freedom) standard errors wide.
     """
-    from gateway.experiments.statistics.outcomes import Cell
+    from strowger_gateway.gateway.experiments.statistics.outcomes import Cell
 
     cells = tuple(
         Cell(

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from msgspec import Struct
 
-from gateway.experiments.statistics.effects import Look, effect, lower_bound
-from gateway.experiments.statistics.outcomes import UnitRow, summarised
-from gateway.experiments.statistics.verdict import HARM_LOOK
+from strowger_gateway.gateway.experiments.statistics.effects import Look, effect, lower_bound
+from strowger_gateway.gateway.experiments.statistics.outcomes import UnitRow, summarised
+from strowger_gateway.gateway.experiments.statistics.verdict import HARM_LOOK
 from tests.gateway.experiments.statistics.crowd import NAMES, pareto_counts, yes_votes
 from tests.gateway.experiments.statistics.fleet import Bools, Crowd, Floats, arriving, band, growing
 

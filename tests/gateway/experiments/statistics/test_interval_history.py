@@ -5,7 +5,12 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.experiments.statistics.interval_history import POINTS, SKEW_S, needs_point, redundant
+from strowger_gateway.gateway.experiments.statistics.interval_history import (
+    POINTS,
+    SKEW_S,
+    needs_point,
+    redundant,
+)
 
 
 def followed(times: list[float], looks: list[float]) -> list[float]:

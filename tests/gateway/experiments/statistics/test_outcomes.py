@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.experiments.statistics.outcomes import (
+from strowger_gateway.gateway.experiments.statistics.outcomes import (
     Cell,
     Outcomes,
     SharedUnits,

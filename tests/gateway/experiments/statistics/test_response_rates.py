@@ -6,9 +6,9 @@ from math import inf, sqrt
 import numpy as np
 import pytest
 
-from gateway.experiments.statistics.effects import Look
-from gateway.experiments.statistics.outcomes import Outcomes, UnitRow, summarised
-from gateway.experiments.statistics.response_rates import ALPHA, compared
+from strowger_gateway.gateway.experiments.statistics.effects import Look
+from strowger_gateway.gateway.experiments.statistics.outcomes import Outcomes, UnitRow, summarised
+from strowger_gateway.gateway.experiments.statistics.response_rates import ALPHA, compared
 from tests.gateway.experiments.statistics.crowd import NAMES, as_units_arrive, pareto_counts
 from tests.gateway.experiments.statistics.fleet import arriving, band
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.experiments.statistics.sample_ratio import (
+from strowger_gateway.gateway.experiments.statistics.sample_ratio import (
     CONCENTRATION,
     NEAR,
     OFF,

@@ -7,9 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.experiments.statistics.confidence_sequence import tuned, two_sided
-from gateway.experiments.statistics.effects import Effect, Look
-from gateway.experiments.statistics.sample_size import plan, radius, unit_sd, units_to_go
+from strowger_gateway.gateway.experiments.statistics.confidence_sequence import tuned, two_sided
+from strowger_gateway.gateway.experiments.statistics.effects import Effect, Look
+from strowger_gateway.gateway.experiments.statistics.sample_size import (
+    plan,
+    radius,
+    unit_sd,
+    units_to_go,
+)
 
 
 def test_the_fixed_sample_is_the_textbook_formula() -> None:

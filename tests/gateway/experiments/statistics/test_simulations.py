@@ -13,12 +13,17 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from gateway.experiments.assignment import Assignment, WeightedArm
-from gateway.experiments.statistics.effects import Effect, Look, effect, lower_bound
-from gateway.experiments.statistics.metrics import BUILT_IN
-from gateway.experiments.statistics.outcomes import Outcomes
-from gateway.experiments.statistics.sample_size import plan, unit_sd
-from gateway.experiments.statistics.verdict import HARM_ALPHA
+from strowger_gateway.gateway.experiments.assignment import Assignment, WeightedArm
+from strowger_gateway.gateway.experiments.statistics.effects import (
+    Effect,
+    Look,
+    effect,
+    lower_bound,
+)
+from strowger_gateway.gateway.experiments.statistics.metrics import BUILT_IN
+from strowger_gateway.gateway.experiments.statistics.outcomes import Outcomes
+from strowger_gateway.gateway.experiments.statistics.sample_size import plan, unit_sd
+from strowger_gateway.gateway.experiments.statistics.verdict import HARM_ALPHA
 from tests.gateway.experiments.statistics.crowd import (
     NAMES,
     Arms,

@@ -5,11 +5,22 @@ from math import exp, log, log1p
 import numpy as np
 import pytest
 
-from gateway.experiments.statistics.formatting import amount, change, figure, rounded, signed
-from gateway.experiments.statistics.metrics import BUILT_IN, LEAST, Metric
-from gateway.experiments.statistics.outcomes import Outcomes, UnitRow, summarised
-from gateway.experiments.statistics.sample_ratio import ArmCount, EpochCounts
-from gateway.experiments.statistics.verdict import HarmBound, ReportInput, Verdict, verdict_of
+from strowger_gateway.gateway.experiments.statistics.formatting import (
+    amount,
+    change,
+    figure,
+    rounded,
+    signed,
+)
+from strowger_gateway.gateway.experiments.statistics.metrics import BUILT_IN, LEAST, Metric
+from strowger_gateway.gateway.experiments.statistics.outcomes import Outcomes, UnitRow, summarised
+from strowger_gateway.gateway.experiments.statistics.sample_ratio import ArmCount, EpochCounts
+from strowger_gateway.gateway.experiments.statistics.verdict import (
+    HarmBound,
+    ReportInput,
+    Verdict,
+    verdict_of,
+)
 
 VOTES = Metric(name="thumbs_up", bounds=(0.0, 1.0))
 

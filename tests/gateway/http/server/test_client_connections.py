@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from gateway.http.server.request_parser import MOST_HEAD_BYTES
+from strowger_gateway.gateway.http.server.request_parser import MOST_HEAD_BYTES
 from tests.gateway.by_hand import connect, head
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from gateway.http.server import connection
+from strowger_gateway.gateway.http.server import connection
 from tests.gateway.http.server.front import (
     BODIES,
     BODY,

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from gateway.http.server.exchange import Exchange
+from strowger_gateway.gateway.http.server.exchange import Exchange
 from tests.gateway.http.server.front import (
     BODY,
     HOT,

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from gateway.http.server.handshake_turns import EACH_TURN, HandshakeTurns
+from strowger_gateway.gateway.http.server.handshake_turns import EACH_TURN, HandshakeTurns
 
 pytestmark = pytest.mark.anyio
 

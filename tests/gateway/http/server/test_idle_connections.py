@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 import pytest
 from litestar.types import Receive, Scope, Send
 
-from gateway.clock import now
-from gateway.http.server.application import HotHandler
-from gateway.http.server.client_progress import IDLE_S
-from gateway.http.server.server import HttpServer
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.http.server.application import HotHandler
+from strowger_gateway.gateway.http.server.client_progress import IDLE_S
+from strowger_gateway.gateway.http.server.server import HttpServer
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.http.server.request_parser import BadRequest, RequestParser
+from strowger_gateway.gateway.http.server.request_parser import BadRequest, RequestParser
 from tests.examples import examples
 from tests.gateway.http.server.front import Front, post
 

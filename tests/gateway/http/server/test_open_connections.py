@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from gateway.http.server.open_connections import (
+from strowger_gateway.gateway.http.server.open_connections import (
     ConnectionLimits,
     OpenConnection,
     OpenConnections,
     Standing,
 )
-from gateway.http.server.response_head import ResponseHeads
+from strowger_gateway.gateway.http.server.response_head import ResponseHeads
 
 MOST, SPARE, EACH = 6, 2, 4
 LIMITED: Final = ConnectionLimits(

@@ -11,9 +11,9 @@ from typing import Final
 import httpx
 import pytest
 
-from gateway.client_connections import connection_limits
-from gateway.config.load import read_config
-from gateway.open_files import client_room, file_warnings, reserved
+from strowger_gateway.gateway.client_connections import connection_limits
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.open_files import client_room, file_warnings, reserved
 from tests.gateway.commanded import commanded
 from tests.gateway.http.server.wire import Wire, dial
 from tests.gateway.serving import one_model, serving
@@ -31,7 +31,15 @@ SETTINGS: Final = """
 auth: {mode: keys, admin_key: key-of-the-operator, keys: [{name: client, key: key-of-a-client}]}
 server: {drain_delay_s: 0}
 """
-LOW = ("sh", "-c", f'ulimit -n {FILES}; exec "$@"', "sh", sys.executable, "-m", "gateway.cli")
+LOW = (
+    "sh",
+    "-c",
+    f'ulimit -n {FILES}; exec "$@"',
+    "sh",
+    sys.executable,
+    "-m",
+    "strowger_gateway.gateway.cli",
+)
 OPERATOR: Final = {"authorization": "Bearer key-of-the-operator"}
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import pytest
 
-from gateway.asgi.client_timeouts import LEAST_RATE, SlowClientReaper
+from strowger_gateway.gateway.asgi.client_timeouts import LEAST_RATE, SlowClientReaper
 from tests.gateway.by_hand import Client, connect, connect_narrow, head
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider

@@ -8,11 +8,11 @@ import pydantic
 from anthropic.types import RawMessageStreamEvent
 from anthropic.types.parsed_message import ParsedMessage
 
-from gateway.surfaces.anthropic.render import MessagesRenderer
-from schemas.answers import Fold
-from schemas.events import Event
-from schemas.messages import Message
-from schemas.requests import ChatRequest
+from strowger_gateway.gateway.surfaces.anthropic.render import MessagesRenderer
+from strowger_gateway.schemas.answers import Fold
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest
 
 REQUEST = ChatRequest(model="asked", messages=(Message(role="user", content="hi"),), stream=True)
 _event = pydantic.TypeAdapter[RawMessageStreamEvent](RawMessageStreamEvent)

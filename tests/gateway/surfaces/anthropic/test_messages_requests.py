@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from gateway.surfaces.anthropic.parse import parse_messages
-from gateway.surfaces.routes import parse_any
-from schemas.errors import InvalidRequest
+from strowger_gateway.gateway.surfaces.anthropic.parse import parse_messages
+from strowger_gateway.gateway.surfaces.routes import parse_any
+from strowger_gateway.schemas.errors import InvalidRequest
 
 HI = {"role": "user", "content": "hi"}
 

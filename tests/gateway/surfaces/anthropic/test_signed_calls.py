@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from gateway.surfaces.anthropic.parse import parse_messages
-from gateway.surfaces.anthropic.proofs import plain_id, signed_id, unsigned_id
-from schemas.events import Event, ReasoningDelta, TextDelta, ToolDelta
-from schemas.messages import CLAUDE, GEMINI, Thought, thoughts_of
-from schemas.requests import ChatRequest
+from strowger_gateway.gateway.surfaces.anthropic.parse import parse_messages
+from strowger_gateway.gateway.surfaces.anthropic.proofs import plain_id, signed_id, unsigned_id
+from strowger_gateway.schemas.events import Event, ReasoningDelta, TextDelta, ToolDelta
+from strowger_gateway.schemas.messages import CLAUDE, GEMINI, Thought, thoughts_of
+from strowger_gateway.schemas.requests import ChatRequest
 from tests.gateway.surfaces.anthropic.test_messages_streams import found
 
 SIGNATURE = "Cq+/AQ=="

@@ -11,19 +11,19 @@ from databricks.sdk.errors.parser import (
 )
 from requests import Request, Response
 
-from gateway.surfaces.base import Inbound, Surface
-from gateway.surfaces.databricks.errors import CODES, OTHER_4XX, error_body
-from gateway.surfaces.databricks.surface import (
+from strowger_gateway.gateway.surfaces.base import Inbound, Surface
+from strowger_gateway.gateway.surfaces.databricks.errors import CODES, OTHER_4XX, error_body
+from strowger_gateway.gateway.surfaces.databricks.surface import (
     CHAT,
     COMPLETIONS,
     EMBEDDINGS,
     INVOCATIONS,
     ROUTES,
 )
-from gateway.surfaces.hot_route import TemplatedPaths
-from gateway.surfaces.openai.surface import CHAT as OPENAI
-from schemas.answers import Embeddings
-from schemas.errors import (
+from strowger_gateway.gateway.surfaces.hot_route import TemplatedPaths
+from strowger_gateway.gateway.surfaces.openai.surface import CHAT as OPENAI
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import (
     BodyTooLarge,
     DeadlineExceeded,
     Forbidden,
@@ -42,8 +42,8 @@ from schemas.errors import (
     UpstreamRejected,
     UpstreamTimeout,
 )
-from schemas.events import Finished, TextDelta, Usage
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
+from strowger_gateway.schemas.events import Finished, TextDelta, Usage
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 from tests.gateway.surfaces.answers import folded, payloads
 from tests.gateway.surfaces.databricks.databricks_seed import BODIES
 

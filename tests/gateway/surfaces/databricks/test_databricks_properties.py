@@ -5,10 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.surfaces.databricks.parse import parse_invocation, parse_task
-from gateway.surfaces.openai.parse import parse_chat, parse_completion, parse_embeddings
-from schemas.errors import InvalidRequest
-from schemas.requests import ChatRequest, CompletionRequest, Request
+from strowger_gateway.gateway.surfaces.databricks.parse import parse_invocation, parse_task
+from strowger_gateway.gateway.surfaces.openai.parse import (
+    parse_chat,
+    parse_completion,
+    parse_embeddings,
+)
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, Request
 from tests.gateway.surfaces.databricks.databricks_seed import BODIES, TABLES
 from tests.gateway.surfaces.test_parse_properties import JSON
 

@@ -4,12 +4,12 @@ import msgspec
 import pytest
 from msgspec import UNSET, Raw
 
-from gateway.surfaces.databricks.parse import parse_invocation, parse_task
-from schemas.errors import InvalidRequest
-from schemas.fields import Task
-from schemas.messages import Message, TextPart
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.surfaces.databricks.parse import parse_invocation, parse_task
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.fields import Task
+from strowger_gateway.schemas.messages import Message, TextPart
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.gateway.surfaces.databricks.databricks_seed import (
     BODIES,
     SEED,

@@ -17,7 +17,7 @@ from databricks.sdk.service.serving import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.surfaces.databricks.serving_endpoints import (
+from strowger_gateway.gateway.surfaces.databricks.serving_endpoints import (
     Deployment,
     ServedEntity,
     ServingEndpoint,
@@ -26,7 +26,7 @@ from gateway.surfaces.databricks.serving_endpoints import (
     percentages,
     serving_endpoint,
 )
-from schemas.fields import Task
+from strowger_gateway.schemas.fields import Task
 
 LOCAL = ServedEntity(
     name="here/tiny", model="tiny", adapter="", weight=2.0, tasks=("chat", "completion")

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from gateway.surfaces.base import Inbound
-from gateway.surfaces.kserve.infer_parse import parse_infer
-from gateway.surfaces.kserve.requests import InferRequest, InferTextRequest
-from schemas.errors import InvalidRequest
+from strowger_gateway.gateway.surfaces.base import Inbound
+from strowger_gateway.gateway.surfaces.kserve.infer_parse import parse_infer
+from strowger_gateway.gateway.surfaces.kserve.requests import InferRequest, InferTextRequest
+from strowger_gateway.schemas.errors import InvalidRequest
 
 Tensor = tuple[str, list[int], object]
 """Datatype, shape, and data."""

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from gateway.surfaces.kserve.generate_render import GenerateRenderer
-from gateway.surfaces.kserve.requests import (
+from strowger_gateway.gateway.surfaces.kserve.generate_render import GenerateRenderer
+from strowger_gateway.gateway.surfaces.kserve.requests import (
     GenerateReply,
     GenerateTextRequest,
     GenerateTokensRequest,
 )
-from gateway.surfaces.kserve.tensors import float32
-from schemas.answers import Fold
-from schemas.errors import UpstreamBroken, UpstreamLost
-from schemas.events import (
+from strowger_gateway.gateway.surfaces.kserve.tensors import float32
+from strowger_gateway.schemas.answers import Fold
+from strowger_gateway.schemas.errors import UpstreamBroken, UpstreamLost
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     Logits,

@@ -9,11 +9,14 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from gateway.surfaces.base import Inbound
-from gateway.surfaces.kserve.generate_parse import parse_generate
-from gateway.surfaces.kserve.requests import GenerateTextRequest, GenerateTokensRequest
-from schemas.errors import InvalidRequest
-from schemas.requests import Draft, LoraRequest
+from strowger_gateway.gateway.surfaces.base import Inbound
+from strowger_gateway.gateway.surfaces.kserve.generate_parse import parse_generate
+from strowger_gateway.gateway.surfaces.kserve.requests import (
+    GenerateTextRequest,
+    GenerateTokensRequest,
+)
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import Draft, LoraRequest
 
 TEXT: dict[str, object] = {"text_input": "Hello", "max_tokens": 8}
 TOKENS: dict[str, object] = {"input_ids": [5, 6, 7], "max_tokens": 8}

@@ -10,14 +10,14 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from gateway.surfaces.base import Inbound
-from gateway.surfaces.kserve.infer_parse import parse_infer
-from gateway.surfaces.kserve.parameter_tables import INPUTS
-from gateway.surfaces.kserve.requests import RequestedOutput
-from schemas.errors import InvalidRequest
-from schemas.requests import Draft, LoraRequest, PromptTable
-from schemas.sampling import Sampling
-from schemas.tensors import Tensor
+from strowger_gateway.gateway.surfaces.base import Inbound
+from strowger_gateway.gateway.surfaces.kserve.infer_parse import parse_infer
+from strowger_gateway.gateway.surfaces.kserve.parameter_tables import INPUTS
+from strowger_gateway.gateway.surfaces.kserve.requests import RequestedOutput
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import Draft, LoraRequest, PromptTable
+from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.tensors import Tensor
 from tests.gateway.surfaces.kserve.kserve_bodies import Tensor as Wire
 from tests.gateway.surfaces.kserve.kserve_bodies import body, parsed, parsed_text, refused
 

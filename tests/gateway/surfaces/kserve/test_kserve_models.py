@@ -13,7 +13,7 @@ import pytest
 from tritonclient.http import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
-from gateway.surfaces.kserve.parameter_tables import INPUTS, OUTPUTS
+from strowger_gateway.gateway.surfaces.kserve.parameter_tables import INPUTS, OUTPUTS
 from tests.gateway.serving import Serving, serving
 from tests.gateway.surfaces.kserve.triton import Answered, Refused, client, infer
 from tests.gateway.surfaces.kserve.triton_requests import integer, tokens

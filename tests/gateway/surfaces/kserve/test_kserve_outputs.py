@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
-from gateway.surfaces.kserve.outputs import Outputs, TextOutputs
-from gateway.surfaces.kserve.tensors import float32, int32
-from schemas.answers import Answer, Choice
-from schemas.errors import UpstreamBroken
-from schemas.events import Finished, Started, TokenLogprob, Usage
-from schemas.tensors import Tensor
+from strowger_gateway.gateway.surfaces.kserve.outputs import Outputs, TextOutputs
+from strowger_gateway.gateway.surfaces.kserve.tensors import float32, int32
+from strowger_gateway.schemas.answers import Answer, Choice
+from strowger_gateway.schemas.errors import UpstreamBroken
+from strowger_gateway.schemas.events import Finished, Started, TokenLogprob, Usage
+from strowger_gateway.schemas.tensors import Tensor
 
 
 def choice(

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.surfaces.base import Inbound
-from gateway.surfaces.kserve.bodies import error_body
-from gateway.surfaces.kserve.generate_parse import parse_generate
-from gateway.surfaces.kserve.generate_wire import GenerateWire
-from gateway.surfaces.kserve.infer_parse import parse_infer
-from gateway.surfaces.kserve.parameter_tables import INPUTS, OUTPUTS
-from gateway.surfaces.kserve.requests import GenerateTextRequest
-from schemas.errors import CallerError, InvalidRequest
+from strowger_gateway.gateway.surfaces.base import Inbound
+from strowger_gateway.gateway.surfaces.kserve.bodies import error_body
+from strowger_gateway.gateway.surfaces.kserve.generate_parse import parse_generate
+from strowger_gateway.gateway.surfaces.kserve.generate_wire import GenerateWire
+from strowger_gateway.gateway.surfaces.kserve.infer_parse import parse_infer
+from strowger_gateway.gateway.surfaces.kserve.parameter_tables import INPUTS, OUTPUTS
+from strowger_gateway.gateway.surfaces.kserve.requests import GenerateTextRequest
+from strowger_gateway.schemas.errors import CallerError, InvalidRequest
 
 ROOT = Path(__file__).parents[4]
 RECORDINGS = Path(os.environ.get("STROWGER_RECORDINGS", ROOT.parent / "shared" / "recordings"))

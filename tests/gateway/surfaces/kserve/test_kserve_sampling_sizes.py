@@ -2,9 +2,9 @@
 
 import pytest
 
-from gateway.surfaces.base import Inbound
-from gateway.surfaces.kserve.generate_parse import parse_generate
-from schemas.errors import InvalidRequest
+from strowger_gateway.gateway.surfaces.base import Inbound
+from strowger_gateway.gateway.surfaces.kserve.generate_parse import parse_generate
+from strowger_gateway.schemas.errors import InvalidRequest
 
 
 @pytest.mark.parametrize("field", ["random_seed", "end_id", "min_length"])

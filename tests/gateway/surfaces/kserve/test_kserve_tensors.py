@@ -20,11 +20,15 @@ from numpy.typing import NDArray
 from tritonclient.http._utils import _get_inference_request
 from tritonclient.utils import np_to_triton_dtype
 
-from gateway.surfaces.base import Inbound
-from gateway.surfaces.kserve.binary import MAX_INFLATED, split_body
-from gateway.surfaces.kserve.infer_render import InferRenderer
-from gateway.surfaces.kserve.requests import InferReply, InferRequest, RequestedOutput
-from gateway.surfaces.kserve.tensors import (
+from strowger_gateway.gateway.surfaces.base import Inbound
+from strowger_gateway.gateway.surfaces.kserve.binary import MAX_INFLATED, split_body
+from strowger_gateway.gateway.surfaces.kserve.infer_render import InferRenderer
+from strowger_gateway.gateway.surfaces.kserve.requests import (
+    InferReply,
+    InferRequest,
+    RequestedOutput,
+)
+from strowger_gateway.gateway.surfaces.kserve.tensors import (
     DATATYPES,
     Datatype,
     bytes_of_strings,
@@ -38,10 +42,10 @@ from gateway.surfaces.kserve.tensors import (
     tensor_of_bytes,
     tensor_of_json,
 )
-from schemas.answers import Answer, Choice
-from schemas.errors import BodyTooLarge, InvalidRequest
-from schemas.events import Started
-from schemas.tensors import Tensor
+from strowger_gateway.schemas.answers import Answer, Choice
+from strowger_gateway.schemas.errors import BodyTooLarge, InvalidRequest
+from strowger_gateway.schemas.events import Started
+from strowger_gateway.schemas.tensors import Tensor
 from tests.gateway.surfaces.kserve.triton import BFLOAT16, Array, answered, inputs
 
 NUMPY: dict[Datatype, np.dtype[np.generic]] = {

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file  # pyright: ignore[reportUnknownVariableType]  # a generic path inside
 
-import local_engine
-from schemas.tensors import pack_words
+from strowger_gateway import local_engine
+from strowger_gateway.schemas.tensors import pack_words
 
 VOCABULARY, HIDDEN = 1024, 128
 INPUT_IDS = (1, 434, 230, 317, 230, 26, 32, 230, 20, 230, 27, 30, 40)

@@ -7,9 +7,9 @@ from typing import Final
 import msgspec
 import pytest
 
-from gateway.surfaces.mindie.parse import parse_infer_token
-from schemas.errors import InvalidRequest
-from schemas.requests import TokenRequest
+from strowger_gateway.gateway.surfaces.mindie.parse import parse_infer_token
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import TokenRequest
 
 EXAMPLE: Final = """
 {

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from gateway.surfaces.mindie.parse import parse_infer_token
-from gateway.surfaces.mindie.wire import PARAMETERS
-from schemas.errors import InvalidRequest
-from schemas.requests import TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.surfaces.mindie.parse import parse_infer_token
+from strowger_gateway.gateway.surfaces.mindie.wire import PARAMETERS
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import TokenRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.gateway.surfaces.mindie.mindie_bodies import (
     EXAMPLE,
     infer_token,

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct, UnsetType
 
-from gateway.surfaces.mindie.errors import TYPES, error_body
-from gateway.surfaces.mindie.render import InferTokenRenderer
-from schemas.errors import (
+from strowger_gateway.gateway.surfaces.mindie.errors import TYPES, error_body
+from strowger_gateway.gateway.surfaces.mindie.render import InferTokenRenderer
+from strowger_gateway.schemas.errors import (
     Forbidden,
     GatewayError,
     InvalidRequest,
@@ -21,7 +21,7 @@ from schemas.errors import (
     UpstreamRejected,
     UpstreamTimeout,
 )
-from schemas.events import (
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     FinishReason,
@@ -30,8 +30,8 @@ from schemas.events import (
     Tokens,
     Usage,
 )
-from schemas.requests import TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.requests import TokenRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.gateway.surfaces.answers import folded, payloads
 from tests.gateway.surfaces.mindie.mindie_bodies import (
     EXAMPLE,

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from local_engine.bundled import bundled_path
+from strowger_gateway.local_engine.bundled import bundled_path
 from tests.gateway.backends.triton_backend import expected_tokens
 from tests.gateway.serving import serving
 from tests.gateway.surfaces.answers import payloads

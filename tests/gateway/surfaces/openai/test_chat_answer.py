@@ -4,9 +4,9 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from schemas.answers import Answer, Choice
-from schemas.errors import GatewayError
-from schemas.events import (
+from strowger_gateway.schemas.answers import Answer, Choice
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     OpaqueDelta,

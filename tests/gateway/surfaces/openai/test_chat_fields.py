@@ -4,10 +4,10 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from gateway.surfaces.openai.parse import parse_chat
-from schemas.errors import InvalidRequest
-from schemas.requests import ChatRequest
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.surfaces.openai.parse import parse_chat
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.requests import ChatRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.gateway.surfaces.bodies import HELLO, chat, chat_body, refused
 
 

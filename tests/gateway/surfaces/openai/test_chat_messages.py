@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec import UNSET, Raw, UnsetType
 
-from schemas.messages import AudioPart, ImagePart, OpaquePart, TextPart, ToolCall
+from strowger_gateway.schemas.messages import AudioPart, ImagePart, OpaquePart, TextPart, ToolCall
 from tests.gateway.surfaces.bodies import HELLO, chat, message, refused
 
 CALL: dict[str, object] = {

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from gateway.surfaces.openai.parse import parse_chat
-from schemas.answers import Fold
-from schemas.errors import InvalidRequest
-from schemas.events import Event, Finished, ReasoningDelta, TextDelta, ToolDelta
-from schemas.messages import CLAUDE, GEMINI, Message, Thought, thoughts_of
+from strowger_gateway.gateway.surfaces.openai.parse import parse_chat
+from strowger_gateway.schemas.answers import Fold
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.events import Event, Finished, ReasoningDelta, TextDelta, ToolDelta
+from strowger_gateway.schemas.messages import CLAUDE, GEMINI, Message, Thought, thoughts_of
 from tests.gateway.surfaces.answers import STOP, chat_renderer, decoded, folded
 
 TWO_BLOCKS: tuple[Event, ...] = (

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from openai.types.chat import ChatCompletionChunk
 
-from gateway.surfaces.openai.chat_render import ReasoningNames
-from schemas.errors import UpstreamBroken
-from schemas.events import (
+from strowger_gateway.gateway.surfaces.openai.chat_render import ReasoningNames
+from strowger_gateway.schemas.errors import UpstreamBroken
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     Logits,
@@ -23,7 +23,7 @@ from schemas.events import (
     ToolDelta,
     Usage,
 )
-from schemas.tensors import Tensor
+from strowger_gateway.schemas.tensors import Tensor
 from tests.gateway.surfaces.answers import (
     CREATED,
     STOP,

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec import UNSET, Raw, UnsetType
 
-from schemas.messages import FunctionTool, OpaqueTool, ResponseFormat, ToolChoice
+from strowger_gateway.schemas.messages import FunctionTool, OpaqueTool, ResponseFormat, ToolChoice
 from tests.gateway.surfaces.bodies import chat, refused
 
 SCHEMA: dict[str, object] = {"type": "object", "properties": {"city": {"type": "string"}}}

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from schemas.answers import Answer, Choice
-from schemas.errors import GatewayError, UpstreamTimeout
-from schemas.events import (
+from strowger_gateway.schemas.answers import Answer, Choice
+from strowger_gateway.schemas.errors import GatewayError, UpstreamTimeout
+from strowger_gateway.schemas.events import (
     Finished,
     Logits,
     OpaqueDelta,
@@ -20,7 +20,7 @@ from schemas.events import (
     ToolDelta,
     Usage,
 )
-from schemas.tensors import Tensor
+from strowger_gateway.schemas.tensors import Tensor
 from tests.gateway.surfaces.answers import (
     CREATED,
     STOP,

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from gateway.surfaces.openai.parse import COMPLETION_MAX_TOKENS, parse_completion
-from schemas.errors import InvalidRequest
-from schemas.sampling import Sampling
+from strowger_gateway.gateway.surfaces.openai.parse import COMPLETION_MAX_TOKENS, parse_completion
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.gateway.surfaces.bodies import completion, refused
 
 

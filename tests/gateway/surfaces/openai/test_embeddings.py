@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 from openai.types import CreateEmbeddingResponse
 
-from gateway.surfaces.openai.bodies import OpenAIEmbeddingsRenderer
-from gateway.surfaces.openai.parse import parse_embeddings
-from schemas.answers import Embeddings
-from schemas.errors import InvalidRequest, UpstreamBroken
-from schemas.events import Usage
+from strowger_gateway.gateway.surfaces.openai.bodies import OpenAIEmbeddingsRenderer
+from strowger_gateway.gateway.surfaces.openai.parse import parse_embeddings
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import InvalidRequest, UpstreamBroken
+from strowger_gateway.schemas.events import Usage
 from tests.gateway.surfaces.bodies import embeddings, refused
 
 FLOAT32 = st.floats(width=32, allow_nan=False, allow_infinity=False)

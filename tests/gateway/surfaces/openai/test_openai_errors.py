@@ -5,9 +5,13 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from gateway.surfaces.openai.parse import parse_chat, parse_completion, parse_embeddings
-from gateway.surfaces.openai.surface import CHAT, error_body
-from schemas.errors import (
+from strowger_gateway.gateway.surfaces.openai.parse import (
+    parse_chat,
+    parse_completion,
+    parse_embeddings,
+)
+from strowger_gateway.gateway.surfaces.openai.surface import CHAT, error_body
+from strowger_gateway.schemas.errors import (
     BodyTooLarge,
     Forbidden,
     GatewayError,

@@ -5,14 +5,24 @@ import time
 import msgspec
 import pytest
 
-from gateway.routing.request_record import new_request_id
-from gateway.surfaces.base import Inbound, Surface
-from gateway.surfaces.openai.surface import CHAT, COMPLETIONS, EMBEDDINGS, OpenAISurface
-from gateway.surfaces.openai.wire import ChatWire, CompletionWire, EmbeddingsWire
-from schemas.answers import Embeddings
-from schemas.errors import GatewayError, InvalidRequest
-from schemas.events import ReasoningDelta, TextDelta
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, TokenRequest
+from strowger_gateway.gateway.routing.request_record import new_request_id
+from strowger_gateway.gateway.surfaces.base import Inbound, Surface
+from strowger_gateway.gateway.surfaces.openai.surface import (
+    CHAT,
+    COMPLETIONS,
+    EMBEDDINGS,
+    OpenAISurface,
+)
+from strowger_gateway.gateway.surfaces.openai.wire import ChatWire, CompletionWire, EmbeddingsWire
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import GatewayError, InvalidRequest
+from strowger_gateway.schemas.events import ReasoningDelta, TextDelta
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    TokenRequest,
+)
 from tests.gateway.surfaces.answers import payloads
 
 SURFACES: tuple[Surface, ...] = (CHAT, COMPLETIONS, EMBEDDINGS)

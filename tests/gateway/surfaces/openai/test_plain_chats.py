@@ -9,20 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from adapters.base import Endpoint
-from adapters.openai.decode import OpenAIDecoder
-from adapters.openai.plain_answer import read_plain
-from gateway.cache.entry import as_answer
-from gateway.routing.planning.prices import is_reported
-from gateway.routing.request_record import counts_of
-from gateway.surfaces.anthropic.surface import MESSAGES
-from gateway.surfaces.base import Surface
-from gateway.surfaces.openai.surface import CHAT
-from gateway.surfaces.responses.surface import ResponsesSurface
-from schemas.answers import Fold
-from schemas.errors import GatewayError
-from schemas.events import Usage
-from schemas.requests import ChatRequest, Sampling
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.openai.decode import OpenAIDecoder
+from strowger_gateway.adapters.openai.plain_answer import read_plain
+from strowger_gateway.gateway.cache.entry import as_answer
+from strowger_gateway.gateway.routing.planning.prices import is_reported
+from strowger_gateway.gateway.routing.request_record import counts_of
+from strowger_gateway.gateway.surfaces.anthropic.surface import MESSAGES
+from strowger_gateway.gateway.surfaces.base import Surface
+from strowger_gateway.gateway.surfaces.openai.surface import CHAT
+from strowger_gateway.gateway.surfaces.responses.surface import ResponsesSurface
+from strowger_gateway.schemas.answers import Fold
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import Usage
+from strowger_gateway.schemas.requests import ChatRequest, Sampling
 
 ID = "0190f0a0-7000-7000-8000-000000000000"
 REQUEST = ChatRequest(model="asked", messages=(), sampling=Sampling())

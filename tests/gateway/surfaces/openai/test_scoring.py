@@ -24,8 +24,8 @@ from transformers.modeling_utils import PreTrainedModel
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 from transformers.models.auto.tokenization_auto import AutoTokenizer
 
-from local_engine.bundled import bundled_path
-from local_engine.text.text_offsets import offsets
+from strowger_gateway.local_engine.bundled import bundled_path
+from strowger_gateway.local_engine.text.text_offsets import offsets
 from tests.examples import examples
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from gateway.surfaces.openai.usage import MAX_BYTES, embeddings_usage_json, usage_json
-from schemas.events import Usage
+from strowger_gateway.gateway.surfaces.openai.usage import (
+    MAX_BYTES,
+    embeddings_usage_json,
+    usage_json,
+)
+from strowger_gateway.schemas.events import Usage
 
 COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 DETAILS = ("prompt_tokens_details", "completion_tokens_details")

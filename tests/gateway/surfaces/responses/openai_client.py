@@ -9,7 +9,7 @@ import openai
 from msgspec import Struct
 from openai.types.responses import Response
 
-from gateway.state import Gateway
+from strowger_gateway.gateway.state import Gateway
 from tests.gateway.vendors.backend import Setting, answering, every_vendor
 from tests.gateway.vendors.dialect import Call, Json, ReceivedRequest, Said
 from tests.gateway.vendors.rows import Vendor

@@ -9,11 +9,11 @@ import openai
 import pydantic
 from openai.types.responses import Response, ResponseStreamEvent
 
-from gateway.surfaces.responses.parse import parse_response
-from gateway.surfaces.responses.render import ResponsesRenderer
-from schemas.answers import Fold
-from schemas.events import Event
-from schemas.requests import ChatRequest
+from strowger_gateway.gateway.surfaces.responses.parse import parse_response
+from strowger_gateway.gateway.surfaces.responses.render import ResponsesRenderer
+from strowger_gateway.schemas.answers import Fold
+from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.requests import ChatRequest
 from tests.gateway.vendors.dialect import inner
 
 Json = Mapping[str, object]

@@ -5,9 +5,9 @@ from typing import cast
 
 from msgspec import Raw
 
-from gateway.surfaces.responses.carriers import Carriers
-from gateway.surfaces.responses.item_writer import ItemWriter
-from gateway.surfaces.responses.native_events import NativeEvents
+from strowger_gateway.gateway.surfaces.responses.carriers import Carriers
+from strowger_gateway.gateway.surfaces.responses.item_writer import ItemWriter
+from strowger_gateway.gateway.surfaces.responses.native_events import NativeEvents
 
 Json = dict[str, object]
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import cast
 
-from schemas.events import Finished, OpaqueDelta, Started, TextDelta
-from schemas.searches import Cited, Search, citations_field, searches_field
+from strowger_gateway.schemas.events import Finished, OpaqueDelta, Started, TextDelta
+from strowger_gateway.schemas.searches import Cited, Search, citations_field, searches_field
 from tests.gateway.surfaces.responses.streams import asked, last_response, response_stream
 
 

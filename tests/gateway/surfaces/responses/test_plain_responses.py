@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.base import Endpoint
-from adapters.openai.decode import OpenAIDecoder
-from adapters.openai.plain_answer import read_plain
-from gateway.surfaces.responses.parse import parse_response
-from gateway.surfaces.responses.plain_response import plain_response
-from gateway.surfaces.responses.render import ResponsesRenderer
-from gateway.surfaces.responses.surface import ResponsesSurface
-from schemas.answers import Answer, Fold
-from schemas.plain_answer import PlainAnswer
-from schemas.requests import ChatRequest
+from strowger_gateway.adapters.base import Endpoint
+from strowger_gateway.adapters.openai.decode import OpenAIDecoder
+from strowger_gateway.adapters.openai.plain_answer import read_plain
+from strowger_gateway.gateway.surfaces.responses.parse import parse_response
+from strowger_gateway.gateway.surfaces.responses.plain_response import plain_response
+from strowger_gateway.gateway.surfaces.responses.render import ResponsesRenderer
+from strowger_gateway.gateway.surfaces.responses.surface import ResponsesSurface
+from strowger_gateway.schemas.answers import Answer, Fold
+from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.requests import ChatRequest
 
 ID = "0190f0a0-7000-7000-8000-000000000000"
 NONE: list[object] = []

@@ -8,10 +8,10 @@ import openai
 import pytest
 from msgspec import UNSET
 
-from gateway.surfaces.responses.parse import parse_response
-from gateway.surfaces.routes import parse_any
-from schemas.errors import InvalidRequest
-from schemas.messages import (
+from strowger_gateway.gateway.surfaces.responses.parse import parse_response
+from strowger_gateway.gateway.surfaces.routes import parse_any
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import (
     OPENAI,
     FunctionTool,
     Message,
@@ -20,7 +20,7 @@ from schemas.messages import (
     Thought,
     ToolCall,
 )
-from schemas.requests import ChatRequest
+from strowger_gateway.schemas.requests import ChatRequest
 from tests.gateway.serving import serving
 from tests.stand_ins.provider import Answer, Received, provider
 

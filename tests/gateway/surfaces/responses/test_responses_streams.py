@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.testing import Recording, contract_endpoint, request_for, translate
-from schemas.errors import GatewayError, UpstreamBroken, UpstreamBusy
-from schemas.events import (
+from strowger_gateway.adapters.testing import Recording, contract_endpoint, request_for, translate
+from strowger_gateway.schemas.errors import GatewayError, UpstreamBroken, UpstreamBusy
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     OpaqueDelta,
@@ -23,8 +23,8 @@ from schemas.events import (
     ToolDelta,
     Usage,
 )
-from schemas.messages import CLAUDE, GEMINI
-from schemas.requests import ChatRequest, Original
+from strowger_gateway.schemas.messages import CLAUDE, GEMINI
+from strowger_gateway.schemas.requests import ChatRequest, Original
 from tests.adapters.conformance.test_contract import REGISTRY, recorded
 from tests.examples import FirstOnly
 from tests.gateway.surfaces.responses.streams import (

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 
-from adapters.base import Supports
-from gateway.upstream.base import Call
-from schemas.answers import Answer, Embeddings, Fold
-from schemas.errors import GatewayError
-from schemas.events import Event, Finished, Started, TextDelta, Tokens, Usage
-from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.schemas.answers import Answer, Embeddings, Fold
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.events import Event, Finished, Started, TextDelta, Tokens, Usage
+from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
 
 CALL = Call(model="m", deadline=1e12, request_id="r")
 """A call whose time is never over."""

@@ -19,7 +19,7 @@ pytest.importorskip("jinja2")
 
 from tritonclient import http as _http
 
-from gateway.upstream.adaptation.tokenizer import load_tokenizer
+from strowger_gateway.gateway.upstream.adaptation.tokenizer import load_tokenizer
 from tests.gateway.backends.mindie_backend import pair as mindie_pair
 from tests.gateway.serving import Serving, serving
 from tests.gateway.surfaces.kserve import triton
@@ -423,7 +423,7 @@ async def test_bare_prompts_to_a_server_that_only_converses_are_refused_with_the
 def test_a_tokenizer_without_its_packages_is_a_fault_of_the_configuration() -> None:
     program = (
         "import sys; sys.modules['tokenizers'] = sys.modules['jinja2'] = None\n"
-        "from gateway.config.load import read_config\n"
+        "from strowger_gateway.gateway.config.load import read_config\n"
         f"read_config({configured('openai', 'http://localhost', 'm')!r}, source='c', env={{}})"
     )
 

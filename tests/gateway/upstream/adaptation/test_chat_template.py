@@ -15,10 +15,10 @@ pytest.importorskip("transformers")
 
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
-from gateway.upstream.adaptation.chat_template import ChatTemplate
-from gateway.upstream.adaptation.tokenizer_files import read_tokenizer_files
-from schemas.errors import InvalidConfig, InvalidRequest
-from schemas.messages import ImagePart, Message, TextPart, ToolCall
+from strowger_gateway.gateway.upstream.adaptation.chat_template import ChatTemplate
+from strowger_gateway.gateway.upstream.adaptation.tokenizer_files import read_tokenizer_files
+from strowger_gateway.schemas.errors import InvalidConfig, InvalidRequest
+from strowger_gateway.schemas.messages import ImagePart, Message, TextPart, ToolCall
 from tests.gateway.upstream.adaptation.vocabularies import TINY, byte_level, reads
 
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}

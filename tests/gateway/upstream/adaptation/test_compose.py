@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
-from adapters.base import Supports
-from gateway.upstream.adaptation.compose import adapt
-from gateway.upstream.adaptation.tokenizer import INLINE, aside
-from gateway.upstream.base import Upstream
-from schemas.answers import Choice
-from schemas.errors import InvalidRequest
-from schemas.events import Finished, TextDelta
-from schemas.requests import CompletionRequest, GenerateRequest, TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.gateway.upstream.adaptation.compose import adapt
+from strowger_gateway.gateway.upstream.adaptation.tokenizer import INLINE, aside
+from strowger_gateway.gateway.upstream.base import Upstream
+from strowger_gateway.schemas.answers import Choice
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.events import Finished, TextDelta
+from strowger_gateway.schemas.requests import CompletionRequest, GenerateRequest, TokenRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.examples import examples
 from tests.gateway.upstream.adaptation.scripted import CALL, Scripted, Step, answer_of, token_answer
 from tests.gateway.upstream.adaptation.vocabularies import TINY, cut, family

@@ -5,13 +5,16 @@ import pytest
 pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
-from adapters.base import Supports
-from gateway.upstream.adaptation.echo_and_suffix import EchoAndSuffix, with_echo_and_suffix
-from gateway.upstream.adaptation.stop_enforcement import StopEnforcement
-from schemas.errors import InvalidRequest
-from schemas.events import Event, Finished, TextDelta
-from schemas.requests import CompletionRequest
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.gateway.upstream.adaptation.echo_and_suffix import (
+    EchoAndSuffix,
+    with_echo_and_suffix,
+)
+from strowger_gateway.gateway.upstream.adaptation.stop_enforcement import StopEnforcement
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.events import Event, Finished, TextDelta
+from strowger_gateway.schemas.requests import CompletionRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.gateway.upstream.adaptation.scripted import CALL, Scripted, answer_of, text_answer
 from tests.gateway.upstream.adaptation.vocabularies import family
 

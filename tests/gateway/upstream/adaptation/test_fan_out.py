@@ -9,12 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from adapters.base import Supports
-from gateway.upstream.adaptation.fan_out import MAX_PARALLEL_CALLS, FanOut, with_fan_out
-from schemas.errors import UpstreamFailed
-from schemas.events import Finished, Started, TextDelta, Usage
-from schemas.requests import CompletionRequest, GenerateRequest
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.gateway.upstream.adaptation.fan_out import (
+    MAX_PARALLEL_CALLS,
+    FanOut,
+    with_fan_out,
+)
+from strowger_gateway.schemas.errors import UpstreamFailed
+from strowger_gateway.schemas.events import Finished, Started, TextDelta, Usage
+from strowger_gateway.schemas.requests import CompletionRequest, GenerateRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.gateway.upstream.adaptation.scripted import CALL, Scripted, Step, answer_of, batches_of
 
 pytestmark = pytest.mark.anyio

@@ -8,23 +8,23 @@ import pytest
 pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
-from adapters.base import Supports
-from gateway.upstream.adaptation.chat_template import ChatTemplate
-from gateway.upstream.adaptation.detokenizing import Detokenizing
-from gateway.upstream.adaptation.request_translation import RequestTranslation
-from gateway.upstream.adaptation.tokenizer import TextTokenizer
-from gateway.upstream.base import Upstream
-from schemas.errors import InvalidRequest, UpstreamFailed
-from schemas.events import Event, Finished, TextDelta, TokenLogprob, Tokens, Usage
-from schemas.messages import Message
-from schemas.requests import (
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.gateway.upstream.adaptation.chat_template import ChatTemplate
+from strowger_gateway.gateway.upstream.adaptation.detokenizing import Detokenizing
+from strowger_gateway.gateway.upstream.adaptation.request_translation import RequestTranslation
+from strowger_gateway.gateway.upstream.adaptation.tokenizer import TextTokenizer
+from strowger_gateway.gateway.upstream.base import Upstream
+from strowger_gateway.schemas.errors import InvalidRequest, UpstreamFailed
+from strowger_gateway.schemas.events import Event, Finished, TextDelta, TokenLogprob, Tokens, Usage
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,
     GenerateRequest,
     TokenRequest,
 )
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.sampling import Sampling
 from tests.gateway.upstream.adaptation.scripted import (
     CALL,
     Scripted,

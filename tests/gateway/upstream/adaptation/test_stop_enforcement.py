@@ -11,14 +11,17 @@ from hypothesis import strategies as st
 pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
-from adapters.base import Supports
-from gateway.upstream.adaptation.stop_detection import StopDetector, StopRules
-from gateway.upstream.adaptation.stop_enforcement import StopEnforcement, with_stop_enforcement
-from schemas.errors import InvalidRequest, UpstreamFailed
-from schemas.events import Event, Finished, TextDelta, TokenLogprob, Tokens, Usage
-from schemas.messages import Message
-from schemas.requests import ChatRequest, CompletionRequest, TokenRequest
-from schemas.sampling import Sampling
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.gateway.upstream.adaptation.stop_detection import StopDetector, StopRules
+from strowger_gateway.gateway.upstream.adaptation.stop_enforcement import (
+    StopEnforcement,
+    with_stop_enforcement,
+)
+from strowger_gateway.schemas.errors import InvalidRequest, UpstreamFailed
+from strowger_gateway.schemas.events import Event, Finished, TextDelta, TokenLogprob, Tokens, Usage
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, TokenRequest
+from strowger_gateway.schemas.sampling import Sampling
 from tests.gateway.upstream.adaptation.scripted import (
     CALL,
     Scripted,

@@ -7,9 +7,13 @@ from hypothesis import strategies as st
 pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
-from gateway.upstream.adaptation.stream_tokenizer import LONGEST, StreamTokenizer, parts
-from gateway.upstream.adaptation.tokenizer import TextTokenizer
-from schemas.errors import UpstreamFailed
+from strowger_gateway.gateway.upstream.adaptation.stream_tokenizer import (
+    LONGEST,
+    StreamTokenizer,
+    parts,
+)
+from strowger_gateway.gateway.upstream.adaptation.tokenizer import TextTokenizer
+from strowger_gateway.schemas.errors import UpstreamFailed
 from tests.examples import examples
 from tests.gateway.upstream.adaptation.vocabularies import FAMILIES, byte_level, cut, family, reads
 

@@ -13,8 +13,8 @@ pytest.importorskip("jinja2")
 
 from tokenizers import processors
 
-from gateway.upstream.adaptation.tokenizer import load_tokenizer
-from schemas.errors import InvalidConfig, InvalidRequest
+from strowger_gateway.gateway.upstream.adaptation.tokenizer import load_tokenizer
+from strowger_gateway.schemas.errors import InvalidConfig, InvalidRequest
 from tests.gateway.upstream.adaptation.vocabularies import (
     FAMILIES,
     TINY,

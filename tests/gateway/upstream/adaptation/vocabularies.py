@@ -19,7 +19,11 @@ from tokenizers import (
     trainers,
 )
 
-from gateway.upstream.adaptation.tokenizer import TextTokenizer, TokenizerLibrary, load_tokenizer
+from strowger_gateway.gateway.upstream.adaptation.tokenizer import (
+    TextTokenizer,
+    TokenizerLibrary,
+    load_tokenizer,
+)
 
 TINY = Path(__file__).parents[4] / "local_engine" / "bundled" / "tiny-chat"
 

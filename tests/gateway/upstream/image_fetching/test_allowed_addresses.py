@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.image_fetching.allowed_addresses import AllowedAddresses, literal
+from strowger_gateway.gateway.upstream.image_fetching.allowed_addresses import (
+    AllowedAddresses,
+    literal,
+)
 
 PUBLIC = AllowedAddresses()
 INSIDE = (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.upstream.image_fetching.byte_meter import ByteMeter
-from schemas.errors import InvalidRequest
+from strowger_gateway.gateway.upstream.image_fetching.byte_meter import ByteMeter
+from strowger_gateway.schemas.errors import InvalidRequest
 
 
 def test_the_first_byte_too_many_is_refused() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gateway.config.schema.connection import Fetch
-from gateway.upstream.image_fetching.byte_meter import ByteMeter
-from gateway.upstream.image_fetching.fetcher import ImageFetcher
-from schemas.errors import InvalidConfig, InvalidRequest
+from strowger_gateway.gateway.config.schema.connection import Fetch
+from strowger_gateway.gateway.upstream.image_fetching.byte_meter import ByteMeter
+from strowger_gateway.gateway.upstream.image_fetching.fetcher import ImageFetcher
+from strowger_gateway.schemas.errors import InvalidConfig, InvalidRequest
 from tests.stand_ins.doubles import Peer, RawServer, Script, answering, raw_server, sized
 
 pytestmark = pytest.mark.anyio

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 import trustme
 
-from adapters.base import Supports
-from gateway.clock import now
-from gateway.config.schema.connection import Fetch
-from gateway.upstream.base import Call
-from gateway.upstream.image_fetching.fetcher import ImageFetcher
-from gateway.upstream.image_fetching.upstream import ImageFetching
-from schemas.answers import Embeddings
-from schemas.errors import DeadlineExceeded, InvalidRequest
-from schemas.events import Event, TextDelta
-from schemas.messages import ImagePart, Message
-from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
+from strowger_gateway.adapters.base import Supports
+from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.config.schema.connection import Fetch
+from strowger_gateway.gateway.upstream.base import Call
+from strowger_gateway.gateway.upstream.image_fetching.fetcher import ImageFetcher
+from strowger_gateway.gateway.upstream.image_fetching.upstream import ImageFetching
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import DeadlineExceeded, InvalidRequest
+from strowger_gateway.schemas.events import Event, TextDelta
+from strowger_gateway.schemas.messages import ImagePart, Message
+from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
 from tests.stand_ins.doubles import Peer, RawServer, Script, raw_server, sized
 
 pytestmark = pytest.mark.anyio

@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from gateway.config.schema.config import Tls
-from gateway.upstream.httpx_transport import HttpxTransport
-from gateway.upstream.transport import Transport
-from gateway.upstream.wire import WireTransport
+from strowger_gateway.gateway.config.schema.config import Tls
+from strowger_gateway.gateway.upstream.httpx_transport import HttpxTransport
+from strowger_gateway.gateway.upstream.transport import Transport
+from strowger_gateway.gateway.upstream.wire import WireTransport
 from tests.gateway.upstream.transports.exchanging import Open, OpenWire
 
 

@@ -3,11 +3,11 @@
 import asyncio
 from typing import Protocol
 
-from adapters.base import Outbound
-from gateway.config.schema.config import Tls
-from gateway.upstream.transport import Reply, Transport
-from gateway.upstream.wire import WireTransport
-from schemas.holdings import ANONYMOUS, LEVEL, Holder
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.gateway.config.schema.config import Tls
+from strowger_gateway.gateway.upstream.transport import Reply, Transport
+from strowger_gateway.gateway.upstream.wire import WireTransport
+from strowger_gateway.schemas.holdings import ANONYMOUS, LEVEL, Holder
 from tests.stand_ins.doubles import SOON_S
 
 SECRET = "sk-very-secret"

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from gateway.upstream.transport import Reply
-from schemas.errors import Unavailable
+from strowger_gateway.gateway.upstream.transport import Reply
+from strowger_gateway.schemas.errors import Unavailable
 from tests.gateway.upstream.transports.exchanging import Open, fetch, post, soon
 from tests.stand_ins.doubles import SOON_S, Peer, Step, answering, chunked, raw_server, sized
 

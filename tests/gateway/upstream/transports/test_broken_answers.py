@@ -5,8 +5,8 @@ import traceback
 
 import pytest
 
-from adapters.base import Outbound
-from schemas.errors import GatewayError, UpstreamBroken, UpstreamUnreachable
+from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.schemas.errors import GatewayError, UpstreamBroken, UpstreamUnreachable
 from tests.gateway.upstream.transports.exchanging import SECRET, Open, fetch, post, soon
 from tests.stand_ins.doubles import Peer, Script, Step, answering, chunked, raw_server, sized
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gateway.config.schema.config import Tls
-from schemas.errors import InvalidConfig, UpstreamBroken, UpstreamUnreachable
+from strowger_gateway.gateway.config.schema.config import Tls
+from strowger_gateway.schemas.errors import InvalidConfig, UpstreamBroken, UpstreamUnreachable
 from tests.gateway.upstream.transports.exchanging import Open, fetch, post, soon
 from tests.stand_ins.doubles import Peer, answering, chunked, raw_server, sized
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.upstream.wire.deadlines import Deadlines
+from strowger_gateway.gateway.upstream.wire.deadlines import Deadlines
 from tests.stand_ins.doubles import SOON_S
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,8 @@ from email.utils import parsedate_to_datetime
 
 import pytest
 
-from gateway.upstream import error_body as failures
-from gateway.upstream.error_body import ERROR_BODY_BYTES, error_body, with_date
+from strowger_gateway.gateway.upstream import error_body as failures
+from strowger_gateway.gateway.upstream.error_body import ERROR_BODY_BYTES, error_body, with_date
 from tests.gateway.upstream.transports.exchanging import Open, post, soon
 from tests.stand_ins.doubles import Step, answering, raw_server, sized
 

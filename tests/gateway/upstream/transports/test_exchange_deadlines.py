@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from gateway.upstream.own_limits import ConnectionsInUse
-from schemas.errors import UpstreamTimeout
+from strowger_gateway.gateway.upstream.own_limits import ConnectionsInUse
+from strowger_gateway.schemas.errors import UpstreamTimeout
 from tests.gateway.upstream.transports.exchanging import Open, fetch, post, soon
 from tests.stand_ins.doubles import SOON_S, Peer, answering, full_backlog, raw_server, sized
 

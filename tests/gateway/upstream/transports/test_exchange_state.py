@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.upstream.wire.connection import HttpConnection
-from gateway.upstream.wire.deadlines import Deadlines
-from gateway.upstream.wire.exchange_state import TRANSITIONS, ExchangeState
-from gateway.upstream.wire.faults import StaleConnection
-from gateway.upstream.wire.head import Limits
-from schemas.errors import UpstreamError
+from strowger_gateway.gateway.upstream.wire.connection import HttpConnection
+from strowger_gateway.gateway.upstream.wire.deadlines import Deadlines
+from strowger_gateway.gateway.upstream.wire.exchange_state import TRANSITIONS, ExchangeState
+from strowger_gateway.gateway.upstream.wire.faults import StaleConnection
+from strowger_gateway.gateway.upstream.wire.head import Limits
+from strowger_gateway.schemas.errors import UpstreamError
 from tests.examples import examples
 
 PIECES = (

@@ -10,9 +10,14 @@ import httpx
 import pytest
 import respx
 
-from gateway.upstream.httpx_transport import HttpxTransport
-from gateway.upstream.transport import AnswerTooLarge
-from schemas.errors import UpstreamBroken, UpstreamError, UpstreamSilent, UpstreamUnreachable
+from strowger_gateway.gateway.upstream.httpx_transport import HttpxTransport
+from strowger_gateway.gateway.upstream.transport import AnswerTooLarge
+from strowger_gateway.schemas.errors import (
+    UpstreamBroken,
+    UpstreamError,
+    UpstreamSilent,
+    UpstreamUnreachable,
+)
 from tests.gateway.upstream.transports.exchanging import HEADERS, SECRET, post, soon
 
 pytestmark = pytest.mark.anyio

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway.upstream.wire.paced_reads import BUFFER_BYTES, SLICE
+from strowger_gateway.gateway.upstream.wire.paced_reads import BUFFER_BYTES, SLICE
 from tests.gateway.upstream.transports.exchanging import OpenWire, post, soon
 from tests.stand_ins.doubles import Peer, chunked, raw_server, sized
 

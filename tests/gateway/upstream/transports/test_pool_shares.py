@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.own_limits import ConnectionsInUse
-from gateway.upstream.sending import PartSending
-from gateway.upstream.wire.connection import HttpConnection
-from gateway.upstream.wire.deadlines import Deadlines
-from gateway.upstream.wire.head import Limits
-from gateway.upstream.wire.pool import Pool
-from schemas.errors import GatewayError, Unavailable, UpstreamUnreachable
-from schemas.holdings import ANONYMOUS, AT_ONCE, Holder
+from strowger_gateway.gateway.upstream.own_limits import ConnectionsInUse
+from strowger_gateway.gateway.upstream.sending import PartSending
+from strowger_gateway.gateway.upstream.wire.connection import HttpConnection
+from strowger_gateway.gateway.upstream.wire.deadlines import Deadlines
+from strowger_gateway.gateway.upstream.wire.head import Limits
+from strowger_gateway.gateway.upstream.wire.pool import Pool
+from strowger_gateway.schemas.errors import GatewayError, Unavailable, UpstreamUnreachable
+from strowger_gateway.schemas.holdings import ANONYMOUS, AT_ONCE, Holder
 from tests.gateway.upstream.transports.exchanging import Nowhere, Open, post, soon
 from tests.stand_ins.doubles import answering, raw_server, sized
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gateway.config.schema.config import Tls
-from gateway.upstream.httpx_transport import HttpxTransport
-from schemas.errors import InvalidConfig, UpstreamTimeout, UpstreamUnreachable
+from strowger_gateway.gateway.config.schema.config import Tls
+from strowger_gateway.gateway.upstream.httpx_transport import HttpxTransport
+from strowger_gateway.schemas.errors import InvalidConfig, UpstreamTimeout, UpstreamUnreachable
 from tests.gateway.upstream.transports.exchanging import SECRET, fetch, post
 from tests.gateway.upstream.transports.test_certificates import server_context
 from tests.stand_ins.doubles import Peer, answering, raw_server, sized

@@ -9,11 +9,11 @@ from httptools.parser.errors import HttpParserError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.upstream.wire.chunk_scan import whole_chunk
-from gateway.upstream.wire.connection import HttpConnection
-from gateway.upstream.wire.deadlines import Deadlines
-from gateway.upstream.wire.head import Limits
-from schemas.errors import UpstreamBroken
+from strowger_gateway.gateway.upstream.wire.chunk_scan import whole_chunk
+from strowger_gateway.gateway.upstream.wire.connection import HttpConnection
+from strowger_gateway.gateway.upstream.wire.deadlines import Deadlines
+from strowger_gateway.gateway.upstream.wire.head import Limits
+from strowger_gateway.schemas.errors import UpstreamBroken
 from tests.gateway.upstream.transports.exchanging import Nowhere, soon
 from tests.gateway.upstream.transports.test_split_answers import Slot
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from gateway.upstream.transport import Reply, Step
-from schemas.errors import UpstreamBroken, UpstreamTimeout
+from strowger_gateway.gateway.upstream.transport import Reply, Step
+from strowger_gateway.schemas.errors import UpstreamBroken, UpstreamTimeout
 from tests.gateway.upstream.transports.exchanging import Open, post, soon
 from tests.stand_ins.doubles import SOON_S, Peer, answering, chunked, raw_server, sized
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from schemas.errors import UpstreamSilent
+from strowger_gateway.schemas.errors import UpstreamSilent
 from tests.gateway.upstream.transports.exchanging import OpenWire, fetch, post
 from tests.stand_ins.doubles import Peer, raw_server, sized
 

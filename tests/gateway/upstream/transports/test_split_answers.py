@@ -5,10 +5,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from gateway.upstream.wire.connection import HttpConnection
-from gateway.upstream.wire.deadlines import Deadlines
-from gateway.upstream.wire.head import Limits
-from schemas.errors import UpstreamBroken
+from strowger_gateway.gateway.upstream.wire.connection import HttpConnection
+from strowger_gateway.gateway.upstream.wire.deadlines import Deadlines
+from strowger_gateway.gateway.upstream.wire.head import Limits
+from strowger_gateway.schemas.errors import UpstreamBroken
 from tests.gateway.upstream.transports.exchanging import Nowhere, soon
 from tests.stand_ins.doubles import chunked, sized
 

@@ -9,8 +9,8 @@ import random
 
 import pytest
 
-from gateway.upstream.transport import Transport
-from schemas.errors import UpstreamError
+from strowger_gateway.gateway.upstream.transport import Transport
+from strowger_gateway.schemas.errors import UpstreamError
 from tests.gateway.upstream.transports.exchanging import OpenWire, fetch, post, soon
 from tests.stand_ins.doubles import Peer, Step, chunked, raw_server, sized
 

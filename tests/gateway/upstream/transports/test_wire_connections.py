@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from schemas.errors import UpstreamBroken, UpstreamError
+from strowger_gateway.schemas.errors import UpstreamBroken, UpstreamError
 from tests.gateway.upstream.transports.exchanging import OpenWire, fetch, post, soon
 from tests.stand_ins.doubles import SOON_S, Peer, answering, chunked, raw_server, sized
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gateway.upstream.origin import Origin, origin_of
-from gateway.upstream.wire import WireTransport
-from gateway.upstream.wire.connection import HttpConnection
-from gateway.upstream.wire.deadlines import Deadlines
-from gateway.upstream.wire.dialing import Address, Dialer, Resolve
-from gateway.upstream.wire.head import Limits
-from gateway.upstream.wire.pool import Pool
-from schemas.errors import UpstreamTimeout, UpstreamUnreachable
+from strowger_gateway.gateway.upstream.origin import Origin, origin_of
+from strowger_gateway.gateway.upstream.wire import WireTransport
+from strowger_gateway.gateway.upstream.wire.connection import HttpConnection
+from strowger_gateway.gateway.upstream.wire.deadlines import Deadlines
+from strowger_gateway.gateway.upstream.wire.dialing import Address, Dialer, Resolve
+from strowger_gateway.gateway.upstream.wire.head import Limits
+from strowger_gateway.gateway.upstream.wire.pool import Pool
+from strowger_gateway.schemas.errors import UpstreamTimeout, UpstreamUnreachable
 from tests.gateway.upstream.transports.exchanging import fetch, soon
 from tests.stand_ins.doubles import Peer, answering, full_backlog, raw_server, sized
 

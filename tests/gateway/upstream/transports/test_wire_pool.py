@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from gateway.upstream.wire.connection import HttpConnection
-from gateway.upstream.wire.deadlines import Deadlines
-from gateway.upstream.wire.head import Limits
-from gateway.upstream.wire.pool import Pool
-from schemas.errors import Unavailable
-from schemas.holdings import ANONYMOUS
+from strowger_gateway.gateway.upstream.wire.connection import HttpConnection
+from strowger_gateway.gateway.upstream.wire.deadlines import Deadlines
+from strowger_gateway.gateway.upstream.wire.head import Limits
+from strowger_gateway.gateway.upstream.wire.pool import Pool
+from strowger_gateway.schemas.errors import Unavailable
+from strowger_gateway.schemas.holdings import ANONYMOUS
 from tests.gateway.upstream.transports.exchanging import Nowhere, soon
 
 pytestmark = pytest.mark.anyio

@@ -13,12 +13,12 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec import Struct
 
-from adapters.base import Endpoint, Framing, Outbound, Range, Supports
-from adapters.errors import error_from
-from schemas.answers import Embeddings
-from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
-from schemas.fields import task_of
-from schemas.requests import (
+from strowger_gateway.adapters.base import Endpoint, Framing, Outbound, Range, Supports
+from strowger_gateway.adapters.errors import error_from
+from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
+from strowger_gateway.schemas.fields import task_of
+from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,

@@ -12,10 +12,10 @@ from zlib import crc32
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.base import STRAY, Endpoint
-from adapters.errors import error_from
-from schemas.errors import GatewayError, UpstreamBroken, UpstreamFailed
-from schemas.events import (
+from strowger_gateway.adapters.base import STRAY, Endpoint
+from strowger_gateway.adapters.errors import error_from
+from strowger_gateway.schemas.errors import GatewayError, UpstreamBroken, UpstreamFailed
+from strowger_gateway.schemas.events import (
     Event,
     Finished,
     FinishReason,
@@ -25,7 +25,7 @@ from schemas.events import (
     ToolDelta,
     Usage,
 )
-from schemas.requests import ChatRequest, CompletionRequest
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest
 from strowger_workers_ai.failures import UNREADABLE, meant_status
 
 DONE = b"[DONE]"

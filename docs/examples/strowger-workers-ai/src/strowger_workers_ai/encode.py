@@ -11,11 +11,23 @@ from typing import Final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from schemas.errors import InvalidRequest
-from schemas.fields import task_of
-from schemas.messages import FunctionTool, Message, ResponseFormat, TextPart, Tool, text_of
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, Request
-from schemas.sampling import Sampling
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.fields import task_of
+from strowger_gateway.schemas.messages import (
+    FunctionTool,
+    Message,
+    ResponseFormat,
+    TextPart,
+    Tool,
+    text_of,
+)
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    Request,
+)
+from strowger_gateway.schemas.sampling import Sampling
 
 Body = dict[str, object]
 
