@@ -78,9 +78,9 @@ nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fu
 nightly-tests: setup-dev servers
 	STROWGER_FAILOVERS=$(FAILOVERS) STROWGER_STARTS=$(STARTS) STROWGER_EXPORT_KILLS=$(EXPORT_KILLS) STROWGER_BALANCED=$(BALANCED) $(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/http/test_fuzz.py --ignore tests/local_engine/ops/test_npu_wheel.py \
 		--ignore tests/local_engine/loading/test_odd_values.py \
-		--ignore tests/gateway/experiments --ignore tests/clients --ignore tests/agents --ignore tests/gateway/burst --ignore tests/deploy \
-		--ignore tests/local_engine/families --ignore tests/releases --ignore tests/gateway/placement --ignore tests/gateway/terminals \
-		--ignore tests/gateway/processes/test_restarts.py
+		--ignore tests/gateway/experiments --ignore tests/gateway/statistics --ignore tests/clients --ignore tests/agents --ignore tests/gateway/fleet/burst --ignore tests/deploy \
+		--ignore tests/local_engine/families --ignore tests/releases --ignore tests/gateway/backends/placement --ignore tests/gateway/cli/terminals \
+		--ignore tests/gateway/fleet/processes/test_restarts.py
 
 nightly-clients: setup-dev
 	$(BIN)/python -m tests.clients.install $(CLIENTS)
@@ -104,7 +104,7 @@ nightly-properties: setup-dev servers
 	STROWGER_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n 2 --dist loadfile -m "hypothesis and not nightly"
 
 nightly-statistics: setup-dev
-	STROWGER_TRIALS=$(TRIALS) $(BIN)/python -m pytest -s -m nightly tests/gateway/experiments
+	STROWGER_TRIALS=$(TRIALS) $(BIN)/python -m pytest -s -m nightly tests/gateway/experiments tests/gateway/statistics
 
 nightly-isolation: setup-dev
 	$(BIN)/python -m benchmarks.isolation
@@ -116,23 +116,23 @@ nightly-soak: setup-dev
 
 # The clock of one gateway is a minute ahead if libfaketime is installed (Debian's package faketime).
 nightly-burst: setup-dev servers
-	STROWGER_BURST=$(BURST) $(BIN)/python -m pytest -s -m nightly tests/gateway/burst
+	STROWGER_BURST=$(BURST) $(BIN)/python -m pytest -s -m nightly tests/gateway/fleet/burst
 
 nightly-rolling: setup-dev
 	STROWGER_ROLLING=$(ROLLING) $(BIN)/python -m pytest -s -m nightly tests/deploy --ignore tests/deploy/image
 
 # Gateways that take each other's place under load, RESTARTS times.
 nightly-restarts: setup-dev
-	STROWGER_RESTARTS=$(RESTARTS) $(BIN)/python -m pytest -s -m nightly tests/gateway/processes/test_restarts.py
+	STROWGER_RESTARTS=$(RESTARTS) $(BIN)/python -m pytest -s -m nightly tests/gateway/fleet/processes/test_restarts.py
 
 # A gateway in a terminal, with budgets, stopped, started and killed for TERMINAL_S seconds.
 nightly-terminal: setup-dev
-	STROWGER_TERMINAL_S=$(TERMINAL_S) $(BIN)/python -m pytest -s -m nightly tests/gateway/terminals
+	STROWGER_TERMINAL_S=$(TERMINAL_S) $(BIN)/python -m pytest -s -m nightly tests/gateway/cli/terminals
 
 # Ray goes into a folder of its own, because it has 200 MB.
 nightly-ray: setup-dev
-	$(BIN)/python -m tests.gateway.placement.ray_package
-	$(BIN)/python -m pytest -s -m nightly tests/gateway/placement
+	$(BIN)/python -m tests.gateway.backends.placement.ray_package
+	$(BIN)/python -m pytest -s -m nightly tests/gateway/backends/placement
 
 # As root, with buildah, mmdebstrap and bubblewrap (Debian's packages of these names); skipped without them.
 nightly-image: setup-dev
@@ -204,7 +204,7 @@ parameters: setup-dev  ## Write docs/parameters.md: what each backend does with 
 	$(BIN)/python -m tests.parameters.write
 
 screenshots: setup-dev servers  ## Take screenshots of the /admin page for docs/images
-	$(BIN)/python -m tests.gateway.admin.page.screenshots
+	$(BIN)/python -m tests.gateway.console.admin.page.screenshots
 
 servers:  ## Install Chromium, PostgreSQL, PgBouncer, Redis, nginx and Caddy for the tests (Debian, as root)
 	@bash tests/install_servers.sh

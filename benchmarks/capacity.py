@@ -23,10 +23,10 @@ from rich.table import Table
 
 from benchmarks.gateway.processes import resident_mb
 from benchmarks.soak.subject import free_port
-from strowger_gateway.gateway.records_export.export import Export
-from strowger_gateway.gateway.records_export.target import Folder
-from strowger_gateway.gateway.store.open import open_store
-from strowger_gateway.gateway.store.rows import AttemptRow, RequestRow, Row
+from strowger_gateway.gateway.storage.parquet.export import Export
+from strowger_gateway.gateway.storage.parquet.target import Folder
+from strowger_gateway.gateway.storage.sql.open import open_store
+from strowger_gateway.gateway.storage.sql.rows import AttemptRow, RequestRow, Row
 from strowger_gateway.schemas.secret import Secret
 
 _BATCH = 1000

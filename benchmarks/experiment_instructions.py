@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.experiment_overhead import CONFIG, planner_of, within, without
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.load import read_config
-from strowger_gateway.gateway.recording.recorder import FileRecorder
-from strowger_gateway.gateway.recording.spool import Spool
-from strowger_gateway.gateway.runtime import Runtime
-from strowger_gateway.gateway.state import Gateway
-from strowger_gateway.gateway.telemetry.access_log import AccessLog
+from strowger_gateway.gateway.observability.recording.recorder import FileRecorder
+from strowger_gateway.gateway.observability.recording.spool import Spool
+from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog
 
 FEW: Final = 1_000
 """Every user has sent a request by then, and every path has been taken."""

@@ -25,11 +25,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from strowger_gateway.adapters.base import Supports
-from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.assembly.runtime import Runtime
+from strowger_gateway.gateway.backends.upstream.base import Call
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.config.schema.failover import BreakerRule
-from strowger_gateway.gateway.recording.recorder import FileRecorder
-from strowger_gateway.gateway.recording.spool import Spool
+from strowger_gateway.gateway.observability.recording.recorder import FileRecorder
+from strowger_gateway.gateway.observability.recording.spool import Spool
+from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog
+from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.execution import pipeline
 from strowger_gateway.gateway.routing.planning.enrolment import (
     ExperimentRouter,
@@ -48,10 +52,6 @@ from strowger_gateway.gateway.routing.request_record import (
 )
 from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
 from strowger_gateway.gateway.routing.resilience.retry import RetryBudget
-from strowger_gateway.gateway.runtime import Runtime
-from strowger_gateway.gateway.state import Gateway
-from strowger_gateway.gateway.telemetry.access_log import AccessLog
-from strowger_gateway.gateway.upstream.base import Call
 from strowger_gateway.schemas.answers import Embeddings, Fold
 from strowger_gateway.schemas.events import Event, Finished, Started, TextDelta, Usage
 from strowger_gateway.schemas.messages import Message

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from typing import Final
 
 from strowger_gateway.gateway.config.schema.guardrails import GuardrailConfig
-from strowger_gateway.gateway.guardrails.patterns import pattern_hook
-from strowger_gateway.gateway.hooks.answer_texts import mask_text
-from strowger_gateway.gateway.hooks.counts import GuardCounts
-from strowger_gateway.gateway.hooks.guards import Rail, RequestGuards
-from strowger_gateway.gateway.hooks.stream_guard import StreamGuard
-from strowger_gateway.gateway.hooks.stream_sink import now
+from strowger_gateway.gateway.content.guardrails.patterns import pattern_hook
+from strowger_gateway.gateway.content.hooks.answer_texts import mask_text
+from strowger_gateway.gateway.content.hooks.counts import GuardCounts
+from strowger_gateway.gateway.content.hooks.guards import Rail, RequestGuards
+from strowger_gateway.gateway.content.hooks.stream_guard import StreamGuard
+from strowger_gateway.gateway.content.hooks.stream_sink import now
 from strowger_gateway.schemas.events import Event, Finished, TextDelta
 
 PATTERNS: Final = 50

@@ -19,31 +19,31 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from benchmarks.tracing_overhead import Collector
-from strowger_gateway.gateway.asgi.exchange import HotExchange
-from strowger_gateway.gateway.background import ignore_crash
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.otlp.collector import CollectorClient
-from strowger_gateway.gateway.otlp.counts import ExportCounts
-from strowger_gateway.gateway.otlp.exporter import MAX_SENT, SPANS, Exporter
-from strowger_gateway.gateway.otlp.metric_pusher import MetricPusher
-from strowger_gateway.gateway.otlp.protobuf import export_request
-from strowger_gateway.gateway.otlp.resource import own_resource
+from strowger_gateway.gateway.observability.otlp.collector import CollectorClient
+from strowger_gateway.gateway.observability.otlp.counts import ExportCounts
+from strowger_gateway.gateway.observability.otlp.exporter import MAX_SENT, SPANS, Exporter
+from strowger_gateway.gateway.observability.otlp.metric_pusher import MetricPusher
+from strowger_gateway.gateway.observability.otlp.protobuf import export_request
+from strowger_gateway.gateway.observability.otlp.resource import own_resource
+from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.observability.tracing.conventions import SCHEMA_URL
+from strowger_gateway.gateway.observability.tracing.genai_metrics import GenAiMetrics
+from strowger_gateway.gateway.observability.tracing.spans import request_spans
+from strowger_gateway.gateway.observability.tracing.tracing import Tracing
+from strowger_gateway.gateway.platform.background import ignore_crash
 from strowger_gateway.gateway.routing.request_record import (
     AttemptRecord,
     RequestRecord,
     new_request_id,
 )
+from strowger_gateway.gateway.server.asgi.exchange import HotExchange
 from strowger_gateway.gateway.surfaces.routes import HOT_ROUTES
-from strowger_gateway.gateway.telemetry.access_log import AccessLine
-from strowger_gateway.gateway.tracing.conventions import SCHEMA_URL
-from strowger_gateway.gateway.tracing.genai_metrics import GenAiMetrics
-from strowger_gateway.gateway.tracing.spans import request_spans
-from strowger_gateway.gateway.tracing.tracing import Tracing
 from strowger_gateway.schemas.events import Usage
 
 BATCH: Final = 64
-"""Ended requests that are written at a time, as in gateway/request_log.py."""
+"""Ended requests that are written at a time, as in gateway/assembly/request_log.py."""
 REQUESTS: Final = 32 * BATCH
 PUSHES: Final = 20
 EXPORTS: Final = 16

@@ -23,9 +23,9 @@ from typing import cast
 import uvloop
 
 from strowger_gateway.adapters.base import Outbound
-from strowger_gateway.gateway.upstream.httpx_transport import HttpxTransport
-from strowger_gateway.gateway.upstream.transport import Transport
-from strowger_gateway.gateway.upstream.wire import WireTransport
+from strowger_gateway.gateway.backends.upstream.httpx_transport import HttpxTransport
+from strowger_gateway.gateway.backends.upstream.transport import Transport
+from strowger_gateway.gateway.backends.upstream.wire import WireTransport
 
 KINDS = ("floor", "wire", "httpx")
 HEADERS = (

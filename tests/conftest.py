@@ -46,12 +46,12 @@ same examples each time. New ones are drawn at night.
 
 ROOT = Path(__file__).parent.parent
 LONGEST = (
-    "tests/gateway/terminals/test_stopped_and_killed.py",
-    "tests/gateway/backends/test_two_backends.py",
-    "tests/gateway/processes/test_workers.py",
-    "tests/gateway/engine_process/test_local_engine.py",
+    "tests/gateway/cli/terminals/test_stopped_and_killed.py",
+    "tests/gateway/backends/end_to_end/test_two_backends.py",
+    "tests/gateway/fleet/processes/test_workers.py",
+    "tests/gateway/backends/engines/process/test_local_engine.py",
     "tests/local_engine/execution/test_watchdog.py",
-    "tests/gateway/upstream/test_local.py",
+    "tests/gateway/backends/upstream/test_local.py",
     "tests/adapters/conformance/test_contract.py",
     "tests/local_engine/execution/test_equality.py",
     "tests/local_engine/sampling/test_sampler.py",
@@ -65,24 +65,24 @@ SLOW = (
     "tests/adapters/anthropic/test_anthropic_invariants.py",
     "tests/adapters/conformance/test_contract.py",
     "tests/adapters/conformance/test_supports.py",
-    "tests/gateway/experiments/statistics/test_simulations.py",
-    "tests/gateway/recording/test_exactly_once.py",
-    "tests/gateway/routing/test_breaker.py",
-    "tests/gateway/routing/test_plan_cache.py",
-    "tests/gateway/routing/test_policies.py",
-    "tests/gateway/failures/test_engine_faults.py",
-    "tests/gateway/backends/test_every_backend.py",
-    "tests/gateway/backends/test_every_backend_fails.py",
-    "tests/gateway/failures/test_every_task.py",
-    "tests/gateway/failures/test_fault_suite.py",
+    "tests/gateway/statistics/test_simulations.py",
+    "tests/gateway/observability/recording/test_exactly_once.py",
+    "tests/gateway/routing/resilience/test_breaker.py",
+    "tests/gateway/routing/planning/test_plan_cache.py",
+    "tests/gateway/routing/planning/test_policies.py",
+    "tests/gateway/routing/failures/test_engine_faults.py",
+    "tests/gateway/backends/end_to_end/test_every_backend.py",
+    "tests/gateway/backends/end_to_end/test_every_backend_fails.py",
+    "tests/gateway/routing/failures/test_every_task.py",
+    "tests/gateway/routing/failures/test_fault_suite.py",
     "tests/gateway/http/test_fuzz.py",
     "tests/gateway/http/test_garbage.py",
     "tests/gateway/http/test_large_bodies.py",
-    "tests/gateway/failures/test_last_resort.py",
-    "tests/gateway/processes/test_soak.py",
-    "tests/gateway/failures/test_timeouts.py",
-    "tests/gateway/http/server/test_wire_limits.py",
-    "tests/gateway/processes/test_footprint.py",
+    "tests/gateway/routing/failures/test_last_resort.py",
+    "tests/gateway/fleet/processes/test_soak.py",
+    "tests/gateway/routing/failures/test_timeouts.py",
+    "tests/gateway/server/http1/test_wire_limits.py",
+    "tests/gateway/fleet/processes/test_footprint.py",
     "tests/oracle/fuzz/test_vendors_take_it.py",
     "tests/stand_ins/test_mindie_server.py",
 )
@@ -91,7 +91,7 @@ SLOW = (
 STARTS_MUCH = re.compile(
     r"^ *(?:import|from) (?:torch|transformers|subprocess|playwright|databricks|anthropic|google"
     r"|botocore|boto3|mlflow|cohere|mistralai|ollama|huggingface_hub|tritonclient|azure"
-    r"|tests\.local_engine|tests\.gateway\.terminals|tests\.(?:\w+\.)*(?:postgres|redis_server|redis_relay|bedrock_client"
+    r"|tests\.local_engine|tests\.gateway\.cli\.terminals|tests\.(?:\w+\.)*(?:postgres|redis_server|redis_relay|bedrock_client"
     r"|aws_signing|google_cloud|browser|by_hand|commanded|staging))\b"
     r"|importorskip|EngineProcess|engine: SharedEngine|mlflow_client",
     re.MULTILINE,

@@ -1,14 +1,13 @@
-"""The import graph of the packages, by file and by room, for the rules about them.
+"""The import graph of the packages, by file, folder and wing, for the rules about them.
 
-A room is a folder that holds modules. A file that lies directly in a folder with rooms in it, such
-as gateway/clock.py, is a room of its own, because the folder's other files are not its neighbours.
-`python -m tests.imports` writes tests/rooms.toml, and the table of folders in docs/architecture.md,
-from what the code imports now.
+Each folder is a level: its files, and its folders as one node each, may form no cycle. The folders
+of `gateway/` are its wings, whose order is in tests/rooms.toml. `python -m tests.imports` writes
+the table of folders in docs/architecture.md from what the code imports now.
 """
 
 import ast
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from tools.statements import statements
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("schemas", "adapters", "local_engine", "gateway")
 PREFIX = "strowger_gateway."
-ALLOWED = ROOT / "tests" / "rooms.toml"
+ORDER = ROOT / "tests" / "rooms.toml"
 HOUSE = ROOT / "docs" / "architecture.md"
 TABLE_BEGINS = "<!-- folders: written by `python -m tests.imports` -->\n"
 TABLE_ENDS = "\n<!-- end of folders -->"
@@ -28,16 +27,19 @@ Graph = Mapping[str, set[str]]
 
 
 class Import(Struct, frozen=True, kw_only=True):
-    """One module imports another, at run time or for annotations. Modules by dotted name."""
+    """One module imports another, at run time or for annotations.
+
+    module, imported: dotted names without the prefix; a package's own file is its `__init__`.
+    """
 
     module: str
     imported: str
-    line: int
+    line: int = 0
 
 
 @cache
 def modules() -> Mapping[str, Path]:
-    """Every module by its name in strowger_gateway; a package by that of its `__init__`."""
+    """Every module by dotted name without the prefix; a package by the name of its `__init__`."""
     return {
         ".".join(path.relative_to(ROOT).with_suffix("").parts): path
         for package in PACKAGES
@@ -47,7 +49,7 @@ def modules() -> Mapping[str, Path]:
 
 @cache
 def imports() -> tuple[Import, ...]:
-    """Imports of modules of the project, except of packages' `__init__` files."""
+    """Imports of modules of the project."""
     return tuple(one for name in modules() for one in _imports(name))
 
 
@@ -62,7 +64,7 @@ def _imports(name: str) -> Iterator[Import]:
                 continue
         ours = (one.removeprefix(PREFIX) for one in found if one.startswith(PREFIX))
         for imported in filter(None, map(_module, ours)):
-            if imported != name and not imported.endswith("__init__"):
+            if imported != name:
                 yield Import(module=name, imported=imported, line=node.lineno)
 
 
@@ -78,35 +80,50 @@ def _module(dotted: str) -> str | None:
 
 
 @cache
-def _parents() -> frozenset[str]:
-    """Folders that hold modules."""
-    return frozenset(name.rpartition(".")[0] for name in modules() if not name.endswith("__init__"))
+def wings() -> tuple[str, ...]:
+    """The wings in their order, as tests/rooms.toml lists them: `schemas`, `gateway/config`."""
+    return tuple(tomllib.loads(ORDER.read_text())["wings"])
 
 
-@cache
-def room(module: str) -> str:
-    """The room of a module, as a path: `gateway/routing/planning`, `gateway/clock.py`."""
-    folder = module.rpartition(".")[0]
-    if any(other.startswith(f"{folder}.") for other in _parents()):
-        return module.replace(".", "/") + ".py"
-    return folder.replace(".", "/")
+def wing(module: str) -> str:
+    """The wing of a module; "" for one that lies in none, such as `gateway.__init__`."""
+    parts = module.split(".")
+    one = "/".join(parts[:2]) if parts[0] == "gateway" else parts[0]
+    return one if one in wings() else ""
 
 
-def by_room() -> Graph:
+def against_the_order(found: Iterable[Import], order: Sequence[str]) -> Iterator[Import]:
+    """Imports of a wing that stands after the importer's."""
+    places = {name: place for place, name in enumerate(order)}
+    for one in found:
+        here, there = wing(one.module), wing(one.imported)
+        if here and there and places[there] > places[here]:
+            yield one
+
+
+def by_level(found: Iterable[Import]) -> Mapping[str, Graph]:
+    """For each folder, which of its files and folders import which."""
+    levels: dict[str, dict[str, set[str]]] = {}
+    for one in found:
+        here, there = one.module.split("."), one.imported.split(".")
+        depth = next(place for place, part in enumerate(here) if part != there[place])
+        level = levels.setdefault("/".join(here[:depth]) or "strowger_gateway", {})
+        level.setdefault(here[depth], set()).add(there[depth])
+    return levels
+
+
+def by_file(found: Iterable[Import]) -> Graph:
     graph: dict[str, set[str]] = {}
-    for one in imports():
-        here, there = room(one.module), room(one.imported)
-        graph.setdefault(here, set())
-        if here != there:
-            graph[here].add(there)
-    return graph
-
-
-def by_file() -> Graph:
-    graph: dict[str, set[str]] = {}
-    for one in imports():
+    for one in found:
         graph.setdefault(one.module, set()).add(one.imported)
     return graph
+
+
+def cycles(found: Sequence[Import]) -> list[str]:
+    """One cycle of files, and one of each folder that has any: `gateway: http -> fleet -> http`."""
+    graphs = {"files": by_file(found), **by_level(found)}
+    shown = {name: " -> ".join(cycle(graph)) for name, graph in graphs.items()}
+    return [f"{name}: {path}" for name, path in sorted(shown.items()) if path]
 
 
 def cycle(graph: Graph) -> list[str]:
@@ -130,11 +147,6 @@ def cycle(graph: Graph) -> list[str]:
     return []
 
 
-def allowed() -> Mapping[str, frozenset[str]]:
-    """What each room may import, as tests/rooms.toml lists it."""
-    return {name: frozenset(rooms) for name, rooms in tomllib.loads(ALLOWED.read_text()).items()}
-
-
 def room_table() -> str:
     """The table of folders in docs/architecture.md: what each holds, and what it imports.
 
@@ -144,7 +156,8 @@ def room_table() -> str:
     lines = ["| folder | holds | imports |", "|---|---|---|"]
     imported: dict[str, set[str]] = {}
     for one in imports():
-        imported.setdefault(one.module.rpartition(".")[0], set()).add(one.imported)
+        if not one.imported.endswith(".__init__"):
+            imported.setdefault(one.module.rpartition(".")[0], set()).add(one.imported)
     for name, path in sorted(modules().items(), key=lambda one: one[0].rpartition(".")[0]):
         if not name.endswith(".__init__"):
             continue
@@ -172,19 +185,5 @@ def write_room_table() -> None:
     HOUSE.write_text(f"{before}{TABLE_BEGINS}\n{room_table()}\n{TABLE_ENDS}{after}")
 
 
-def write() -> None:
-    lines = [
-        "# Which rooms each room may import; tests/test_architecture.py holds the code to it.",
-        "# A new line is a decision: it must close no cycle, and lead down the house, as",
-        "# docs/architecture.md draws it. `python -m tests.imports` writes the current imports.",
-        "",
-    ]
-    for name, rooms in sorted(by_room().items()):
-        listed = "".join(f'    "{one}",\n' for one in sorted(rooms))
-        lines.append(f'"{name}" = [\n{listed}]\n' if listed else f'"{name}" = []\n')
-    ALLOWED.write_text("\n".join(lines).rstrip() + "\n")
-
-
 if __name__ == "__main__":
-    write()
     write_room_table()

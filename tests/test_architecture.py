@@ -10,14 +10,14 @@ from msgspec import Struct
 
 from tests.imports import (
     HOUSE,
-    allowed,
-    by_file,
-    by_room,
-    cycle,
+    Import,
+    against_the_order,
+    cycles,
     imports,
     modules,
-    room,
     room_table,
+    wing,
+    wings,
 )
 from tools.statements import statements
 
@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "gateway": set(PACKAGES),
 }
 CONFINED = {
-    "httpx": ("gateway/upstream/",),
+    "httpx": ("gateway/backends/upstream/",),
     "torch_npu": ("local_engine/device.py", "local_engine/ops/"),
     "torch": ("local_engine/",),
     "transformers": ("local_engine/",),
@@ -101,31 +101,67 @@ def test_nothing_imports_upwards_or_sideways() -> None:
     assert found == {}
 
 
-def test_a_room_imports_only_the_rooms_that_are_listed_for_it() -> None:
-    listed, found = allowed(), set[str]()
-    for one in imports():
-        here, there = room(one.module), room(one.imported)
-        if here != there and there not in listed.get(here, ()):
-            place = f"{modules()[one.module].relative_to(ROOT)}:{one.line}"
-            found.add(
-                f"{place} imports {one.imported}; if {here} is to know {there}, list it in "
-                "tests/rooms.toml, else move the code to where both may import it"
-            )
+def test_a_wing_imports_only_what_stands_before_it() -> None:
+    found = [
+        f"{modules()[one.module].relative_to(ROOT)}:{one.line} imports {one.imported}: "
+        f"{wing(one.imported)} stands after {wing(one.module)}"
+        for one in against_the_order(imports(), wings())
+    ]
 
-    assert found == set()
+    assert found == [], "move what both need to the lower wing; the order is in tests/rooms.toml"
 
 
-def test_no_room_is_listed_that_nothing_imports() -> None:
-    listed, now = allowed(), by_room()
+def test_the_gateway_consists_of_its_wings_and_so_do_its_tests() -> None:
+    listed = {one.partition("/")[2] for one in wings() if "/" in one}
 
-    assert {name: rooms - now.get(name, set()) for name, rooms in listed.items()} == {
-        name: set[str]() for name in listed
-    }, "delete these from tests/rooms.toml"
+    entries = {path.name for path in (ROOT / "gateway").iterdir()} - {"__pycache__"}
+    assert entries == listed | {"__init__.py"}
+    tests = {path.name for path in (ROOT / "tests" / "gateway").iterdir() if path.is_dir()}
+    assert tests - {"__pycache__"} <= listed
+    assert len(listed) <= 18
 
 
-def test_imports_form_no_cycle() -> None:
-    assert " -> ".join(cycle(by_room())) == "", "move what both need to a room below them"
-    assert " -> ".join(cycle(by_file())) == "", "move what both need to a file of its own"
+def test_imports_form_no_cycle_at_any_level() -> None:
+    assert cycles(imports()) == [], "move what both need to a place below them"
+
+
+def importing(*pairs: tuple[str, str]) -> list[Import]:
+    return [Import(module=module, imported=imported) for module, imported in pairs]
+
+
+@pytest.mark.parametrize(
+    ("planted", "found"),
+    [
+        (
+            importing(("gateway.a.one", "gateway.b.two"), ("gateway.b.three", "gateway.a.four")),
+            ["gateway: a -> b -> a"],
+        ),
+        (
+            importing(("gateway.a.r.one", "gateway.a.s.two"), ("gateway.a.s.two", "gateway.a.r.x")),
+            ["gateway/a: r -> s -> r"],
+        ),
+        (
+            importing(("gateway.a.one", "gateway.a.r.two"), ("gateway.a.r.x", "gateway.a.one")),
+            ["gateway/a: one -> r -> one"],
+        ),
+        (
+            importing(("schemas.one", "schemas.two"), ("schemas.two", "schemas.one")),
+            ["files: schemas.one -> schemas.two -> schemas.one", "schemas: one -> two -> one"],
+        ),
+        (importing(("gateway.a.one", "gateway.b.two"), ("gateway.a.x", "gateway.b.two")), []),
+    ],
+)
+def test_a_cycle_is_found_at_every_level(planted: list[Import], found: list[str]) -> None:
+    assert cycles(planted) == found
+
+
+def test_an_import_against_the_order_is_found() -> None:
+    down = importing(
+        ("gateway.cli.check", "gateway.config.load"), ("gateway.cli.check", "schemas.x")
+    )
+    up = importing(("gateway.config.load", "gateway.cli.check"), ("schemas.x", "adapters.base"))
+
+    assert list(against_the_order([*down, *up], wings())) == up
 
 
 def test_a_folder_is_a_room_of_at_most_twenty_five_files() -> None:
@@ -194,8 +230,8 @@ def test_the_gateway_starts_without_its_heavy_extras() -> None:
     import sys
 
     program = (
-        "import sys, strowger_gateway.gateway.cli, strowger_gateway.gateway.processes.main, "
-        "strowger_gateway.gateway.app;"
+        "import sys, strowger_gateway.gateway.cli, strowger_gateway.gateway.fleet.processes.main, "
+        "strowger_gateway.gateway.http.app;"
         "heavy = {'torch', 'transformers', 'tokenizers', 'jinja2', 'botocore', 'redis', 'requests',"
         "'google.auth', 'azure.identity'} & set(sys.modules);"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
@@ -218,10 +254,10 @@ PUBLIC = {
 """What docs/add-a-provider.md calls public, and all of `schemas`."""
 
 PUBLIC_FOR_HOOKS = {
-    "gateway.hooks.contract",
-    "gateway.hooks.request_text",
-    "gateway.hooks.testing",
-    "gateway.hooks.text_hook",
+    "gateway.content.hooks.contract",
+    "gateway.content.hooks.request_text",
+    "gateway.content.hooks.testing",
+    "gateway.content.hooks.text_hook",
 }
 """What docs/write-a-hook.md calls public."""
 

@@ -25,16 +25,18 @@ OTHERS = {
     "adapters/tool_repairs/tool_schemas.py": "a part of a measured request",
     "adapters/unencodable.py": "a part of a measured request",
     "gateway/audit/chain.py": "the gateway's own audit log",
-    "gateway/cache/key.py": "a measured request",
+    "gateway/content/cache/key.py": "a measured request",
     "gateway/config/json_schema/document.py": "the defaults of the configuration",
-    "gateway/explain/claimed_caller.py": "an argument of the operator",
-    "gateway/hooks/answer_pieces.py": "a part of a measured event",
-    "gateway/hooks/answer_words.py": "a part of a measured answer",
-    "gateway/hooks/log_probabilities.py": "a part of a measured answer or event",
-    "gateway/identities/compact_token.py": "a header: at most 64 KiB",
-    "gateway/identities/key_set.py": "at most 512 KiB of the operator's identity provider",
+    "gateway/console/explain/claimed_caller.py": "an argument of the operator",
+    "gateway/content/hooks/answer_pieces.py": "a part of a measured event",
+    "gateway/content/hooks/answer_words.py": "a part of a measured answer",
+    "gateway/content/hooks/log_probabilities.py": "a part of a measured answer or event",
+    "gateway/governance/identities/compact_token.py": "a header: at most 64 KiB",
+    "gateway/governance/identities/key_set.py": (
+        "at most 512 KiB of the operator's identity provider"
+    ),
     "gateway/routing/planning/request_facts.py": "a part of a measured request",
-    "gateway/store/key_rows.py": "the gateway's own rows",
+    "gateway/storage/sql/key_rows.py": "the gateway's own rows",
     "gateway/surfaces/kserve/tensors.py": "a part of a measured request",
     "local_engine/answer_formats/calls.py": "text of the engine's own model",
     "local_engine/answer_formats/json_calls.py": "text of the engine's own model",
@@ -45,7 +47,9 @@ OTHERS = {
     "local_engine/text/chat_template.py": "schemas of tools: at most 1,000,000 characters",
     "local_engine/text/control_tokens.py": "a file of the operator's model",
     "local_engine/text/template_values.py": "arguments of a call: at most 1,000,000 characters",
-    "gateway/repeated_names.py": "a part of a measured request, or arguments that were measured",
+    "gateway/content/repeated_names.py": (
+        "a part of a measured request, or arguments that were measured"
+    ),
     "schemas/unknown_fields.py": "a part of a measured request",
 }
 

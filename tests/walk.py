@@ -21,7 +21,7 @@ from tests.stand_ins.provider import provider
 ROOT = Path(__file__).parent.parent
 HOME = ROOT / "strowger_gateway"
 PACKAGES = ("schemas", "adapters", "gateway")
-UNDERNEATH = ("gateway/eventloop/", "gateway/http/server/")
+UNDERNEATH = ("gateway/platform/eventloop/", "gateway/server/http1/")
 """The server and the event loop's batch: they know nothing of chats, as the libraries below them,
 and are in use all through a request. docs/architecture.md shows them in a picture."""
 OUTSIDE = ""

@@ -30,7 +30,7 @@ from genai_prices.types import (
     TimeOfDateConstraint,
 )
 
-from strowger_gateway.gateway.price_catalogue.table import (
+from strowger_gateway.gateway.config.price_catalogue.table import (
     FILE,
     DatedPrice,
     ListedModel,

@@ -23,9 +23,9 @@ import uvloop
 from msgspec import Struct
 
 from benchmarks.engine.timing import conditions
-from strowger_gateway.gateway.engine_link.places import EnginePlace, TcpPlace, UnixPlace
-from strowger_gateway.gateway.upstream.base import Call
-from strowger_gateway.gateway.upstream.local_engine import LocalUpstream
+from strowger_gateway.gateway.backends.engines.link.places import EnginePlace, TcpPlace, UnixPlace
+from strowger_gateway.gateway.backends.upstream.base import Call
+from strowger_gateway.gateway.backends.upstream.local_engine import LocalUpstream
 from strowger_gateway.local_engine.config import EngineConfig, ModelConfig
 from strowger_gateway.local_engine.process import LISTENING, READY
 from strowger_gateway.local_engine.protocol.address import parse_address

@@ -13,7 +13,7 @@ from benchmarks.fleet.redis import Redis
 from benchmarks.fleet.replicas import SLOTS, Job, Server
 from benchmarks.fleet.virtual_time import VirtualLoop
 from strowger_gateway.gateway.config.schema.failover import RetryRule
-from strowger_gateway.gateway.leases.pool import PART
+from strowger_gateway.gateway.governance.leases.pool import PART
 from strowger_gateway.gateway.routing.planning.candidate import Candidate
 
 POOL: Final = 64

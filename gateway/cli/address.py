@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 import click
 from msgspec import Struct
 
+from strowger_gateway.gateway.backends.upstream.tls import PinnedContexts, TlsContexts
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema.connection import Tls
-from strowger_gateway.gateway.upstream.tls import PinnedContexts, TlsContexts
 
 P = ParamSpec("P")
 R = TypeVar("R")

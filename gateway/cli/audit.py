@@ -16,9 +16,9 @@ from strowger_gateway.gateway.cli.config_loading import Faults, config_option, f
 from strowger_gateway.gateway.cli.durations import DURATION, duration
 from strowger_gateway.gateway.cli.tables import show, table_of
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.store.audit_rows import AuditQuery, AuditRows
-from strowger_gateway.gateway.store.errors import StoreUnavailable
-from strowger_gateway.gateway.store.open import open_existing
+from strowger_gateway.gateway.storage.sql.audit_rows import AuditQuery, AuditRows
+from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
+from strowger_gateway.gateway.storage.sql.open import open_existing
 
 _HASH_DIGITS: Final = 64
 _SHOWN_CHANGES: Final = 5

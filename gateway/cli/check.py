@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import UNSET
 
+from strowger_gateway.gateway.assembly.wiring.models import models_of
 from strowger_gateway.gateway.cli.config_loading import Faults, config_option, faults_shown, load
 from strowger_gateway.gateway.cli.known_models.retirement import retirements
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema_store import SQLITE
-from strowger_gateway.gateway.open_files import file_warnings, most_open_files
-from strowger_gateway.gateway.wiring.models import models_of
+from strowger_gateway.gateway.server.open_files import file_warnings, most_open_files
 from strowger_gateway.schemas.errors import InvalidConfig
 
 if TYPE_CHECKING:
@@ -61,11 +61,11 @@ def build(config: Config) -> tuple[str, ...]:
     Does not bind the port: the running gateway may use it.
     """
     # Late: an invalid configuration does not get here.
+    from strowger_gateway.gateway.assembly.runtime import Runtime
     from strowger_gateway.gateway.cli.newer_schema import refuse_other_tables
-    from strowger_gateway.gateway.coordination.setup import transport_of
-    from strowger_gateway.gateway.listening.listening_socket import listen
-    from strowger_gateway.gateway.runtime import Runtime
-    from strowger_gateway.gateway.store.open import open_store
+    from strowger_gateway.gateway.fleet.coordination.setup import transport_of
+    from strowger_gateway.gateway.fleet.listening.listening_socket import listen
+    from strowger_gateway.gateway.storage.sql.open import open_store
 
     with tempfile.TemporaryDirectory(prefix="strowger-") as folder, faults_shown():
         cuts = _engine_models(config)

@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from strowger_gateway.adapters.registry import Registry
-from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.assembly.runtime import Runtime
+from strowger_gateway.gateway.backends.upstream.base import Call
 from strowger_gateway.gateway.config.schema.config import Config, Provider
+from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.planning.route import Backend
 from strowger_gateway.gateway.routing.request_record import new_request_id
-from strowger_gateway.gateway.runtime import Runtime
-from strowger_gateway.gateway.upstream.base import Call
 from strowger_gateway.schemas.errors import GatewayError
 from strowger_gateway.schemas.events import Event, TextDelta
 from strowger_gateway.schemas.messages import Message

@@ -10,10 +10,10 @@ import click
 import msgspec
 
 from strowger_gateway.adapters.base import Outbound
+from strowger_gateway.gateway.backends.upstream.wire import WireTransport
+from strowger_gateway.gateway.backends.upstream.wire.faults import CLOSED_EARLY
 from strowger_gateway.gateway.cli.address import Address
 from strowger_gateway.gateway.cli.config_loading import Faults
-from strowger_gateway.gateway.upstream.wire import WireTransport
-from strowger_gateway.gateway.upstream.wire.faults import CLOSED_EARLY
 from strowger_gateway.schemas.errors import (
     GatewayError,
     InvalidConfig,

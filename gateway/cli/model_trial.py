@@ -56,7 +56,7 @@ def agreement(one: "Tried") -> str:
 
 def _settings(model: str, path: Path) -> "EngineConfig":
     """Return an engine for this model alone. Raises Faults."""
-    from strowger_gateway.gateway.engine_process.process import engine_settings
+    from strowger_gateway.gateway.backends.engines.process.process import engine_settings
     from strowger_gateway.local_engine.config import EngineConfig, ModelConfig
 
     alone = EngineConfig(models=(ModelConfig(name=model, path=model),))

@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 from strowger_gateway.gateway.config.schema_store import SQLITE
-from strowger_gateway.gateway.store.schema import VERSION, check_version
+from strowger_gateway.gateway.storage.sql.schema import VERSION, check_version
 from strowger_gateway.schemas.secret import Secret
 
 

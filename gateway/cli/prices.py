@@ -8,12 +8,12 @@ import msgspec
 from msgspec import Struct
 from rich.markup import escape
 
+from strowger_gateway.gateway.assembly.wiring.prices import prices_of
 from strowger_gateway.gateway.cli.config_loading import Faults, config_option, load
 from strowger_gateway.gateway.cli.tables import show, table_of
 from strowger_gateway.gateway.config.problems import nearest
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema.prices import Price
-from strowger_gateway.gateway.wiring.prices import prices_of
 
 
 class ShownPrice(Struct, frozen=True, kw_only=True, omit_defaults=True):

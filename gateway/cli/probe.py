@@ -14,13 +14,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from strowger_gateway.adapters.errors import MODEL_UNKNOWN
+from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.cli.config_loading import faults_shown
 from strowger_gateway.gateway.cli.continuing import ContinuingProbe
 from strowger_gateway.gateway.cli.tables import table_of
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.health_checks.smallest_request import send, smallest_requests
+from strowger_gateway.gateway.routing.health_checks.smallest_request import send, smallest_requests
 from strowger_gateway.gateway.routing.planning.route import Backend
-from strowger_gateway.gateway.runtime import Runtime
 from strowger_gateway.schemas.errors import (
     GatewayError,
     UpstreamBroken,

@@ -7,18 +7,18 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from strowger_gateway.gateway.admin.backends import (
+from strowger_gateway.gateway.cli.address import Address, url_option
+from strowger_gateway.gateway.cli.config_loading import config_option, load
+from strowger_gateway.gateway.cli.http_client import admin_key_option, fetch
+from strowger_gateway.gateway.cli.tables import show, table_of
+from strowger_gateway.gateway.config.schema.config import Model, Tls
+from strowger_gateway.gateway.console.admin.backends import (
     BackendView,
     ExperimentView,
     ModelList,
     ModelView,
     experiment_view,
 )
-from strowger_gateway.gateway.cli.address import Address, url_option
-from strowger_gateway.gateway.cli.config_loading import config_option, load
-from strowger_gateway.gateway.cli.http_client import admin_key_option, fetch
-from strowger_gateway.gateway.cli.tables import show, table_of
-from strowger_gateway.gateway.config.schema.config import Model, Tls
 from strowger_gateway.gateway.routing import backend_status as health
 from strowger_gateway.gateway.routing.planning.when_rules import describe
 

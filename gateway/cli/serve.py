@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from strowger_gateway.gateway.assembly.wiring.config_checks import CONFIG_CHECKS
 from strowger_gateway.gateway.cli.config_loading import (
     config_option,
     faults_shown,
@@ -13,10 +14,9 @@ from strowger_gateway.gateway.cli.config_loading import (
 )
 from strowger_gateway.gateway.config.load import load_config
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.listening.predecessor import Predecessor
-from strowger_gateway.gateway.listening.systemd import SYSTEMD, activated, widest_address
-from strowger_gateway.gateway.processes.signals import ignore_hand_over
-from strowger_gateway.gateway.wiring.config_checks import CONFIG_CHECKS
+from strowger_gateway.gateway.fleet.listening.predecessor import Predecessor
+from strowger_gateway.gateway.fleet.listening.systemd import SYSTEMD, activated, widest_address
+from strowger_gateway.gateway.fleet.processes.signals import ignore_hand_over
 
 
 @click.command()
@@ -52,6 +52,6 @@ def serve(path: Path, host: str | None, port: int | None, workers: int | None) -
         config = read(warnings.append)
         if given is not None and (host is not None or port is not None):
             warnings.append("--host and --port have no effect: systemd has bound the sockets")
-        from strowger_gateway.gateway.processes.main import serve as run
+        from strowger_gateway.gateway.fleet.processes.main import serve as run
 
         run(config, path, read, warnings, given, predecessor)

@@ -9,11 +9,9 @@ from rich.markup import escape
 
 from strowger_gateway.gateway.cli.config_loading import Faults, config_option, faults_shown, load
 from strowger_gateway.gateway.cli.tables import show, table_of
-from strowger_gateway.gateway.store.errors import StoreUnavailable
-from strowger_gateway.gateway.store.open import open_existing
-from strowger_gateway.gateway.usage.csv_output import as_csv
-from strowger_gateway.gateway.usage.periods import usage_range
-from strowger_gateway.gateway.usage.report import (
+from strowger_gateway.gateway.governance.usage.csv_output import as_csv
+from strowger_gateway.gateway.governance.usage.periods import usage_range
+from strowger_gateway.gateway.governance.usage.report import (
     DEFAULT,
     DIMENSIONS,
     FILTERS,
@@ -24,6 +22,8 @@ from strowger_gateway.gateway.usage.report import (
     dimensions,
     usage_report,
 )
+from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
+from strowger_gateway.gateway.storage.sql.open import open_existing
 from strowger_gateway.schemas.errors import InvalidConfig, InvalidRequest
 
 

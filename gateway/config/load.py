@@ -11,6 +11,8 @@ from strowger_gateway.gateway.config.checks.check import Check, check
 from strowger_gateway.gateway.config.decode import Decoder
 from strowger_gateway.gateway.config.digest import tree_digest
 from strowger_gateway.gateway.config.interpolate import Interpolation
+from strowger_gateway.gateway.config.model_table.table import with_published_facts
+from strowger_gateway.gateway.config.price_catalogue.lookup import with_catalogue
 from strowger_gateway.gateway.config.price_source import split_prices
 from strowger_gateway.gateway.config.problems import Problems
 from strowger_gateway.gateway.config.remote_engines.replicas import with_replicas
@@ -20,8 +22,6 @@ from strowger_gateway.gateway.config.schema_store import with_store_placed
 from strowger_gateway.gateway.config.text_files import LARGEST, TooLarge, read_text
 from strowger_gateway.gateway.config.unused_variables import warn_unused_variables
 from strowger_gateway.gateway.config.yaml_document import parse
-from strowger_gateway.gateway.model_table.table import with_published_facts
-from strowger_gateway.gateway.price_catalogue.lookup import with_catalogue
 from strowger_gateway.schemas.errors import InvalidConfig
 
 

@@ -1,1 +1,1 @@
-"""Experiments: assignment of units to variants, the statistics, and the service that runs them."""
+"""Experiments: the service that runs them, and mirrored requests."""

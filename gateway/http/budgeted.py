@@ -6,21 +6,26 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from strowger_gateway.gateway.asgi.disconnect import DisconnectGuard
-from strowger_gateway.gateway.asgi.exchange import HotExchange
-from strowger_gateway.gateway.asgi.response import ResponseWriter
-from strowger_gateway.gateway.budgets.ledger import BudgetLeases, Cost, Reservation, Shortfall
-from strowger_gateway.gateway.budgets.refusals import (
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.assembly.runtime import Runtime
+from strowger_gateway.gateway.governance.budgets.ledger import (
+    BudgetLeases,
+    Cost,
+    Reservation,
+    Shortfall,
+)
+from strowger_gateway.gateway.governance.budgets.refusals import (
     budget_exceeded,
     cheaper_model,
     lasting,
     price_unknown,
 )
-from strowger_gateway.gateway.limits.estimate import expected_tokens, requested_tier
+from strowger_gateway.gateway.governance.limits.estimate import expected_tokens, requested_tier
 from strowger_gateway.gateway.routing.planning.route import Route
 from strowger_gateway.gateway.routing.request_record import RequestRecord
-from strowger_gateway.gateway.runtime import Runtime
-from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.server.asgi.disconnect import DisconnectGuard
+from strowger_gateway.gateway.server.asgi.exchange import HotExchange
+from strowger_gateway.gateway.server.asgi.response import ResponseWriter
 from strowger_gateway.schemas.errors import BudgetExceeded
 from strowger_gateway.schemas.requests import Request
 

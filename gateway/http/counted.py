@@ -6,14 +6,14 @@ from typing import cast
 
 from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
-from strowger_gateway.gateway.access.auth import Caller
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.assembly.runtime import Runtime
+from strowger_gateway.gateway.governance.access.auth import Caller
+from strowger_gateway.gateway.governance.limits.headers import admitted_headers, refused_headers
+from strowger_gateway.gateway.governance.limits.ledger import Hold, LimitRefusal
+from strowger_gateway.gateway.governance.limits.shown import Headers
 from strowger_gateway.gateway.http.limited import refused
 from strowger_gateway.gateway.http.litestar_log import COUNTED, HEADERS, Counted
-from strowger_gateway.gateway.limits.headers import admitted_headers, refused_headers
-from strowger_gateway.gateway.limits.ledger import Hold, LimitRefusal
-from strowger_gateway.gateway.limits.shown import Headers
-from strowger_gateway.gateway.runtime import Runtime
-from strowger_gateway.gateway.state import Gateway
 
 
 def counted_in(scope: Scope) -> Counted:

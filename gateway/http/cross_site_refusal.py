@@ -1,7 +1,7 @@
 """Refuse a request before anything of it is read."""
 
-from strowger_gateway.gateway.asgi.exchange import HotExchange
-from strowger_gateway.gateway.http.error_envelopes import envelope
+from strowger_gateway.gateway.server.asgi.exchange import HotExchange
+from strowger_gateway.gateway.surfaces.error_envelopes import envelope
 from strowger_gateway.schemas.errors import GatewayError
 
 

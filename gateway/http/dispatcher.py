@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from strowger_gateway.gateway.asgi.client_timeouts import with_body_errors
-from strowger_gateway.gateway.asgi.exchange import AsgiExchange
+from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.http.cross_site_refusal import refuse
 from strowger_gateway.gateway.http.endpoint import Endpoint
-from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.server.asgi.client_timeouts import with_body_errors
+from strowger_gateway.gateway.server.asgi.exchange import AsgiExchange
 from strowger_gateway.gateway.surfaces.hot_route import TemplatedPaths
 from strowger_gateway.gateway.surfaces.path_aliases import own_path
 from strowger_gateway.schemas.errors import Forbidden

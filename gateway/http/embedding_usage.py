@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.gateway.surfaces.base import Headers
-from strowger_gateway.gateway.token_estimate.estimate import text_tokens
+from strowger_gateway.gateway.surfaces.token_estimate.estimate import text_tokens
 from strowger_gateway.schemas.answers import Embeddings
 from strowger_gateway.schemas.events import Usage
 from strowger_gateway.schemas.requests import EmbeddingsRequest, Prompt

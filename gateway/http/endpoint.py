@@ -11,21 +11,13 @@ from typing import Final
 from litestar.types import Receive, Scope, Send
 from msgspec import UNSET
 
-from strowger_gateway.gateway.access.auth import Caller, WrongKey
-from strowger_gateway.gateway.access.client_certificate import certificate_name
-from strowger_gateway.gateway.access.key_shares import Slot
-from strowger_gateway.gateway.access.priority import prioritised
-from strowger_gateway.gateway.asgi.decompression import ENCODINGS, inflate
-from strowger_gateway.gateway.asgi.disconnect import DisconnectGuard
-from strowger_gateway.gateway.asgi.exchange import AsgiExchange, HotExchange
-from strowger_gateway.gateway.asgi.request_body import (
-    arrived_body,
-    check_type,
-    encoding_of,
-    read_body,
-)
-from strowger_gateway.gateway.asgi.response import ResponseWriter
-from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.assembly.runtime import Runtime
+from strowger_gateway.gateway.governance.access.auth import Caller, WrongKey
+from strowger_gateway.gateway.governance.access.client_certificate import certificate_name
+from strowger_gateway.gateway.governance.access.key_shares import Slot
+from strowger_gateway.gateway.governance.access.priority import prioritised
+from strowger_gateway.gateway.governance.limits.estimate import tokens_used
 from strowger_gateway.gateway.http.continuing.response_storage import (
     continued,
     is_kept,
@@ -46,7 +38,7 @@ from strowger_gateway.gateway.http.stream_output import StreamOutput
 from strowger_gateway.gateway.http.stream_source import first_batch, stream_source
 from strowger_gateway.gateway.http.token_count import count_tokens
 from strowger_gateway.gateway.http.wrong_key_delay import delay_wrong_key
-from strowger_gateway.gateway.limits.estimate import tokens_used
+from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.execution import pipeline
 from strowger_gateway.gateway.routing.execution.plain_chat import collect_plain
 from strowger_gateway.gateway.routing.execution.release_traceback import release_traceback
@@ -57,8 +49,16 @@ from strowger_gateway.gateway.routing.request_record import (
     loggable_id,
     new_request_id,
 )
-from strowger_gateway.gateway.runtime import Runtime
-from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.server.asgi.decompression import ENCODINGS, inflate
+from strowger_gateway.gateway.server.asgi.disconnect import DisconnectGuard
+from strowger_gateway.gateway.server.asgi.exchange import AsgiExchange, HotExchange
+from strowger_gateway.gateway.server.asgi.request_body import (
+    arrived_body,
+    check_type,
+    encoding_of,
+    read_body,
+)
+from strowger_gateway.gateway.server.asgi.response import ResponseWriter
 from strowger_gateway.gateway.surfaces.base import Inbound, Renderer, plain
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute, TemplatedPaths
 from strowger_gateway.gateway.surfaces.path_aliases import own_path

@@ -3,18 +3,22 @@
 from time import monotonic_ns
 from typing import Final
 
-from strowger_gateway.gateway.asgi.response import ResponseWriter
-from strowger_gateway.gateway.budgets.by_place import PlaceRules
-from strowger_gateway.gateway.budgets.ledger import Reservation
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.assembly.runtime import Runtime
+from strowger_gateway.gateway.governance.budgets.by_place import PlaceRules
+from strowger_gateway.gateway.governance.budgets.ledger import Reservation
+from strowger_gateway.gateway.governance.limits.estimate import (
+    chat_tokens,
+    expected_tokens,
+    requested_tier,
+)
+from strowger_gateway.gateway.governance.limits.headers import admitted_headers
+from strowger_gateway.gateway.governance.limits.ledger import Accounts, Hold
 from strowger_gateway.gateway.http.budgeted import find_money
 from strowger_gateway.gateway.http.limited import find_room
-from strowger_gateway.gateway.limits.estimate import chat_tokens, expected_tokens, requested_tier
-from strowger_gateway.gateway.limits.headers import admitted_headers
-from strowger_gateway.gateway.limits.ledger import Accounts, Hold
 from strowger_gateway.gateway.routing.planning.route import Route
 from strowger_gateway.gateway.routing.request_record import RequestRecord
-from strowger_gateway.gateway.runtime import Runtime
-from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.server.asgi.response import ResponseWriter
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 from strowger_gateway.schemas.requests import Request
 

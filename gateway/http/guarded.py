@@ -3,16 +3,16 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from strowger_gateway.gateway.access.key_shares import Slot
-from strowger_gateway.gateway.asgi.disconnect import DisconnectGuard
-from strowger_gateway.gateway.asgi.response import ResponseWriter
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.assembly.runtime import Runtime
+from strowger_gateway.gateway.governance.access.key_shares import Slot
 from strowger_gateway.gateway.routing.request_record import RequestRecord
-from strowger_gateway.gateway.runtime import Runtime
-from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.server.asgi.disconnect import DisconnectGuard
+from strowger_gateway.gateway.server.asgi.response import ResponseWriter
 from strowger_gateway.schemas.requests import Request
 
 if TYPE_CHECKING:
-    from strowger_gateway.gateway.hooks.guarded_request import GuardedRequest
+    from strowger_gateway.gateway.content.hooks.guarded_request import GuardedRequest
 
 
 async def guarded(

@@ -2,8 +2,8 @@
 
 import logging
 
+from strowger_gateway.gateway.observability.telemetry.metrics import Metrics
 from strowger_gateway.gateway.routing.request_record import RequestRecord
-from strowger_gateway.gateway.telemetry.metrics import Metrics
 from strowger_gateway.schemas.errors import GatewayError
 
 _log = logging.getLogger("strowger.endpoint")

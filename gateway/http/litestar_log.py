@@ -9,21 +9,21 @@ from typing import Final, NamedTuple, cast
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from msgspec import Struct
 
-from strowger_gateway.gateway.access.auth import Caller
-from strowger_gateway.gateway.access.client_certificate import certificate_name
-from strowger_gateway.gateway.access.key_shares import Slot
-from strowger_gateway.gateway.admin.access import ACTOR, DENIED, made_by
-from strowger_gateway.gateway.asgi.cors import Headers
-from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.console.admin.access import ACTOR, DENIED, made_by
+from strowger_gateway.gateway.governance.access.auth import Caller
+from strowger_gateway.gateway.governance.access.client_certificate import certificate_name
+from strowger_gateway.gateway.governance.access.key_shares import Slot
 from strowger_gateway.gateway.http.admin_audit import AdminAnswer, record_answer
+from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine, in_one_line
+from strowger_gateway.gateway.observability.telemetry.line_groups import grouped
+from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.request_record import (
     loggable_id,
     milliseconds,
     new_request_id,
 )
-from strowger_gateway.gateway.state import Gateway
-from strowger_gateway.gateway.telemetry.access_log import AccessLine, in_one_line
-from strowger_gateway.gateway.telemetry.line_groups import grouped
+from strowger_gateway.gateway.server.asgi.cors import Headers
 
 REQUEST_ID, FAILED, HEADERS = "strowger.request_id", "strowger.failed", "strowger.headers"
 """Keys in the scope's state, like DENIED and ACTOR: the gateway's id, a `Failed`, and the headers

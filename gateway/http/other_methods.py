@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from strowger_gateway.gateway.asgi.exchange import HotExchange
-from strowger_gateway.gateway.asgi.response import ResponseWriter
-from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.server.asgi.exchange import HotExchange
+from strowger_gateway.gateway.server.asgi.response import ResponseWriter
 from strowger_gateway.gateway.surfaces.base import Surface
 from strowger_gateway.schemas.errors import GatewayError, MethodNotAllowed, UpgradeRefused
 

@@ -6,10 +6,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from strowger_gateway.gateway.access.key_shares import Slot
-from strowger_gateway.gateway.asgi.body_complexity import measure
-from strowger_gateway.gateway.asgi.large_bodies import LargeBodyQueue
+from strowger_gateway.gateway.governance.access.key_shares import Slot
 from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.server.asgi.body_complexity import measure
+from strowger_gateway.gateway.server.asgi.large_bodies import LargeBodyQueue
 from strowger_gateway.gateway.surfaces.base import Inbound, Surface
 from strowger_gateway.gateway.surfaces.body_repair import (
     BOM,

@@ -4,16 +4,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from strowger_gateway.gateway.access.key_shares import Slot
-from strowger_gateway.gateway.asgi.response import ResponseWriter
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.assembly.runtime import Runtime
+from strowger_gateway.gateway.governance.access.key_shares import Slot
 from strowger_gateway.gateway.http.guarded import guarded
 from strowger_gateway.gateway.routing.execution import pipeline
 from strowger_gateway.gateway.routing.execution.plain_chat import collect_plain
 from strowger_gateway.gateway.routing.planning.capability_match import with_operator_values
 from strowger_gateway.gateway.routing.planning.plan import Plan
 from strowger_gateway.gateway.routing.request_record import RequestRecord
-from strowger_gateway.gateway.runtime import Runtime
-from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.server.asgi.response import ResponseWriter
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 from strowger_gateway.schemas.answers import Answer, Embeddings
 from strowger_gateway.schemas.errors import GatewayError
@@ -28,8 +28,8 @@ from strowger_gateway.schemas.requests import (
 )
 
 if TYPE_CHECKING:
-    from strowger_gateway.gateway.cache.cached_request import CachedRequest
-    from strowger_gateway.gateway.hooks.guarded_request import GuardedRequest
+    from strowger_gateway.gateway.content.cache.cached_request import CachedRequest
+    from strowger_gateway.gateway.content.hooks.guarded_request import GuardedRequest
 
 
 async def whole_answer(
@@ -161,7 +161,7 @@ def _cached(
     use = runtime.cache.use(record.route, resolved, response.exchange.fields)
     if use is None:
         return None
-    from strowger_gateway.gateway.cache.cached_request import (
+    from strowger_gateway.gateway.content.cache.cached_request import (
         CachedRequest,  # late: only with the cache
     )
 

@@ -2,13 +2,13 @@
 
 from litestar.types import Scope
 
+from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.http.error_fields import name_field
 from strowger_gateway.gateway.routing.planning.plan import Plan
 from strowger_gateway.gateway.routing.planning.planner import Planner
 from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
 from strowger_gateway.gateway.routing.planning.route import Route
 from strowger_gateway.gateway.routing.request_record import RequestRecord
-from strowger_gateway.gateway.state import Gateway
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 from strowger_gateway.schemas.errors import GatewayError
 from strowger_gateway.schemas.requests import Request, TokenRequest

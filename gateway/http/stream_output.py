@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
-from strowger_gateway.gateway.asgi.response import ResponseWriter
+from strowger_gateway.gateway.server.asgi.response import ResponseWriter
 from strowger_gateway.gateway.surfaces.base import Renderer
 from strowger_gateway.schemas.events import Event, TextDelta
 

@@ -3,13 +3,13 @@
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, cast
 
-from strowger_gateway.gateway.asgi.response import ResponseWriter
 from strowger_gateway.gateway.http.stream_output import StreamOutput
 from strowger_gateway.gateway.routing.execution import pipeline
 from strowger_gateway.gateway.routing.execution.restarted_stream import restarted_stream
 from strowger_gateway.gateway.routing.execution.stream_recovery import recovered_stream
 from strowger_gateway.gateway.routing.planning.plan import Plan
 from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.server.asgi.response import ResponseWriter
 from strowger_gateway.schemas.answers import Fold, folded
 from strowger_gateway.schemas.event_source import EventSource
 from strowger_gateway.schemas.events import Event

@@ -7,18 +7,18 @@ client that shows or compacts its context needs a number more than an exact one.
 import asyncio
 from typing import Final
 
-from strowger_gateway.gateway.asgi.disconnect import DisconnectGuard
-from strowger_gateway.gateway.asgi.exchange import HotExchange
-from strowger_gateway.gateway.asgi.response import ResponseWriter
-from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.backends.upstream.base import Call
+from strowger_gateway.gateway.backends.upstream.sending import PartSending
+from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.execution.attempt import Attempt, refuses_all, start_attempt
 from strowger_gateway.gateway.routing.participation import NO_PARTICIPATION
 from strowger_gateway.gateway.routing.planning.candidate import Candidate
 from strowger_gateway.gateway.routing.planning.plan import Plan
 from strowger_gateway.gateway.routing.request_record import RequestRecord
-from strowger_gateway.gateway.token_estimate.estimate import estimated_input
-from strowger_gateway.gateway.upstream.base import Call
-from strowger_gateway.gateway.upstream.sending import PartSending
+from strowger_gateway.gateway.server.asgi.disconnect import DisconnectGuard
+from strowger_gateway.gateway.server.asgi.exchange import HotExchange
+from strowger_gateway.gateway.server.asgi.response import ResponseWriter
+from strowger_gateway.gateway.surfaces.token_estimate.estimate import estimated_input
 from strowger_gateway.schemas.errors import GatewayError, Uncountable, UpstreamRefused
 from strowger_gateway.schemas.events import Usage
 from strowger_gateway.schemas.requests import ChatRequest, Request

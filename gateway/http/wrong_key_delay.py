@@ -2,9 +2,9 @@
 
 from litestar.types import HTTPScope
 
-from strowger_gateway.gateway.access.auth import too_many_wrong_keys
-from strowger_gateway.gateway.access.client_address import ClientAddresses
-from strowger_gateway.gateway.access.wrong_keys import WrongKeyThrottle
+from strowger_gateway.gateway.governance.access.auth import too_many_wrong_keys
+from strowger_gateway.gateway.governance.access.client_address import ClientAddresses
+from strowger_gateway.gateway.governance.access.wrong_keys import WrongKeyThrottle
 
 
 async def delay_wrong_key(

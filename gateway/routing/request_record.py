@@ -12,11 +12,11 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strowger_gateway.gateway.payload_capture import CapturedPayload
-from strowger_gateway.gateway.room import Room
+from strowger_gateway.gateway.backends.upstream.drawn_tokens import DrawnTokens
+from strowger_gateway.gateway.platform.room import Room
+from strowger_gateway.gateway.platform.trace_context import RequestTrace
 from strowger_gateway.gateway.routing.participation import NO_PARTICIPATION, Participation
-from strowger_gateway.gateway.trace_context import RequestTrace
-from strowger_gateway.gateway.upstream.drawn_tokens import DrawnTokens
+from strowger_gateway.gateway.routing.payload_capture import CapturedPayload
 from strowger_gateway.schemas.errors import GatewayError
 from strowger_gateway.schemas.events import Usage
 from strowger_gateway.schemas.holdings import ANONYMOUS, LEVEL, Holder

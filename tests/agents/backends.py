@@ -16,10 +16,10 @@ from tests.agents import errands, jobs
 from tests.agents.play import next_step, progress
 from tests.agents.toolsets import toolset
 from tests.agents.trouble import Trouble, refusal
+from tests.gateway.backends.vendors.backend import KEY, begin, is_streamed
+from tests.gateway.backends.vendors.dialect import Json, ReceivedRequest, Said, Streamed, dicts
+from tests.gateway.backends.vendors.rows import VENDORS, Vendor
 from tests.gateway.commanded import Commanded, commanded
-from tests.gateway.vendors.backend import KEY, begin, is_streamed
-from tests.gateway.vendors.dialect import Json, ReceivedRequest, Said, Streamed, dicts
-from tests.gateway.vendors.rows import VENDORS, Vendor
 from tests.stand_ins.gemini_server import SIGNATURE, fault_of
 from tests.stand_ins.mindie_checks import check_chat
 from tests.stand_ins.provider import Answer, Behaviour, Provider, Received, provider

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.agents.papers import PRICES, encoded
 from tests.agents.play import AFTER, ASIDE, FOLDER, last
 from tests.agents.toolsets import Toolset
-from tests.gateway.vendors.dialect import Call, Json, ReceivedRequest, Said, dicts
+from tests.gateway.backends.vendors.dialect import Call, Json, ReceivedRequest, Said, dicts
 from tests.switching import backends
 from tests.switching.scene import CITED, Scene
 

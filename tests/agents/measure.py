@@ -18,7 +18,7 @@ from tests.agents.jobs import JOBS, Job
 from tests.agents.roster import Agent
 from tests.agents.running import Outcome, run
 from tests.agents.table import DOCUMENT, Cells, note, written
-from tests.gateway.vendors.rows import Vendor
+from tests.gateway.backends.vendors.rows import Vendor
 from tests.oracle.oracle import ORACLE
 
 AT_ONCE: Final = 2

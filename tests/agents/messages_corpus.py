@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from tests.gateway.vendors.dialect import Call, Json, Said
+from tests.gateway.backends.vendors.dialect import Call, Json, Said
 
 PIXEL: Final = "iVBORw0KGgo="
 SESSION: Final = "6d0c6c0a-8f5e-4a53-9f0a-0d9a5f5f9b11"

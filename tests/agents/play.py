@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from tests.agents.toolsets import Toolset, results_of, toolset
-from tests.gateway.vendors.dialect import Call, ReceivedRequest, Said
+from tests.gateway.backends.vendors.dialect import Call, ReceivedRequest, Said
 
 FILE: Final = "prices.txt"
 OTHER: Final = "rules.md"

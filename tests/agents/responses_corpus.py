@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from tests.gateway.vendors.dialect import Call, Json, Said
+from tests.gateway.backends.vendors.dialect import Call, Json, Said
 
 PIXEL: Final = "iVBORw0KGgo="
 THREAD: Final = "01a20a8c-eb98-7562-95df-f77203ca78e0"

@@ -18,7 +18,7 @@ from tests.agents.measure import do
 from tests.agents.roster import AGENTS, Agent
 from tests.agents.running import run
 from tests.agents.table import DOCUMENT, documented, note
-from tests.gateway.vendors.rows import Vendor
+from tests.gateway.backends.vendors.rows import Vendor
 
 pytestmark = pytest.mark.anyio
 

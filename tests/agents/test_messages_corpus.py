@@ -11,9 +11,9 @@ import pytest
 from anthropic.types.beta import BetaMessage
 
 from tests.agents.messages_corpus import CONVERSATIONS, HEADERS, Conversation
-from tests.gateway.vendors.backend import Setting, answering, every_vendor
-from tests.gateway.vendors.dialect import Json, Said
-from tests.gateway.vendors.rows import VENDORS, Vendor, of_every_dialect
+from tests.gateway.backends.vendors.backend import Setting, answering, every_vendor
+from tests.gateway.backends.vendors.dialect import Json, Said
+from tests.gateway.backends.vendors.rows import VENDORS, Vendor, of_every_dialect
 from tests.stand_ins.provider import Answer, Received
 
 pytestmark = pytest.mark.anyio

@@ -8,9 +8,9 @@ import pytest
 from openai.types.responses import Response, ResponseCustomToolCall, ResponseFunctionToolCall
 
 from tests.agents.responses_corpus import DIALOGUES, HEADERS, Dialogue
-from tests.gateway.vendors.backend import Setting, answering, every_vendor
-from tests.gateway.vendors.dialect import Json, Said
-from tests.gateway.vendors.rows import VENDORS, Vendor, of_every_dialect
+from tests.gateway.backends.vendors.backend import Setting, answering, every_vendor
+from tests.gateway.backends.vendors.dialect import Json, Said
+from tests.gateway.backends.vendors.rows import VENDORS, Vendor, of_every_dialect
 
 pytestmark = pytest.mark.anyio
 

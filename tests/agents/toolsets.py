@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from tests.gateway.vendors.dialect import Call, ReceivedRequest
+from tests.gateway.backends.vendors.dialect import Call, ReceivedRequest
 
 
 class Toolset(Struct, frozen=True, kw_only=True):

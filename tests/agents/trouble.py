@@ -6,8 +6,8 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from tests.gateway.vendors.dialect import Json, sse
-from tests.gateway.vendors.rows import Vendor
+from tests.gateway.backends.vendors.dialect import Json, sse
+from tests.gateway.backends.vendors.rows import Vendor
 from tests.stand_ins.gemini_server import error as googles
 from tests.stand_ins.provider import Answer
 

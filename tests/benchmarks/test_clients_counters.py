@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry, generate_latest
 
 from benchmarks.clients.__main__ import REQUESTS, WITHOUT_TASK, counter
-from strowger_gateway.gateway.telemetry.fast_counters import FastCounter
+from strowger_gateway.gateway.platform.fast_counters import FastCounter
 
 
 def test_a_counter_is_the_sum_over_its_labels_and_not_that_of_a_similar_name() -> None:

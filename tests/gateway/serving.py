@@ -12,20 +12,20 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from strowger_gateway.gateway.app import build_app
-from strowger_gateway.gateway.asgi.client_timeouts import SlowClientReaper
-from strowger_gateway.gateway.client_connections import limits_in_force
+from strowger_gateway.gateway.assembly.client_connections import limits_in_force
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.assembly.runtime import Runtime
+from strowger_gateway.gateway.backends.engines.process.process import EngineView
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.engine_process.process import EngineView
-from strowger_gateway.gateway.http.server.server import HttpServer
-from strowger_gateway.gateway.listener_tls.files import read_files
-from strowger_gateway.gateway.listener_tls.handshakes import ListenerContext
-from strowger_gateway.gateway.runtime import Runtime
-from strowger_gateway.gateway.state import Gateway
-from strowger_gateway.gateway.store.rows import Recorder
-from strowger_gateway.gateway.telemetry.access_log import AccessLine, AccessLog
-from strowger_gateway.gateway.telemetry.mirror_log_entry import MirrorLogEntry
+from strowger_gateway.gateway.http.app import build_app
+from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine, AccessLog
+from strowger_gateway.gateway.observability.telemetry.mirror_log_entry import MirrorLogEntry
+from strowger_gateway.gateway.server.asgi.client_timeouts import SlowClientReaper
+from strowger_gateway.gateway.server.http1.server import HttpServer
+from strowger_gateway.gateway.server.tls.files import read_files
+from strowger_gateway.gateway.server.tls.handshakes import ListenerContext
+from strowger_gateway.gateway.storage.sql.rows import Recorder
 from tests.oracle.oracle import ORACLE
 
 _lines = msgspec.json.Decoder(AccessLine)

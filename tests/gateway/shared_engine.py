@@ -7,13 +7,13 @@ from pathlib import Path
 from anyio.from_thread import start_blocking_portal
 from msgspec import Struct
 
-from strowger_gateway.gateway.config.load import read_config
-from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.engine_process.process import (
+from strowger_gateway.gateway.backends.engines.process.process import (
     EngineProcess,
     EngineView,
     engine_settings,
 )
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.config import Config
 
 PROVIDER = """{{name: here, adapter: local, engine: {{
   device: cpu, dtype: float32, threads: 1, accept_lora: true, models: [

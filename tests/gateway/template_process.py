@@ -27,8 +27,8 @@ from strowger_gateway.gateway.cli import main
 
 IMPORTED = (
     "strowger_gateway.gateway.cli.main",
-    "strowger_gateway.gateway.processes.leader",
-    "strowger_gateway.gateway.processes.single_process",
+    "strowger_gateway.gateway.fleet.processes.leader",
+    "strowger_gateway.gateway.fleet.processes.single_process",
 )
 MOST_BYTES = 1 << 20
 

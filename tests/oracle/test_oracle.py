@@ -21,13 +21,13 @@ ROOT = Path(__file__).parents[2]
 LISTENS = re.compile(r"\bstart_server\(|\bcreate_server\(|\bHTTPServer\(")
 NO_VENDOR = {
     "tests/deploy/balancer.py": "a balancer in front of gateways",
-    "tests/gateway/names/outage.py": "a namespace of its own, whose requests are counted",
+    "tests/gateway/platform/names/outage.py": "a namespace of its own, whose requests are counted",
     "tests/stand_ins/redis_relay.py": "Redis",
     "tests/stand_ins/webhook_receiver.py": "a receiver of webhooks",
     "tests/stand_ins/ports/reserved.py": "reserves ports",
     "tests/gateway/serving.py": "the gateway itself",
-    "tests/gateway/failures/engine_stand_in.py": "our engine",
-    "tests/gateway/burst/burst_upstream.py": "a process of its own, which counts alone",
+    "tests/gateway/routing/failures/engine_stand_in.py": "our engine",
+    "tests/gateway/fleet/burst/burst_upstream.py": "a process of its own, which counts alone",
     "tests/gateway/http/test_another_server.py": "the gateway itself",
 }
 """Stand-ins and the like that listen for others than the adapters."""

@@ -41,7 +41,7 @@ def test_a_test_process_has_imported_nothing_under_another_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "program", ["gateway.cli.main", "gateway.app", "gateway.cli.serve", "adapters.registry"]
+    "program", ["gateway.cli.main", "gateway.http.app", "gateway.cli.serve", "adapters.registry"]
 )
 def test_a_program_in_the_checkout_imports_nothing_under_another_name(program: str) -> None:
     found = run(

@@ -11,7 +11,7 @@ from typing import cast
 import msgspec
 import pytest
 
-from strowger_gateway.gateway.store.schema import MIGRATIONS
+from strowger_gateway.gateway.storage.sql.schema import MIGRATIONS
 from tests.releases.stored import (
     DATABASE,
     FOLDER,

@@ -20,7 +20,7 @@ from typing import cast
 import httpx
 import msgspec
 
-from strowger_gateway.gateway.recording.frames import HEAD
+from strowger_gateway.gateway.observability.recording.frames import HEAD
 from tests.gateway.commanded import SOON_S, Commanded
 from tests.releases.stored import (
     CONFIG,

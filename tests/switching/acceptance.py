@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from strowger_gateway.adapters.gemini.messages import SKIPPED
 from strowger_gateway.schemas.messages import CLAUDE, GEMINI, OPENAI
-from tests.gateway.vendors.dialect import Json, dicts, inner
+from tests.gateway.backends.vendors.dialect import Json, dicts, inner
 from tests.oracle.rules import faults_of
 from tests.oracle.schemas import schema_faults
 from tests.oracle.sent import api_of, read

@@ -6,10 +6,10 @@ from typing import Final
 from msgspec import Struct
 
 from strowger_gateway.schemas.messages import CLAUDE, GEMINI, OPENAI
-from tests.gateway.vendors import bedrock, cohere, gemini, ollama, openai
-from tests.gateway.vendors.anthropic import AnthropicDialect
-from tests.gateway.vendors.dialect import Dialect
-from tests.gateway.vendors.responses import ResponsesDialect
+from tests.gateway.backends.vendors import bedrock, cohere, gemini, ollama, openai
+from tests.gateway.backends.vendors.anthropic import AnthropicDialect
+from tests.gateway.backends.vendors.dialect import Dialect
+from tests.gateway.backends.vendors.responses import ResponsesDialect
 from tests.switching import acceptance, chat_answers, claude_answers, other_answers
 from tests.switching.scene import Scene
 

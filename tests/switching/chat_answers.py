@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from strowger_gateway.schemas.messages import CLAUDE
-from tests.gateway.vendors.dialect import Json, dicts, inner, sse
+from tests.gateway.backends.vendors.dialect import Json, dicts, inner, sse
 from tests.switching.scene import ALONE, CALLS, CITED, Scene, compact, halves, proof
 
 SAID: Final = "I look both up 🔎."

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from strowger_gateway.schemas.messages import CLAUDE
-from tests.gateway.vendors.dialect import Json, dicts, inner, sse
+from tests.gateway.backends.vendors.dialect import Json, dicts, inner, sse
 from tests.stand_ins import bedrock_server as aws
 from tests.switching.chat_answers import SAID
 from tests.switching.scene import CALLS, CITED, Scene, compact, halves, proof

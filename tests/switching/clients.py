@@ -15,7 +15,7 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response
 
-from tests.gateway.vendors.dialect import Json, dicts, inner
+from tests.gateway.backends.vendors.dialect import Json, dicts, inner
 
 Echo = Literal["everything", "sdk", "plain"]
 ECHOES: Final[Sequence[Echo]] = ("everything", "sdk", "plain")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, cast
 
-from tests.gateway.vendors.dialect import Json
+from tests.gateway.backends.vendors.dialect import Json
 from tests.switching.marks import Said
 
 _THOUGHTS: Final = ("thinking", "reasoning", "signature", "data", "encrypted_content")

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from tests.gateway.vendors.dialect import Json
+from tests.gateway.backends.vendors.dialect import Json
 from tests.switching.backends import Backend
 from tests.switching.clients import Echo
 from tests.switching.scene import Scene

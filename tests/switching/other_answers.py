@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from strowger_gateway.schemas.messages import GEMINI, OPENAI
-from tests.gateway.vendors.dialect import Json, dicts, inner, sse
-from tests.gateway.vendors.responses import EventStream, response
+from tests.gateway.backends.vendors.dialect import Json, dicts, inner, sse
+from tests.gateway.backends.vendors.responses import EventStream, response
 from tests.stand_ins.gemini_server import frame
 from tests.switching.chat_answers import PIXEL, SAID, calls_with
 from tests.switching.claude_answers import WHERE

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from tests.gateway.vendors.dialect import Json
+from tests.gateway.backends.vendors.dialect import Json
 
 SceneName = Literal["calls", "thought", "cited", "pictured"]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 from msgspec import Struct
 
+from tests.gateway.backends.vendors.backend import is_streamed
+from tests.gateway.backends.vendors.dialect import Json, Said
 from tests.gateway.serving import Serving, serving
-from tests.gateway.vendors.backend import is_streamed
-from tests.gateway.vendors.dialect import Json, Said
 from tests.stand_ins.provider import Answer, Provider, Received, provider
 from tests.switching.acceptance import Issued, faults
 from tests.switching.backends import BACKENDS, Backend

@@ -7,7 +7,7 @@ from typing import Final
 import httpx
 from msgspec import Struct
 
-from tests.gateway.vendors.dialect import Json, Turn, dicts
+from tests.gateway.backends.vendors.dialect import Json, Turn, dicts
 from tests.switching.clients import EVERY_CLIENT, Client, Echo, Parameters, Reply
 from tests.switching.heads import of_head
 from tests.switching.marks import Said, of_marks

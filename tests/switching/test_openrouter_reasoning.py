@@ -14,8 +14,8 @@ import pytest
 from msgspec import Struct
 
 from strowger_gateway.schemas.messages import CLAUDE, GEMINI, OPENAI
+from tests.gateway.backends.vendors.dialect import Json, dicts, inner, sse
 from tests.gateway.serving import serving
-from tests.gateway.vendors.dialect import Json, dicts, inner, sse
 from tests.stand_ins.provider import Answer, Provider, Received, provider
 from tests.switching.clients import CLIENTS, Client
 

@@ -12,12 +12,12 @@ from typing import cast
 import httpx
 import msgspec
 
-from strowger_gateway.gateway.app import build_app
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.json_schema.document import OPERATOR_VALUES
 from strowger_gateway.gateway.config.load import read_config
-from strowger_gateway.gateway.runtime import Runtime
-from strowger_gateway.gateway.state import Gateway
-from strowger_gateway.gateway.telemetry.access_log import AccessLog
+from strowger_gateway.gateway.http.app import build_app
+from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog
 from tools.config_schema import descriptions
 
 HEAD = Path(__file__).with_name("http_api.md")

@@ -17,10 +17,10 @@ MODULES = {
         "strowger_gateway.adapters.testing",
     ),
     "For hooks": (
-        "strowger_gateway.gateway.hooks.contract",
-        "strowger_gateway.gateway.hooks.text_hook",
-        "strowger_gateway.gateway.hooks.request_text",
-        "strowger_gateway.gateway.hooks.testing",
+        "strowger_gateway.gateway.content.hooks.contract",
+        "strowger_gateway.gateway.content.hooks.text_hook",
+        "strowger_gateway.gateway.content.hooks.request_text",
+        "strowger_gateway.gateway.content.hooks.testing",
     ),
     VOCABULARY: tuple(
         f"strowger_gateway.schemas.{file.stem}"

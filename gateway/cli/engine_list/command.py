@@ -7,12 +7,12 @@ import msgspec
 from rich.markup import escape
 from rich.table import Table
 
-from strowger_gateway.gateway.admin.engines import EngineList, EngineProcessView
 from strowger_gateway.gateway.cli.address import Address, address_of, url_option
 from strowger_gateway.gateway.cli.config_loading import config_option, load
 from strowger_gateway.gateway.cli.http_client import admin_key_option, fetch
 from strowger_gateway.gateway.cli.tables import show, table_of
 from strowger_gateway.gateway.config.schema.config import Tls
+from strowger_gateway.gateway.console.admin.engines import EngineList, EngineProcessView
 
 
 @click.command()

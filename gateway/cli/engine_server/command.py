@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 import msgspec
 
+from strowger_gateway.gateway.backends.engines.process.environment import engine_environment
+from strowger_gateway.gateway.backends.engines.process.process import engine_settings
 from strowger_gateway.gateway.cli.config_loading import faults_shown
 from strowger_gateway.gateway.config.engine_file import load_engine
 from strowger_gateway.gateway.config.schema.config import Engine, EngineModel, Provider
-from strowger_gateway.gateway.engine_process.environment import engine_environment
-from strowger_gateway.gateway.engine_process.process import engine_settings
 from strowger_gateway.local_engine.listening.options import tls_paths
 from strowger_gateway.local_engine.listening.tcp_listener import Listening, check_listening
 from strowger_gateway.local_engine.protocol.address import parse_address

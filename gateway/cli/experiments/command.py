@@ -18,23 +18,23 @@ from strowger_gateway.gateway.cli.tables import show, table_of
 from strowger_gateway.gateway.config.problems import nearest
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema.experiment import Experiment
-from strowger_gateway.gateway.experiments.service.contract_report import declared
-from strowger_gateway.gateway.experiments.service.removed import UNKNOWN, removed_experiments
-from strowger_gateway.gateway.experiments.service.report import (
+from strowger_gateway.gateway.experiments.contract_report import declared
+from strowger_gateway.gateway.experiments.removed import UNKNOWN, removed_experiments
+from strowger_gateway.gateway.experiments.report import (
     Measured,
     MetricReport,
     Report,
     doubts,
     report_of,
 )
-from strowger_gateway.gateway.experiments.service.summary import (
+from strowger_gateway.gateway.experiments.summary import (
     ListedExperiment,
     configured,
     removed,
 )
-from strowger_gateway.gateway.experiments.statistics.formatting import figure, signed
 from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus
-from strowger_gateway.gateway.store.base import Store
+from strowger_gateway.gateway.statistics.formatting import figure, signed
+from strowger_gateway.gateway.storage.sql.base import Store
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

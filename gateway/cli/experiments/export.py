@@ -11,9 +11,9 @@ from strowger_gateway.gateway.cli.config_loading import Faults, config_option, f
 from strowger_gateway.gateway.cli.experiments.history import opened
 from strowger_gateway.gateway.config.problems import nearest
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.experiments.service.export import Pages, write_csv, write_parquet
-from strowger_gateway.gateway.store.base import Store
-from strowger_gateway.gateway.store.unit_pages import UnitTotal
+from strowger_gateway.gateway.experiments.export import Pages, write_csv, write_parquet
+from strowger_gateway.gateway.storage.sql.base import Store
+from strowger_gateway.gateway.storage.sql.unit_pages import UnitTotal
 
 
 @click.command()

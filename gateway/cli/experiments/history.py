@@ -7,9 +7,9 @@ from strowger_gateway.gateway.cli.config_loading import Faults, faults_shown
 from strowger_gateway.gateway.config.problems import nearest
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema.experiment import Experiment
-from strowger_gateway.gateway.store.base import Store
-from strowger_gateway.gateway.store.errors import StoreUnavailable
-from strowger_gateway.gateway.store.open import absent, open_existing
+from strowger_gateway.gateway.storage.sql.base import Store
+from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
+from strowger_gateway.gateway.storage.sql.open import absent, open_existing
 
 
 @contextmanager

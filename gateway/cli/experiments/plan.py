@@ -14,13 +14,13 @@ from strowger_gateway.gateway.cli.experiments.history import opened
 from strowger_gateway.gateway.cli.tables import show, table_of
 from strowger_gateway.gateway.config.problems import nearest
 from strowger_gateway.gateway.config.schema.experiment import Experiment
-from strowger_gateway.gateway.experiments.service.baselines import Baseline, baseline_of
-from strowger_gateway.gateway.experiments.service.report_input import clauses_of, metrics_of
-from strowger_gateway.gateway.experiments.statistics import sample_size as planner
-from strowger_gateway.gateway.experiments.statistics.formatting import figure
-from strowger_gateway.gateway.experiments.statistics.metrics import Metric
-from strowger_gateway.gateway.experiments.statistics.sample_size import SamplePlan
-from strowger_gateway.gateway.store.base import Store
+from strowger_gateway.gateway.experiments.baselines import Baseline, baseline_of
+from strowger_gateway.gateway.experiments.report_input import clauses_of, metrics_of
+from strowger_gateway.gateway.statistics import sample_size as planner
+from strowger_gateway.gateway.statistics.formatting import figure
+from strowger_gateway.gateway.statistics.metrics import Metric
+from strowger_gateway.gateway.statistics.sample_size import SamplePlan
+from strowger_gateway.gateway.storage.sql.base import Store
 
 
 class Planned(Struct, frozen=True, kw_only=True):

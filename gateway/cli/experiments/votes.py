@@ -12,8 +12,8 @@ from strowger_gateway.gateway.cli.config_loading import Faults, config_option, l
 from strowger_gateway.gateway.cli.experiments.history import find_experiment, opened, require_store
 from strowger_gateway.gateway.cli.os_user import os_user
 from strowger_gateway.gateway.cli.tables import show, table_of
-from strowger_gateway.gateway.experiments.service.report_input import bounds_of
-from strowger_gateway.gateway.store.base import Vote
+from strowger_gateway.gateway.experiments.report_input import bounds_of
+from strowger_gateway.gateway.storage.sql.base import Vote
 
 metric_option = click.option("--metric", help="Feedback metric. Default: the primary metric.")
 

@@ -9,19 +9,19 @@ from urllib.parse import urlencode
 import click
 import msgspec
 
+from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.cli.address import Address, url_option
 from strowger_gateway.gateway.cli.config_loading import Faults, config_option, faults_shown, load
 from strowger_gateway.gateway.cli.explaining.output import print_explanation
 from strowger_gateway.gateway.cli.http_client import admin_key_option, fetch
-from strowger_gateway.gateway.clock import now
 from strowger_gateway.gateway.config.own_rules import configured_budgets, configured_limits
 from strowger_gateway.gateway.config.schema.config import Config, Tls
-from strowger_gateway.gateway.end_users.end_users import EndUserFinder
-from strowger_gateway.gateway.explain.experiment_view import assume_running
-from strowger_gateway.gateway.explain.explanation import Explanation
-from strowger_gateway.gateway.explain.held_to import held_to, with_limits
-from strowger_gateway.gateway.explain.query import Explained, Query, explain_query
-from strowger_gateway.gateway.runtime import Runtime
+from strowger_gateway.gateway.console.explain.experiment_view import assume_running
+from strowger_gateway.gateway.console.explain.explanation import Explanation
+from strowger_gateway.gateway.console.explain.held_to import held_to, with_limits
+from strowger_gateway.gateway.console.explain.query import Explained, Query, explain_query
+from strowger_gateway.gateway.governance.end_users.end_users import EndUserFinder
+from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.surfaces.routes import SURFACES
 from strowger_gateway.schemas.errors import GatewayError
 

@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from strowger_gateway.gateway.cli.tables import show, table_of
-from strowger_gateway.gateway.explain.explanation import (
+from strowger_gateway.gateway.console.explain.explanation import (
     ExplainedCandidate,
     ExplainedExperiment,
     ExplainedLimit,

@@ -24,12 +24,16 @@ from strowger_gateway.gateway.cli.os_user import os_user
 from strowger_gateway.gateway.cli.tables import show as show_table
 from strowger_gateway.gateway.cli.tables import table_of
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.issued_keys.authority import KeyAuthority, KeyEvent, KeyFields
-from strowger_gateway.gateway.issued_keys.rule_text import rule_text
-from strowger_gateway.gateway.issued_keys.view import details, listing
-from strowger_gateway.gateway.store.errors import StoreUnavailable
-from strowger_gateway.gateway.store.open import open_existing, open_store
-from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.gateway.governance.issued_keys.authority import (
+    KeyAuthority,
+    KeyEvent,
+    KeyFields,
+)
+from strowger_gateway.gateway.governance.issued_keys.rule_text import rule_text
+from strowger_gateway.gateway.governance.issued_keys.view import details, listing
+from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
+from strowger_gateway.gateway.storage.sql.open import open_existing, open_store
+from strowger_gateway.gateway.storage.sql.sql import SqlStore
 from strowger_gateway.schemas.errors import CallerError
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -7,9 +7,14 @@ import click
 import msgspec
 
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.issued_keys.authority import Issued
-from strowger_gateway.gateway.issued_keys.rule_text import rule_text
-from strowger_gateway.gateway.issued_keys.view import KeyDetails, KeyView, NewKeyView, view_of
+from strowger_gateway.gateway.governance.issued_keys.authority import Issued
+from strowger_gateway.gateway.governance.issued_keys.rule_text import rule_text
+from strowger_gateway.gateway.governance.issued_keys.view import (
+    KeyDetails,
+    KeyView,
+    NewKeyView,
+    view_of,
+)
 
 EFFECT: Final = "running gateways follow within 2 s"
 

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from strowger_gateway.gateway.cli.durations import DURATION, duration
-from strowger_gateway.gateway.issued_keys.authority import KeyFields
-from strowger_gateway.gateway.issued_keys.rule_text import budget_from, limit_from
+from strowger_gateway.gateway.governance.issued_keys.authority import KeyFields
+from strowger_gateway.gateway.governance.issued_keys.rule_text import budget_from, limit_from
 from strowger_gateway.schemas.errors import InvalidRequest
 
 F = TypeVar("F", bound=Callable[..., object])

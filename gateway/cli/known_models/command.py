@@ -106,7 +106,7 @@ def models(
 def supported(registry: Registry, name: str) -> Supports:
     """The adapter's capabilities at its default base URL. Raises Faults for a broken plug-in."""
     if name == LOCAL:
-        from strowger_gateway.gateway.upstream.local_capabilities import LOCAL_SUPPORTS
+        from strowger_gateway.gateway.backends.upstream.local_capabilities import LOCAL_SUPPORTS
 
         return LOCAL_SUPPORTS
     endpoint = Endpoint(name=name, base_url=registry.base_url(name) or ANYWHERE)

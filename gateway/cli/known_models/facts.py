@@ -6,10 +6,10 @@ from msgspec import Struct
 from rich.markup import escape
 from rich.table import Table
 
+from strowger_gateway.gateway.assembly.wiring.models import models_of
 from strowger_gateway.gateway.cli.tables import table_of
 from strowger_gateway.gateway.config.schema.capabilities import Modality
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.wiring.models import models_of
 
 
 class KnownBackend(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import click
 
+from strowger_gateway.gateway.backends.placement.cluster import ClusterFailed
+from strowger_gateway.gateway.backends.placement.gauges import Gauges
+from strowger_gateway.gateway.backends.placement.load import load_placement
+from strowger_gateway.gateway.backends.placement.metrics import PlacementMetrics
+from strowger_gateway.gateway.backends.placement.on_ray.library import ray_library
+from strowger_gateway.gateway.backends.placement.on_ray.pool import RayPool
+from strowger_gateway.gateway.backends.placement.settings import Placement
+from strowger_gateway.gateway.backends.placement.supervisor import Supervisor
 from strowger_gateway.gateway.cli.config_loading import faults_shown
-from strowger_gateway.gateway.placement.cluster import ClusterFailed
-from strowger_gateway.gateway.placement.gauges import Gauges
-from strowger_gateway.gateway.placement.load import load_placement
-from strowger_gateway.gateway.placement.metrics import PlacementMetrics
-from strowger_gateway.gateway.placement.on_ray.library import ray_library
-from strowger_gateway.gateway.placement.on_ray.pool import RayPool
-from strowger_gateway.gateway.placement.settings import Placement
-from strowger_gateway.gateway.placement.supervisor import Supervisor
 from strowger_gateway.schemas.errors import InvalidConfig
 
 

@@ -6,11 +6,11 @@ import click
 
 from strowger_gateway.gateway.cli.config_loading import Faults, config_option, faults_shown, load
 from strowger_gateway.gateway.cli.records.payloads import payload, payloads
-from strowger_gateway.gateway.records_export.export import PART_ROWS, Export
-from strowger_gateway.gateway.records_export.target import open_target
-from strowger_gateway.gateway.records_export.turns import turn
-from strowger_gateway.gateway.store.errors import StoreUnavailable
-from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.storage.parquet.export import PART_ROWS, Export
+from strowger_gateway.gateway.storage.parquet.target import open_target
+from strowger_gateway.gateway.storage.parquet.turns import turn
+from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
+from strowger_gateway.gateway.storage.sql.open import open_store
 
 
 @click.group()

@@ -14,10 +14,10 @@ from strowger_gateway.gateway.cli.config_loading import Faults, config_option, f
 from strowger_gateway.gateway.cli.os_user import os_user
 from strowger_gateway.gateway.cli.tables import show, table_of
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.store.errors import StoreUnavailable
-from strowger_gateway.gateway.store.open import open_existing
-from strowger_gateway.gateway.store.payload_rows import PayloadQuery
-from strowger_gateway.gateway.store.sql import SqlStore
+from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
+from strowger_gateway.gateway.storage.sql.open import open_existing
+from strowger_gateway.gateway.storage.sql.payload_rows import PayloadQuery
+from strowger_gateway.gateway.storage.sql.sql import SqlStore
 
 _MOST: Final = 10_000
 

@@ -10,19 +10,23 @@ import click
 import msgspec
 from rich.markup import escape
 
-from strowger_gateway.gateway.budgets.report import BudgetOverview, BudgetStanding, budget_report
 from strowger_gateway.gateway.cli.config_loading import config_option, faults_shown, load
 from strowger_gateway.gateway.cli.standings.whose_options import whose_options
 from strowger_gateway.gateway.cli.tables import show, table_of
 from strowger_gateway.gateway.config.schema.budgets import Budget
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.end_users.table import hashed
-from strowger_gateway.gateway.end_users.whose import whose_of
-from strowger_gateway.gateway.issued_keys.rules_in_force import budgets_in_force
-from strowger_gateway.gateway.limits.scope import Whose
-from strowger_gateway.gateway.store.errors import StoreUnavailable
-from strowger_gateway.gateway.store.key_rows import IssuedKey
-from strowger_gateway.gateway.store.open import open_existing
+from strowger_gateway.gateway.governance.budgets.report import (
+    BudgetOverview,
+    BudgetStanding,
+    budget_report,
+)
+from strowger_gateway.gateway.governance.end_users.table import hashed
+from strowger_gateway.gateway.governance.end_users.whose import whose_of
+from strowger_gateway.gateway.governance.issued_keys.rules_in_force import budgets_in_force
+from strowger_gateway.gateway.governance.limits.scope import Whose
+from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
+from strowger_gateway.gateway.storage.sql.key_rows import IssuedKey
+from strowger_gateway.gateway.storage.sql.open import open_existing
 from strowger_gateway.schemas.errors import InvalidConfig, InvalidRequest
 
 

@@ -7,14 +7,14 @@ import click
 import msgspec
 from rich.markup import escape
 
-from strowger_gateway.gateway.admin.limits import LimitOverview
 from strowger_gateway.gateway.cli.address import Address, address_of, url_option
 from strowger_gateway.gateway.cli.config_loading import config_option, load
 from strowger_gateway.gateway.cli.http_client import admin_key_option, fetch
 from strowger_gateway.gateway.cli.standings.whose_options import whose_options
 from strowger_gateway.gateway.cli.tables import show, table_of
 from strowger_gateway.gateway.config.schema.connection import Tls
-from strowger_gateway.gateway.limits.standing import MOST_STANDINGS, LimitStanding
+from strowger_gateway.gateway.console.admin.limits import LimitOverview
+from strowger_gateway.gateway.governance.limits.standing import MOST_STANDINGS, LimitStanding
 
 
 @click.command()

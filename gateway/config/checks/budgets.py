@@ -7,7 +7,7 @@ from strowger_gateway.gateway.config.own_rules import budgets_of_teams
 from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
 from strowger_gateway.gateway.config.schema.budgets import Budget, UseModel
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.time_zones import zone_named
+from strowger_gateway.gateway.platform.time_zones import zone_named
 
 
 def check_budgets(config: Config, problems: Problems) -> None:

@@ -12,7 +12,7 @@ from strowger_gateway.gateway.config.checks.routing import check_backend
 from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema.experiment import Decide, Experiment, Variant
-from strowger_gateway.gateway.experiments.statistics.metrics import BUILT_IN, COMMENT
+from strowger_gateway.gateway.statistics.metrics import BUILT_IN, COMMENT
 from strowger_gateway.schemas.close_names import close_names
 
 ALIKE = 0.8

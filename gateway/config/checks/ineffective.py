@@ -8,7 +8,7 @@ from strowger_gateway.gateway.config.schema.config import Config, Model, Provide
 from strowger_gateway.gateway.config.schema.connection import STREAM_S, Timeouts
 from strowger_gateway.gateway.config.schema.experiment import Experiment
 from strowger_gateway.gateway.config.schema.failover import BreakerRule
-from strowger_gateway.gateway.experiments.statistics.metrics import BUILT_IN
+from strowger_gateway.gateway.statistics.metrics import BUILT_IN
 
 LARGEST_PART = 5.0
 """A relative difference of a time; a larger one was probably meant as milliseconds or per cent."""

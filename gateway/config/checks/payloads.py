@@ -25,7 +25,7 @@ def check_payloads(config: Config, problems: Problems) -> None:
 
 
 def _problem_of(pattern: str) -> str:
-    from strowger_gateway.gateway.redaction import substitute
+    from strowger_gateway.gateway.config.redaction import substitute
     from strowger_gateway.schemas.errors import InvalidConfig
 
     try:

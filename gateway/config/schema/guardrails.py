@@ -43,4 +43,4 @@ class GuardrailConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def each(self) -> None:
-        """It has no account: see `strowger_gateway.gateway.limits.scope.Scoped`."""
+        """It has no account: see `strowger_gateway.gateway.governance.limits.scope.Scoped`."""

@@ -6,9 +6,9 @@ from typing import Final
 from msgspec import Raw
 from msgspec.structs import replace
 
-from strowger_gateway.gateway.responses.seals import Seals
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.content.stored_responses.seals import Seals
 from strowger_gateway.gateway.routing.request_record import RequestRecord
-from strowger_gateway.gateway.state import Gateway
 from strowger_gateway.gateway.surfaces.stored_items import EarlierItems, EarlierItemsNeeded
 from strowger_gateway.schemas.errors import InvalidRequest, Unavailable
 

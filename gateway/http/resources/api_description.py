@@ -5,9 +5,9 @@ from litestar import Request, Response, get
 from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler
 
+from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.config.schema.auth import Auth
-from strowger_gateway.gateway.openapi.page import HEADERS, STYLE, page_of
-from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.surfaces.openapi.page import HEADERS, STYLE, page_of
 from strowger_gateway.schemas.errors import RouteNotFound
 
 _Request = Request[object, object, State]
@@ -22,7 +22,7 @@ def description(gateway: Gateway) -> list[ControllerRouterHandler]:
         known = Auth(mode=auth.mode, metrics=auth.metrics)
         if known not in made:
             # Late, because it imports every surface, and few gateways are asked for it.
-            from strowger_gateway.gateway.openapi.document import completed
+            from strowger_gateway.gateway.surfaces.openapi.document import completed
 
             document = completed(request.app.openapi_schema.to_schema(), known)
             made[known] = msgspec.json.encode(document), page_of(document).encode()

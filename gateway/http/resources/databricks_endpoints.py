@@ -9,16 +9,16 @@ from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
 from strowger_gateway.adapters.capabilities import offered
-from strowger_gateway.gateway.access.auth import Caller
-from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.assembly.runtime import Runtime
+from strowger_gateway.gateway.backends.engines.process.process import EngineView
+from strowger_gateway.gateway.backends.engines.process.process import State as EngineState
 from strowger_gateway.gateway.config.adapter_names import LOCAL
 from strowger_gateway.gateway.config.schema.config import Provider
-from strowger_gateway.gateway.engine_process.process import EngineView
-from strowger_gateway.gateway.engine_process.process import State as EngineState
+from strowger_gateway.gateway.governance.access.auth import Caller
+from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.planning.route import Backend, Route
 from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
-from strowger_gateway.gateway.runtime import Runtime
-from strowger_gateway.gateway.state import Gateway
 from strowger_gateway.gateway.surfaces.databricks.serving_endpoints import (
     TASKS,
     Deployment,

@@ -8,7 +8,8 @@ from litestar import Request, Response, post
 from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler
 
-from strowger_gateway.gateway.experiments.service.feedback import (
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.experiments.feedback import (
     MAX_BYTES,
     FeedbackBody,
     FeedbackMetrics,
@@ -18,12 +19,11 @@ from strowger_gateway.gateway.experiments.service.feedback import (
     row_of,
 )
 from strowger_gateway.gateway.http.counted import counted, counted_in
-from strowger_gateway.gateway.openapi.hot_routes import operation
-from strowger_gateway.gateway.state import Gateway
-from strowger_gateway.gateway.store.base import KnownRequest
-from strowger_gateway.gateway.store.errors import StoreUnavailable
-from strowger_gateway.gateway.store.rows import FeedbackRow
-from strowger_gateway.gateway.store_access import StoreAccess
+from strowger_gateway.gateway.storage.sql.base import KnownRequest
+from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
+from strowger_gateway.gateway.storage.sql.rows import FeedbackRow
+from strowger_gateway.gateway.storage.store_access import StoreAccess
+from strowger_gateway.gateway.surfaces.openapi.hot_routes import operation
 from strowger_gateway.schemas.errors import Unavailable
 from strowger_gateway.schemas.holdings import Holder
 

@@ -13,10 +13,10 @@ from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 from msgspec import Struct
 
-from strowger_gateway.gateway.access.auth import Caller
-from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.governance.access.auth import Caller
+from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.planning.route import Backend, Route
-from strowger_gateway.gateway.state import Gateway
 from strowger_gateway.gateway.surfaces.decoding import UNREADABLE
 from strowger_gateway.gateway.surfaces.kserve.bodies import (
     VERSION,

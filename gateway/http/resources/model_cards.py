@@ -6,12 +6,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from strowger_gateway.adapters.capabilities import offered
+from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.schema.capabilities import Modality
 from strowger_gateway.gateway.config.schema.prices import Price
 from strowger_gateway.gateway.routing.planning.model_facts import ModelFacts
 from strowger_gateway.gateway.routing.planning.prices import BackendPrice
 from strowger_gateway.gateway.routing.planning.route import Backend, Route
-from strowger_gateway.gateway.runtime import Runtime
 from strowger_gateway.gateway.surfaces.model_card import CardPrice, ModelCard
 from strowger_gateway.schemas.fields import FIELDS, Task
 

@@ -5,9 +5,9 @@ from litestar.datastructures import State
 from litestar.params import FromPath, FromQuery
 from litestar.types import ControllerRouterHandler
 
-from strowger_gateway.gateway.access.auth import Caller
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.governance.access.auth import Caller
 from strowger_gateway.gateway.http.resources.model_cards import model_card
-from strowger_gateway.gateway.state import Gateway
 from strowger_gateway.gateway.surfaces.anthropic.models import PAGE, VERSION
 from strowger_gateway.gateway.surfaces.anthropic.models import model_body as anthropic_model
 from strowger_gateway.gateway.surfaces.anthropic.models import models_body as anthropic_models

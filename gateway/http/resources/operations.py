@@ -6,7 +6,7 @@ from litestar import Request, Response, get
 from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler, HTTPScope
 
-from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.assembly.gateway import Gateway
 
 _Request = Request[object, object, State]
 UNRECORDED = (

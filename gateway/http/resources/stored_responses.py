@@ -11,11 +11,11 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.types import ControllerRouterHandler
 from msgspec import Struct
 
-from strowger_gateway.gateway.access.key_shares import Slot
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.content.stored_responses.archive import ResponseArchive
+from strowger_gateway.gateway.governance.access.key_shares import Slot
 from strowger_gateway.gateway.http.counted import counted, counted_in
 from strowger_gateway.gateway.http.unserved_apis import instead_of
-from strowger_gateway.gateway.responses.archive import ResponseArchive
-from strowger_gateway.gateway.state import Gateway
 from strowger_gateway.gateway.surfaces.responses.item_pages import LISTED, MOST_LISTED, ItemPage
 from strowger_gateway.gateway.surfaces.responses.stored_conversation import deleted_body
 from strowger_gateway.schemas.errors import InvalidRequest, RouteNotFound

@@ -13,8 +13,10 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.backends.upstream.base import Call
+from strowger_gateway.gateway.backends.upstream.sending import is_unread
 from strowger_gateway.gateway.config.schema.failover import RetryRule
+from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.execution.undo_repairs import undone
 from strowger_gateway.gateway.routing.planning.candidate import Candidate
 from strowger_gateway.gateway.routing.planning.plan import Plan
@@ -26,8 +28,6 @@ from strowger_gateway.gateway.routing.request_record import (
     milliseconds,
 )
 from strowger_gateway.gateway.routing.resilience.retry import concerns_backend
-from strowger_gateway.gateway.upstream.base import Call
-from strowger_gateway.gateway.upstream.sending import is_unread
 from strowger_gateway.schemas.answers import Embeddings
 from strowger_gateway.schemas.errors import (
     GatewayError,

@@ -7,7 +7,9 @@ sequence is created when that attempt fails, or up front if the first attempt ha
 import asyncio
 import random
 
-from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.backends.upstream.base import Call
+from strowger_gateway.gateway.backends.upstream.own_limits import ConnectionsInUse
+from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.execution.attempt import (
     TIMER_S,
     Attempt,
@@ -29,8 +31,6 @@ from strowger_gateway.gateway.routing.resilience.retry import (
     may_retry,
     pause,
 )
-from strowger_gateway.gateway.upstream.base import Call
-from strowger_gateway.gateway.upstream.own_limits import ConnectionsInUse
 from strowger_gateway.schemas.errors import (
     DeadlineExceeded,
     GatewayError,

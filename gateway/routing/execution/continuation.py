@@ -9,10 +9,10 @@ with log probabilities, with a grammar (its state is lost) or with anything but 
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
+from strowger_gateway.gateway.backends.upstream.drawn_tokens import DrawnTokens, ResumesAnswers
 from strowger_gateway.gateway.routing.execution.shown_answer import ShownAnswer
 from strowger_gateway.gateway.routing.planning.candidate import Candidate
 from strowger_gateway.gateway.routing.planning.request_facts import CHARACTERS_PER_TOKEN
-from strowger_gateway.gateway.upstream.drawn_tokens import DrawnTokens, ResumesAnswers
 from strowger_gateway.schemas.messages import Message, text_of
 from strowger_gateway.schemas.requests import (
     ChatRequest,

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from strowger_gateway.gateway.clock import now
-from strowger_gateway.gateway.eventloop.inline_task import in_task
+from strowger_gateway.gateway.platform.clock import now
+from strowger_gateway.gateway.platform.eventloop.inline_task import in_task
 from strowger_gateway.gateway.routing.execution.attempt import (
     TIMER_S,
     Attempt,

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import cast
 
-from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.execution import hedging as hedge
 from strowger_gateway.gateway.routing.execution.attempt import events_of, vectors_of
 from strowger_gateway.gateway.routing.execution.attempt_sequence import (

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import cast
 
-from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.execution.attempt_sequence import first_attempt
 from strowger_gateway.gateway.routing.execution.empty_answer import check_answer
 from strowger_gateway.gateway.routing.execution.pipeline import collect

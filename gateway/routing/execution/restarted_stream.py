@@ -9,8 +9,8 @@ to any stream without content.
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
-from strowger_gateway.gateway.clock import now
-from strowger_gateway.gateway.room import Room
+from strowger_gateway.gateway.platform.clock import now
+from strowger_gateway.gateway.platform.room import Room
 from strowger_gateway.gateway.routing.execution.attempt_sequence import (
     AttemptSequence,
     PrimaryAttempt,

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.execution.continuation import Continuation
 from strowger_gateway.gateway.routing.execution.shown_answer import ShownAnswer
 from strowger_gateway.gateway.routing.request_record import RequestRecord

@@ -13,8 +13,9 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.backends.upstream.drawn_tokens import DrawnTokens
 from strowger_gateway.gateway.config.schema.failover import RetryRule
+from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.execution import pipeline
 from strowger_gateway.gateway.routing.execution.continuation import (
     Continuation,
@@ -31,7 +32,6 @@ from strowger_gateway.gateway.routing.planning.candidate import Candidate
 from strowger_gateway.gateway.routing.planning.plan import Plan, no_error_fallback
 from strowger_gateway.gateway.routing.request_record import AttemptRecord, RequestRecord
 from strowger_gateway.gateway.routing.resilience.retry import may_fail_over, may_retry, pause
-from strowger_gateway.gateway.upstream.drawn_tokens import DrawnTokens
 from strowger_gateway.schemas.errors import (
     DeadlineExceeded,
     GatewayError,

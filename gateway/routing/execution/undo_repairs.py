@@ -9,9 +9,12 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from strowger_gateway.adapters.repairs.rule import Undo
-from strowger_gateway.gateway.upstream.adaptation.stop_detection import StopRules
-from strowger_gateway.gateway.upstream.adaptation.stop_enforcement import ended_at, streamed
-from strowger_gateway.gateway.upstream.base import Call, Upstream
+from strowger_gateway.gateway.backends.upstream.adaptation.stop_detection import StopRules
+from strowger_gateway.gateway.backends.upstream.adaptation.stop_enforcement import (
+    ended_at,
+    streamed,
+)
+from strowger_gateway.gateway.backends.upstream.base import Call, Upstream
 from strowger_gateway.schemas.events import (
     Event,
     Finished,

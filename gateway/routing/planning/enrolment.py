@@ -11,14 +11,14 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from strowger_gateway.gateway.config.schema.experiment import Experiment, Variant
-from strowger_gateway.gateway.experiments import assignment
-from strowger_gateway.gateway.experiments.assignment import Assignment
 from strowger_gateway.gateway.routing.exclusion import Exclusion, ExclusionCode, exclusion
 from strowger_gateway.gateway.routing.participation import Participation
 from strowger_gateway.gateway.routing.planning.plan_cache import PlanCache
 from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts, unit_of
 from strowger_gateway.gateway.routing.planning.route import Backend
 from strowger_gateway.gateway.routing.planning.system_prompt import with_system
+from strowger_gateway.gateway.statistics import assignment
+from strowger_gateway.gateway.statistics.assignment import Assignment
 from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest, Request
 
 UNIT_KEY = b"strowger experiments, unit 1"

@@ -16,8 +16,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from strowger_gateway.gateway.clock import now
 from strowger_gateway.gateway.config.schema.failover import RetryRule
+from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.planning.candidate import Candidate
 from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
 

@@ -6,8 +6,8 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
+from strowger_gateway.gateway.config.model_table.spellings import spellings
 from strowger_gateway.gateway.config.schema.capabilities import Capability, Modality, PublishedFacts
-from strowger_gateway.gateway.model_table.spellings import spellings
 
 _MOST_KEPT: Final = 4096
 """Names of models that are remembered; clients choose them behind wildcards."""

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from strowger_gateway.gateway.clock import now
 from strowger_gateway.gateway.config.error_codes import meanings
+from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.planning.candidate import (
     Candidate,
     UnmirrorableRequest,

@@ -6,6 +6,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from strowger_gateway.adapters.base import Supports
+from strowger_gateway.gateway.backends.upstream.base import Upstream, WholeChat
 from strowger_gateway.gateway.config.schema.config import RequestFields, WhenRule
 from strowger_gateway.gateway.config.schema.connection import STREAM_S, WHOLE_S
 from strowger_gateway.gateway.config.schema.failover import BreakerRule, RetryRule, StreamRecovery
@@ -19,7 +20,6 @@ from strowger_gateway.gateway.routing.resilience.recent_activity import Load
 from strowger_gateway.gateway.routing.resilience.replica import REPLICA_MARK, Replica
 from strowger_gateway.gateway.routing.resilience.retry import RetryBudget
 from strowger_gateway.gateway.routing.slowness.siblings import Siblings
-from strowger_gateway.gateway.upstream.base import Upstream, WholeChat
 from strowger_gateway.schemas.close_names import close_names
 from strowger_gateway.schemas.errors import ModelNotFound
 

@@ -18,7 +18,7 @@ circuit is open (`last_resort_in`), a few at a time. Its success closes the circ
 Breakers of the same backend in several processes act as one: each sends its `snapshot` when it
 changes, the others `merge` it, and a lease lets one process probe at a time. Between gateways,
 evidence is added up first, and what opens a circuit here is never one other gateway's word
-(`gateway/coordination/shared_evidence.py`).
+(`gateway/fleet/coordination/shared_evidence.py`).
 
 E. S. Page, "Continuous inspection schemes", Biometrika 41 (1954), 100-115.
 """

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
-from strowger_gateway.gateway.clock import now
+from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.slowness.pace import GOOD, RECENT_S, Pace, Work
 
 WORSE: Final = 1.5

@@ -20,8 +20,8 @@ from strowger_gateway.gateway.surfaces.anthropic.usage import usage_json
 from strowger_gateway.gateway.surfaces.anthropic.web_searches import citations, search_blocks
 from strowger_gateway.gateway.surfaces.openai.stream_chunks import members, with_members
 from strowger_gateway.gateway.surfaces.sse import frame, one_line
+from strowger_gateway.gateway.surfaces.token_estimate.estimate import estimated_input
 from strowger_gateway.gateway.surfaces.turn_renderer import TurnRenderer, finish_of
-from strowger_gateway.gateway.token_estimate.estimate import estimated_input
 from strowger_gateway.schemas.answers import Answer, Choice
 from strowger_gateway.schemas.errors import GatewayError
 from strowger_gateway.schemas.events import (

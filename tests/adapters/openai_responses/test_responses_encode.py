@@ -23,7 +23,7 @@ from strowger_gateway.schemas.messages import (
 from strowger_gateway.schemas.sampling import Sampling
 from tests.adapters.chats import chat, refused_field
 from tests.adapters.openai_responses.responses_doubles import adapter, sent, valid
-from tests.gateway.vendors.dialect import dicts
+from tests.gateway.backends.vendors.dialect import dicts
 
 HELLO = Message(role="user", content="hello")
 SCHEMA = Raw(b'{"type":"object","properties":{"at":{"type":"string"}}}')

@@ -58,7 +58,7 @@ def test_every_source_exists_and_is_in_the_context() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["gateway/app.py", "local_engine/bundled/tiny-chat/model.safetensors", "README.md"]
+    "path", ["gateway/http/app.py", "local_engine/bundled/tiny-chat/model.safetensors", "README.md"]
 )
 def test_the_context_has_what_the_wheel_has(path: str) -> None:
     assert (ROOT / path).exists()

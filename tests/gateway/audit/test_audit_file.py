@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from strowger_gateway.gateway.audit.event import AuditEvent
-from strowger_gateway.gateway.recording.audit_file import AuditFile
-from strowger_gateway.gateway.store.audit_rows import AuditRows
-from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.observability.recording.audit_file import AuditFile
+from strowger_gateway.gateway.storage.sql.audit_rows import AuditRows
+from strowger_gateway.gateway.storage.sql.open import open_store
 from strowger_gateway.schemas.secret import Secret
 
 

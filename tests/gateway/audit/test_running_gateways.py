@@ -13,8 +13,8 @@ import pytest
 
 from strowger_gateway.gateway.audit.chain import AuditRow, ChainHead
 from strowger_gateway.gateway.audit.verification import ChainCheck
-from strowger_gateway.gateway.store.errors import StoreUnavailable
-from strowger_gateway.gateway.store.open import open_existing
+from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
+from strowger_gateway.gateway.storage.sql.open import open_existing
 from strowger_gateway.schemas.secret import Secret
 from tests.gateway.cli.command_line import run
 from tests.gateway.commanded import SOON_S, Commanded

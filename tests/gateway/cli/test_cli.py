@@ -9,10 +9,10 @@ import pytest
 import trustme
 from click import Context
 
-from strowger_gateway.gateway.admin.backends import ExperimentView, VariantView
 from strowger_gateway.gateway.cli.doctor import cpu_flags, last_line
 from strowger_gateway.gateway.cli.main import strowger
 from strowger_gateway.gateway.cli.routes import shares
+from strowger_gateway.gateway.console.admin.backends import ExperimentView, VariantView
 from tests.gateway.cli.command_line import run
 
 ROOT = Path(__file__).parents[3]

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from strowger_gateway.gateway.config.load import load_config
-from tests.gateway.experiments.service.recorded_gateway import recorded
+from tests.gateway.experiments.recorded_gateway import recorded
 from tests.stand_ins.provider import Answer, Received, provider
 
 pytestmark = pytest.mark.anyio

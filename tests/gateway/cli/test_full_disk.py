@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from strowger_gateway.gateway.store.open import open_store
-from strowger_gateway.gateway.store.payload_rows import StoredPayload
+from strowger_gateway.gateway.storage.sql.open import open_store
+from strowger_gateway.gateway.storage.sql.payload_rows import StoredPayload
 from strowger_gateway.schemas.secret import Secret
 from tests.gateway.cli.command_line import run
 from tests.gateway.serving import one_model, serving

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from strowger_gateway.gateway.issued_keys.secret import PATTERN
+from strowger_gateway.gateway.governance.issued_keys.secret import PATTERN
 from tests.gateway.cli.command_line import run, table
 from tests.gateway.serving import one_model
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from strowger_gateway.gateway.assembly.wiring.config_checks import CONFIG_CHECKS
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.wiring.config_checks import CONFIG_CHECKS
 from strowger_gateway.schemas.errors import InvalidConfig
 
 ROOT = Path(__file__).parents[3]
@@ -86,7 +86,9 @@ def test_a_configuration_of_the_documentation_is_taken(place: str) -> None:
 
 def retiring() -> Iterator[str]:
     """Models of the examples that a vendor retires within half a year of the table's date."""
-    table = json.loads((ROOT / "gateway" / "model_table" / "models.json").read_text("utf-8"))
+    table = json.loads(
+        (ROOT / "gateway" / "config" / "model_table" / "models.json").read_text("utf-8")
+    )
     rows = [row for name in VENDORS for row in table["models"][name]]
     latest = max(date.fromisoformat(row["date"]) for row in rows)
     dates = {row["id"]: row["retires"] for row in rows if "retires" in row}

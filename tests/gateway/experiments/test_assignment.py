@@ -14,7 +14,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from strowger_gateway.gateway.experiments.assignment import KEY, Assignment, WeightedArm
+from strowger_gateway.gateway.statistics.assignment import KEY, Assignment, WeightedArm
 from tests.examples import examples
 
 ROOT = Path(__file__).parents[3]
@@ -182,7 +182,7 @@ def test_no_two_triples_are_the_same_by_concatenation() -> None:
 
 def test_another_process_assigns_equally_and_so_does_a_restart() -> None:
     program = (
-        "from strowger_gateway.gateway.experiments.assignment import WeightedArm as Arm, "
+        "from strowger_gateway.gateway.statistics.assignment import WeightedArm as Arm, "
         "Assignment;"
         "arms = Assignment('p', [Arm(name='a', weight=1), Arm(name='b', weight=2)]);"
         "print(''.join(arms.variant(f'user-{n}') for n in range(2000)))"

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus
-from tests.gateway.experiments.service.recorded_gateway import ADMIN, behave, config, stand
+from tests.gateway.experiments.recorded_gateway import ADMIN, behave, config, stand
 from tests.gateway.serving import serving
 from tests.stand_ins.provider import provider
 

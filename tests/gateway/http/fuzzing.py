@@ -11,7 +11,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from strowger_gateway.gateway.experiments.service.feedback import FeedbackBody
+from strowger_gateway.gateway.experiments.feedback import FeedbackBody
 from strowger_gateway.gateway.surfaces.routes import HOT_ROUTES
 
 Json = dict[str, object]

@@ -12,11 +12,11 @@ import httpx
 import pytest
 import uvicorn
 
-from strowger_gateway.gateway.app import build_app
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.load import read_config
-from strowger_gateway.gateway.runtime import Runtime
-from strowger_gateway.gateway.state import Gateway
-from strowger_gateway.gateway.telemetry.access_log import AccessLog
+from strowger_gateway.gateway.http.app import build_app
+from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog
 from tests.gateway.by_hand import connect, head
 from tests.gateway.serving import one_model
 from tests.stand_ins.provider import Answer, Provider, Received, provider

@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator
 import httpx
 import pytest
 
-from strowger_gateway.gateway.responses.archive import ResponseArchive
-from strowger_gateway.gateway.state import Gateway
-from strowger_gateway.gateway.store.open import open_store
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.content.stored_responses.archive import ResponseArchive
+from strowger_gateway.gateway.storage.sql.open import open_store
 from strowger_gateway.schemas.secret import Secret
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import answers, provider

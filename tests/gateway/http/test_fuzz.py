@@ -17,9 +17,9 @@ from urllib.parse import unquote
 import pytest
 from litestar import Litestar
 
-from strowger_gateway.gateway.access import wrong_keys as guesses
-from strowger_gateway.gateway.app import build_app
-from strowger_gateway.gateway.state import Gateway
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.governance.access import wrong_keys as guesses
+from strowger_gateway.gateway.http.app import build_app
 from strowger_gateway.gateway.surfaces.routes import HOT_ROUTES
 from tests.gateway.http.fuzzing import Fuzz, Sent
 from tests.gateway.serving import one_model, serving

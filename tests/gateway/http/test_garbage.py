@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus
-from tests.gateway.experiments.service.recorded_gateway import config, stand
+from tests.gateway.experiments.recorded_gateway import config, stand
 from tests.gateway.serving import one_model, serving
 from tests.oracle.oracle import ORACLE
 from tests.stand_ins.provider import Answer, Received, provider

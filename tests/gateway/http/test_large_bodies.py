@@ -13,9 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from strowger_gateway.gateway.asgi.body_complexity import measure
-from strowger_gateway.gateway.asgi.large_bodies import SMALL, LargeBodyQueue
 from strowger_gateway.gateway.config.schema.config import ServerConfig
+from strowger_gateway.gateway.server.asgi.body_complexity import measure
+from strowger_gateway.gateway.server.asgi.large_bodies import SMALL, LargeBodyQueue
 from strowger_gateway.gateway.surfaces.base import Inbound
 from strowger_gateway.gateway.surfaces.openai.surface import COMPLETIONS, EMBEDDINGS
 from strowger_gateway.schemas.errors import InvalidRequest

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
-from strowger_gateway.gateway.openapi.route_bodies import ROUTES
+from strowger_gateway.gateway.surfaces.openapi.route_bodies import ROUTES
 from strowger_gateway.gateway.surfaces.routes import HOT_ROUTES
 from tests.gateway.serving import Serving, one_model, serving
 from tests.gateway.shared_engine import SharedEngine

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from strowger_gateway.gateway.access.wrong_keys import FREE
+from strowger_gateway.gateway.governance.access.wrong_keys import FREE
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.ports.reserved import reserved_port
 from tests.stand_ins.provider import Answer, Received, provider

@@ -8,7 +8,7 @@ import httpx
 import msgspec
 import pytest
 
-from strowger_gateway.gateway.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Received, chat_body, provider
 

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from strowger_gateway.gateway.http.unserved_apis import LONGEST, MISSING
+from strowger_gateway.gateway.observability.telemetry.access_log import MAX_MESSAGE_CHARS
 from strowger_gateway.gateway.surfaces.routes import HOT_ROUTES
-from strowger_gateway.gateway.telemetry.access_log import MAX_MESSAGE_CHARS
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import Answer, Received, provider
 

@@ -3,11 +3,11 @@
 from collections.abc import AsyncGenerator
 
 from strowger_gateway.adapters.base import Supports
+from strowger_gateway.gateway.backends.upstream.base import Call
 from strowger_gateway.gateway.config.schema.failover import BreakerRule
 from strowger_gateway.gateway.routing.planning.route import Backend
 from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
 from strowger_gateway.gateway.routing.resilience.retry import RetryBudget
-from strowger_gateway.gateway.upstream.base import Call
 from strowger_gateway.schemas.answers import Embeddings
 from strowger_gateway.schemas.events import Event
 from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.load import read_config
-from strowger_gateway.gateway.runtime import Runtime
-from tests.gateway.failures.fault_tasks import TASKS
+from tests.gateway.routing.failures.fault_tasks import TASKS
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import Answer, Received, answers, provider
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from strowger_gateway.gateway.explain.explanation import Explanation
+from strowger_gateway.gateway.console.explain.explanation import Explanation
 from tests.gateway.cli.command_line import run
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider

@@ -11,10 +11,10 @@ import httpx
 import openai
 import pytest
 
-from strowger_gateway.gateway.asgi.sse_keepalive import EARLIEST_S, begin_after
+from strowger_gateway.gateway.server.asgi.sse_keepalive import EARLIEST_S, begin_after
 from strowger_gateway.gateway.surfaces.routes import HOT_ROUTES
-from tests.gateway.failures.fault_scenarios import Sees
-from tests.gateway.failures.fault_tasks import TASKS, client_sees
+from tests.gateway.routing.failures.fault_scenarios import Sees
+from tests.gateway.routing.failures.fault_tasks import TASKS, client_sees
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
 

@@ -10,7 +10,7 @@ from threading import Thread, get_ident
 import httpx
 import pytest
 
-from strowger_gateway.gateway.eventloop.turn import current_turn
+from strowger_gateway.gateway.platform.eventloop.turn import current_turn
 from strowger_gateway.gateway.surfaces.late_module import LateModule
 from strowger_gateway.gateway.surfaces.routes import HOT_ROUTES
 from tests.gateway.serving import Serving, one_model, serving

@@ -9,11 +9,11 @@ import httpx
 import pytest
 from msgspec import Struct
 
+from strowger_gateway.gateway.observability.telemetry.mirror_log_entry import MirrorLogEntry
 from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus
-from strowger_gateway.gateway.telemetry.mirror_log_entry import MirrorLogEntry
-from tests.gateway.backends.mindie_backend import configured
-from tests.gateway.experiments.service.recorded_gateway import stand
-from tests.gateway.failures.fault_tasks import FLAT, TASKS, TOKENS
+from tests.gateway.backends.end_to_end.mindie_backend import configured
+from tests.gateway.experiments.recorded_gateway import stand
+from tests.gateway.routing.failures.fault_tasks import FLAT, TASKS, TOKENS
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.mindie_server import MODEL, Answered, Hang, MindIEServer, mindie_server
 from tests.stand_ins.provider import Answer, Received, provider

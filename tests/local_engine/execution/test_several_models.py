@@ -4,9 +4,9 @@ from threading import Event
 
 import pytest
 
+from strowger_gateway.gateway.backends.engines.process.process import cores, engine_settings
 from strowger_gateway.gateway.config.schema.config import Engine as EngineSection
 from strowger_gateway.gateway.config.schema.config import EngineModel, Provider
-from strowger_gateway.gateway.engine_process.process import cores, engine_settings
 from strowger_gateway.local_engine.execution.engine_loop import Engine
 from strowger_gateway.local_engine.execution.jobs import Delta, Job
 from strowger_gateway.local_engine.scheduling.sequence import new_sequence

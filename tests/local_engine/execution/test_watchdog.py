@@ -9,9 +9,9 @@ from threading import Event
 import msgspec
 import pytest
 
-from strowger_gateway.gateway.engine_link.places import UnixPlace
-from strowger_gateway.gateway.upstream.base import Call
-from strowger_gateway.gateway.upstream.local_engine import LocalUpstream
+from strowger_gateway.gateway.backends.engines.link.places import UnixPlace
+from strowger_gateway.gateway.backends.upstream.base import Call
+from strowger_gateway.gateway.backends.upstream.local_engine import LocalUpstream
 from strowger_gateway.local_engine.config import ModelConfig
 from strowger_gateway.local_engine.execution.watchdog import Pulse, Watchdog
 from strowger_gateway.schemas.errors import UpstreamLost

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strowger_gateway.gateway.upstream.base import Call
-from strowger_gateway.gateway.upstream.engine_link import EngineLink
+from strowger_gateway.gateway.backends.upstream.base import Call
+from strowger_gateway.gateway.backends.upstream.engine_link import EngineLink
 from strowger_gateway.local_engine.listening.tcp_listener import Listening, TcpListener, warnings_of
 from strowger_gateway.local_engine.protocol.frame_intake import ConnectionIntake, FrameIntake
 from strowger_gateway.local_engine.protocol.frames import (

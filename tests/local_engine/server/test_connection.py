@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from strowger_gateway.gateway.engine_link.places import EnginePlace
+from strowger_gateway.gateway.backends.engines.link.places import EnginePlace
 from strowger_gateway.local_engine.protocol.frames import (
     SLOW_WORKER,
     Deltas,
@@ -27,7 +27,7 @@ from strowger_gateway.local_engine.protocol.frames import (
 from strowger_gateway.local_engine.server.connection import Connection
 from strowger_gateway.local_engine.server.service import Service
 from strowger_gateway.schemas.sampling import Sampling
-from tests.gateway.remote_engines.transports import TRANSPORTS, place_of
+from tests.gateway.backends.engines.remote.transports import TRANSPORTS, place_of
 from tests.local_engine.conftest import Folder
 from tests.local_engine.services import MODEL, chat, config, serving
 

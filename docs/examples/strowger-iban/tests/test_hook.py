@@ -2,7 +2,7 @@
 
 import pytest
 
-from strowger_gateway.gateway.hooks.testing import Check, contract
+from strowger_gateway.gateway.content.hooks.testing import Check, contract
 from strowger_iban.hook import hook
 
 # Examples of the registry: https://www.swift.com/standards/data-standards/iban

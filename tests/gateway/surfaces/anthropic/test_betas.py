@@ -6,10 +6,10 @@ from typing import cast
 import httpx
 import pytest
 
+from tests.gateway.backends.vendors.backend import answering
+from tests.gateway.backends.vendors.dialect import Json, Said, inner
+from tests.gateway.backends.vendors.rows import VENDORS
 from tests.gateway.surfaces.anthropic.claude import claude_in_front_of
-from tests.gateway.vendors.backend import answering
-from tests.gateway.vendors.dialect import Json, Said, inner
-from tests.gateway.vendors.rows import VENDORS
 
 pytestmark = pytest.mark.anyio
 

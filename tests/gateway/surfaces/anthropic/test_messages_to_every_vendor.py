@@ -10,10 +10,10 @@ from anthropic.types import Message
 from anthropic.types.beta import BetaMessageParam
 from msgspec import Struct
 
+from tests.gateway.backends.vendors.backend import Setting, answering, every_vendor
+from tests.gateway.backends.vendors.dialect import USAGE, Call, Json, ReceivedRequest, Said
+from tests.gateway.backends.vendors.rows import VENDORS, Vendor, of_every_dialect
 from tests.gateway.surfaces.anthropic.claude import returned
-from tests.gateway.vendors.backend import Setting, answering, every_vendor
-from tests.gateway.vendors.dialect import USAGE, Call, Json, ReceivedRequest, Said
-from tests.gateway.vendors.rows import VENDORS, Vendor, of_every_dialect
 
 pytestmark = pytest.mark.anyio
 

@@ -9,6 +9,7 @@ import anthropic
 import httpx
 import pytest
 
+from tests.gateway.backends.vendors.triton import TOKENIZER
 from tests.gateway.serving import one_model
 from tests.gateway.surfaces.anthropic.claude import (
     BEHIND_CLAUDE,
@@ -17,7 +18,6 @@ from tests.gateway.surfaces.anthropic.claude import (
     ClaudeSetting,
     claude_in_front_of,
 )
-from tests.gateway.vendors.triton import TOKENIZER
 from tests.stand_ins.provider import Answer, Received, answers
 
 pytestmark = pytest.mark.anyio

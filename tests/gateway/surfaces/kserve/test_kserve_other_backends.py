@@ -7,7 +7,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.gateway.backends.triton_backend import PROMPT, Pair, expected_text, expected_tokens, pair
+from tests.gateway.backends.end_to_end.triton_backend import (
+    PROMPT,
+    Pair,
+    expected_text,
+    expected_tokens,
+    pair,
+)
 from tests.gateway.surfaces.kserve.triton import Answered, Array, Refused, infer
 from tests.gateway.surfaces.kserve.triton_requests import flag, integer, number, tokens, unsigned
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tritonclient import http as _http
 
-from tests.gateway.backends.mindie_backend import pair
+from tests.gateway.backends.end_to_end.mindie_backend import pair
 from tests.gateway.surfaces.kserve import triton
 from tests.stand_ins.mindie_model import says
 from tests.stand_ins.mindie_server import Abort

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Struct
 
 from strowger_gateway.local_engine.bundled import bundled_path
-from tests.gateway.backends.triton_backend import expected_tokens
+from tests.gateway.backends.end_to_end.triton_backend import expected_tokens
 from tests.gateway.serving import serving
 from tests.gateway.surfaces.answers import payloads
 from tests.stand_ins.triton_server import Trouble, triton_server

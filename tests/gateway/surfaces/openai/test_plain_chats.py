@@ -12,7 +12,7 @@ from msgspec import Struct
 from strowger_gateway.adapters.base import Endpoint
 from strowger_gateway.adapters.openai.decode import OpenAIDecoder
 from strowger_gateway.adapters.openai.plain_answer import read_plain
-from strowger_gateway.gateway.cache.entry import as_answer
+from strowger_gateway.gateway.content.cache.entry import as_answer
 from strowger_gateway.gateway.routing.planning.prices import is_reported
 from strowger_gateway.gateway.routing.request_record import counts_of
 from strowger_gateway.gateway.surfaces.anthropic.surface import MESSAGES

@@ -9,10 +9,10 @@ import openai
 from msgspec import Struct
 from openai.types.responses import Response
 
-from strowger_gateway.gateway.state import Gateway
-from tests.gateway.vendors.backend import Setting, answering, every_vendor
-from tests.gateway.vendors.dialect import Call, Json, ReceivedRequest, Said
-from tests.gateway.vendors.rows import Vendor
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from tests.gateway.backends.vendors.backend import Setting, answering, every_vendor
+from tests.gateway.backends.vendors.dialect import Call, Json, ReceivedRequest, Said
+from tests.gateway.backends.vendors.rows import Vendor
 
 PROOF = "cHJvb2Y="
 PLACE: Json = {"type": "object", "properties": {"at": {"type": "string"}}}

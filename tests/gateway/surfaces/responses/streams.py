@@ -14,7 +14,7 @@ from strowger_gateway.gateway.surfaces.responses.render import ResponsesRenderer
 from strowger_gateway.schemas.answers import Fold
 from strowger_gateway.schemas.events import Event
 from strowger_gateway.schemas.requests import ChatRequest
-from tests.gateway.vendors.dialect import inner
+from tests.gateway.backends.vendors.dialect import inner
 
 Json = Mapping[str, object]
 

@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator
 import pytest
 from openai.types.responses import Response, ResponseCustomToolCall, ResponseFunctionToolCall
 
+from tests.gateway.backends.vendors.dialect import Call, Json, Said
+from tests.gateway.backends.vendors.rows import VENDORS, Vendor
 from tests.gateway.surfaces.responses.openai_client import (
     HI,
     PLACE,
@@ -12,8 +14,6 @@ from tests.gateway.surfaces.responses.openai_client import (
     responses_of_every_vendor,
     returned,
 )
-from tests.gateway.vendors.dialect import Call, Json, Said
-from tests.gateway.vendors.rows import VENDORS, Vendor
 
 pytestmark = pytest.mark.anyio
 

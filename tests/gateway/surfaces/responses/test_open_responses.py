@@ -8,15 +8,15 @@ from collections.abc import AsyncGenerator
 import httpx
 import pytest
 
+from tests.gateway.backends.vendors.backend import answering
+from tests.gateway.backends.vendors.dialect import Said
+from tests.gateway.backends.vendors.rows import VENDORS
 from tests.gateway.surfaces.responses.openai_client import (
     MADE,
     ResponsesOf,
     responses_of_every_vendor,
 )
 from tests.gateway.surfaces.responses.streams import SETTINGS, Json, frames, put_together
-from tests.gateway.vendors.backend import answering
-from tests.gateway.vendors.dialect import Said
-from tests.gateway.vendors.rows import VENDORS
 
 pytestmark = pytest.mark.anyio
 

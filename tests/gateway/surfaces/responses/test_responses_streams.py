@@ -27,6 +27,7 @@ from strowger_gateway.schemas.messages import CLAUDE, GEMINI
 from strowger_gateway.schemas.requests import ChatRequest, Original
 from tests.adapters.conformance.test_contract import REGISTRY, recorded
 from tests.examples import FirstOnly
+from tests.gateway.backends.vendors.dialect import dicts, inner
 from tests.gateway.surfaces.responses.streams import (
     NOW,
     Json,
@@ -39,7 +40,6 @@ from tests.gateway.surfaces.responses.streams import (
     response_stream,
     whole_response,
 )
-from tests.gateway.vendors.dialect import dicts, inner
 
 STOP = Finished(reason="stop")
 PATCH = {"type": "custom", "name": "patch"}

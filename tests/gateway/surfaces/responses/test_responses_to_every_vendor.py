@@ -10,6 +10,8 @@ import pydantic
 import pytest
 from openai.types.responses import Response
 
+from tests.gateway.backends.vendors.dialect import USAGE, Call, Json, Said, dicts
+from tests.gateway.backends.vendors.rows import VENDORS, Vendor, of_every_dialect
 from tests.gateway.surfaces.responses.openai_client import (
     HI,
     MADE,
@@ -20,8 +22,6 @@ from tests.gateway.surfaces.responses.openai_client import (
     responses_of_every_vendor,
     returned,
 )
-from tests.gateway.vendors.dialect import USAGE, Call, Json, Said, dicts
-from tests.gateway.vendors.rows import VENDORS, Vendor, of_every_dialect
 
 REFUSED = (openai.BadRequestError, openai.PermissionDeniedError, openai.NotFoundError)
 pytestmark = pytest.mark.anyio

@@ -11,6 +11,10 @@ import pytest
 from openai.types.responses import Response
 
 from tests.adapters.traffic import fixture
+from tests.gateway.backends.vendors.backend import answering
+from tests.gateway.backends.vendors.dialect import Json, Said, dicts
+from tests.gateway.backends.vendors.responses import EventStream, response
+from tests.gateway.backends.vendors.rows import VENDORS
 from tests.gateway.surfaces.responses.openai_client import (
     HI,
     MADE,
@@ -22,10 +26,6 @@ from tests.gateway.surfaces.responses.openai_client import (
     returned,
 )
 from tests.gateway.surfaces.responses.streams import frames
-from tests.gateway.vendors.backend import answering
-from tests.gateway.vendors.dialect import Json, Said, dicts
-from tests.gateway.vendors.responses import EventStream, response
-from tests.gateway.vendors.rows import VENDORS
 from tests.stand_ins.provider import Answer, Behaviour, Received
 
 REFUSED = (openai.BadRequestError, openai.PermissionDeniedError, openai.NotFoundError)

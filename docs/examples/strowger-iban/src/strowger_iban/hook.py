@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from strowger_gateway.gateway.hooks.contract import Span
-from strowger_gateway.gateway.hooks.text_hook import TextHook
+from strowger_gateway.gateway.content.hooks.contract import Span
+from strowger_gateway.gateway.content.hooks.text_hook import TextHook
 
 LENGTHS: Final = {
     "AT": 20, "BE": 16, "BG": 22, "CH": 21, "CY": 28, "CZ": 24, "DE": 22, "DK": 18, "EE": 20,

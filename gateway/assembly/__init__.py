@@ -1,0 +1,1 @@
+"""One process of the gateway, put together."""

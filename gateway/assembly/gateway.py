@@ -1,0 +1,385 @@
+"""The state of one gateway process: the configuration generation in force, and what serves it."""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from strowger_gateway.gateway.assembly.admission import Admission
+from strowger_gateway.gateway.assembly.peers import NoPeers, Peers
+from strowger_gateway.gateway.assembly.request_log import RequestLog
+from strowger_gateway.gateway.assembly.runtime import Runtime
+from strowger_gateway.gateway.audit.log import AuditLog, NoAudit
+from strowger_gateway.gateway.config.schema_store import SPOOL
+from strowger_gateway.gateway.content.hooks.counts import GuardCollector, GuardCounts
+from strowger_gateway.gateway.content.stored_responses.archive import ResponseArchive
+from strowger_gateway.gateway.content.stored_responses.seals import Seals
+from strowger_gateway.gateway.experiments.background_jobs import ExperimentJobs
+from strowger_gateway.gateway.experiments.experiment_service import ExperimentService
+from strowger_gateway.gateway.experiments.history import ExperimentHistory
+from strowger_gateway.gateway.experiments.mirror.mirroring import Mirrors
+from strowger_gateway.gateway.governance.access.auth import Caller
+from strowger_gateway.gateway.governance.access.ended_sessions import EndedSessions
+from strowger_gateway.gateway.governance.access.key_shares import KeyShares
+from strowger_gateway.gateway.governance.access.wrong_keys import WrongKeyThrottle
+from strowger_gateway.gateway.governance.budgets.by_place import RulesByPlace
+from strowger_gateway.gateway.governance.budgets.lease_leader import BudgetLeaseLeader
+from strowger_gateway.gateway.governance.budgets.lease_worker import BudgetLeaseWorker
+from strowger_gateway.gateway.governance.budgets.metrics import BudgetCollector
+from strowger_gateway.gateway.governance.end_users.end_users import EndUserFinder
+from strowger_gateway.gateway.governance.end_users.metrics import EndUserCollector
+from strowger_gateway.gateway.governance.identities.metrics import IssuerCollector
+from strowger_gateway.gateway.governance.issued_keys.desk import KeyDesk
+from strowger_gateway.gateway.governance.issued_keys.rules_in_force import RulesInForce
+from strowger_gateway.gateway.governance.limits.limits import RequestLimits
+from strowger_gateway.gateway.governance.limits.metrics import LimitCollector
+from strowger_gateway.gateway.governance.sessions.desk import AdminSessions
+from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog
+from strowger_gateway.gateway.observability.telemetry.engine_reports import (
+    EngineReport,
+    EngineReports,
+)
+from strowger_gateway.gateway.observability.telemetry.metric_snapshot import (
+    MetricFamilies,
+    merge,
+    render,
+    snapshot,
+)
+from strowger_gateway.gateway.observability.telemetry.recent_requests import RecentRequest
+from strowger_gateway.gateway.observability.telemetry.time_series import (
+    BackendSeries,
+    Window,
+    merge_series,
+)
+from strowger_gateway.gateway.platform.clock import now
+from strowger_gateway.gateway.routing.backend_events.book import EventBook
+from strowger_gateway.gateway.routing.backend_events.event import BackendEvent, ListedEvent
+from strowger_gateway.gateway.routing.backend_events.watch import BackendWatch
+from strowger_gateway.gateway.routing.planning.enrolment import fingerprint
+from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.server.asgi.cors import CorsHeaders
+from strowger_gateway.gateway.server.asgi.large_bodies import LargeBodyQueue
+from strowger_gateway.gateway.server.asgi.sse_keepalive import SseKeepAlive
+from strowger_gateway.gateway.storage.sql.audit_rows import AuditRows
+from strowger_gateway.gateway.storage.sql.payload_rows import PayloadRows
+from strowger_gateway.gateway.storage.sql.rows import Recorder
+from strowger_gateway.gateway.storage.sql.session_rows import SessionRows
+from strowger_gateway.gateway.storage.store_access import StoreAccess
+from strowger_gateway.schemas.answers import Answer, Embeddings
+from strowger_gateway.schemas.requests import Request
+
+if TYPE_CHECKING:
+    from strowger_gateway.gateway.content.cache.cache import AnswerCache
+    from strowger_gateway.gateway.observability.payloads.payloads import PayloadLog
+    from strowger_gateway.gateway.observability.tracing.tracing import Tracing
+
+MAX_LOAD_FOR_MIRRORING = 0.5
+"""Share of `max_in_flight` beyond which no request is mirrored."""
+
+
+class Gateway:
+    """One process's state.
+
+    runtime: the generation in force, replaced as a whole; a request keeps the one it began with.
+    admission, shares: the requests in flight, and those of each API key. rules: the operator's
+    limits and budgets in force. limits, budgets, end_users: over all generations. by_place: what of
+    them applies to which requests. log: the ended ones.
+    config_rejected: the configuration file, as it is now, is invalid; an older one is in force.
+    differing_gateways: that run another configuration, as far as Redis shows.
+    worker: this process's number among the workers. sessions: those of browsers at /admin.
+    experiments: if there is a store. experiment_jobs: if this process leads.
+    seals: of items of responses that clients refer to while none are stored.
+    store: if there is one. archive, keys: the stored responses and the issued keys in it.
+    audit: records what operators do. audit_rows: what was recorded, if there is a store.
+    payload_rows: the payloads in the store, if there is one.
+    watch: turns what happens to backends into events. clock: of their state, to be replaced by
+    tests.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        access_log: AccessLog,
+        *,
+        recorder: Recorder | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """recorder: of usage and outcomes; `None` keeps no records.
+
+        seed: of the draws that policies use; `None` takes the system's randomness.
+        """
+        server = runtime.config.server
+        self.runtime, self.clock = runtime, now
+        self.log = RequestLog(access_log, recorder)
+        self.watch = self._backend_watch()
+        self.admission, self.large_bodies = Admission(self.log), LargeBodyQueue()
+        self.shares = KeyShares(self.large_bodies)
+        self.log.metrics.registry.register(IssuerCollector(lambda: self.runtime.issuers))
+        self.rules = RulesInForce(lambda: self.runtime.config, lambda: self.runtime.issued.keys)
+        self.limits, self.budgets = RequestLimits(self.rules.limits()), self.log.budgets
+        self.budgets.configure(self.rules.budgets())
+        self.by_place = RulesByPlace(self.limits, self.budgets)
+        self.end_users = EndUserFinder()
+        self._configure_end_users()
+        limits, budgets = LimitCollector(self.limits), BudgetCollector(self.budgets)
+        for own in (limits, EndUserCollector(self.end_users), budgets):
+            self.log.metrics.registry.register(own)
+        leader = BudgetLeaseLeader(self.rules.budgets)
+        leases = BudgetLeaseWorker(self.budgets, partial(leader.on_message, 0), self.log.flush)
+        leader.join(0, leases.on_message)
+        self.cache: AnswerCache | None = None
+        self._configure_cache(runtime)
+        self.guard_counts = GuardCounts()
+        self.log.metrics.registry.register(GuardCollector(self.guard_counts))
+        self.keepalive = SseKeepAlive(server.sse_keepalive_s, server.commit_after_s)
+        self.cors = CorsHeaders(server.cors.allow_origins)
+        self.random = random.Random(seed)
+        self.wrong_keys = WrongKeyThrottle(in_flight=self._most_in_flight)
+        self.failed_sign_ins = WrongKeyThrottle(what="failed sign-ins to /admin")
+        self.mirrors = Mirrors(self.log.record_mirrored)
+        self.tracing: Tracing | None = None
+        self._tracing: Tracing | None = None
+        self._configure_tracing(runtime)
+        self.payloads: PayloadLog | None = None
+        self.payload_rows: PayloadRows | None = None
+        self._configure_payloads(runtime)
+        self.store: StoreAccess | None = None
+        self.experiments: ExperimentService | None = None
+        self.experiment_jobs: ExperimentJobs | None = None
+        self.archive: ResponseArchive | None = None
+        self.seals = Seals(lambda: self.runtime.config.responses)
+        self.keys: KeyDesk | None = None
+        self.audit: AuditLog = NoAudit()
+        self.audit_rows: AuditRows | None = None
+        self.peers: Peers = NoPeers()
+        self._reports = EngineReports()
+        self.sessions = self.admin_sessions()
+        self.worker, self.started_at = 0, int(time.time())
+        self.config_rejected, self.import_problem, self.differing_gateways = False, "", 0
+
+    def _most_in_flight(self) -> int:
+        return min(self.runtime.config.server.max_in_flight, self.shares.room)
+
+    def admin_sessions(self, rows: SessionRows | None = None) -> AdminSessions:
+        """Return the sessions in a store; without one, those that the operator's key opens."""
+        return AdminSessions(
+            lambda: self.runtime.session_tokens,
+            lambda: self.runtime.config.auth.admin_session_s,
+            EndedSessions(Path(self.runtime.config.store.spool or SPOOL)),
+            rows,
+        )
+
+    def use_runtime(self, runtime: Runtime) -> None:
+        """Begin requests with this generation from now on."""
+        server = runtime.config.server
+        self.log.flush()
+        self.runtime = runtime
+        self._watch_backends()
+        self.keepalive.configure(server.sse_keepalive_s, server.commit_after_s)
+        self.cors = CorsHeaders(server.cors.allow_origins)
+        self.use_rules()
+        self._configure_tracing(runtime)
+        self._configure_payloads(runtime)
+        self._configure_cache(runtime)
+
+    async def close_cache(self) -> None:
+        """Close the connections of the response cache."""
+        if self.cache is not None:
+            await self.cache.close()
+
+    def use_rules(self) -> None:
+        """Hold requests to the limits and budgets of the configuration and of issued keys."""
+        limits, budgets = self.rules.limits(), self.rules.budgets()
+        if self.limits.configured is not limits:
+            self.limits.configure(limits)
+        if self.budgets.configured is not budgets:
+            self.log.flush()
+            self.budgets.configure(budgets)
+        self._configure_end_users()
+
+    def use_replicas(self, runtime: Runtime) -> None:
+        """Begin requests with this generation, whose configuration is the one in effect."""
+        self.log.flush()
+        self.runtime = runtime
+        self._watch_backends()
+
+    def _backend_watch(self) -> BackendWatch:
+        """Return the watch over the backends; its events are kept here unless a leader has them."""
+        self._events = EventBook()
+        self.log.metrics.registry.register(self._events)
+        self.watch = BackendWatch(self._events.add)
+        self._watch_backends()
+        return self.watch
+
+    def _watch_backends(self) -> None:
+        routes = self.runtime.table.routes.values()
+        self.watch.follow(self.runtime.backends, {one.name: one.fallback for one in routes})
+
+    async def close_payloads(self, within_s: float) -> None:
+        """Write the payloads that are queued, for at most this many seconds."""
+        self.log.flush()
+        if self.log.payloads is not None:
+            await self.log.payloads.close(within_s)
+
+    async def close_tracing(self, within_s: float) -> None:
+        """Send the spans that are queued, for at most this many seconds."""
+        self.log.flush()
+        if self._tracing is not None:
+            await self._tracing.close(within_s)
+
+    def _configure_end_users(self) -> None:
+        settings = self.runtime.config.end_users
+        self.end_users.configure(settings, self.limits.configured, self.budgets.configured)
+
+    def _configure_tracing(self, runtime: Runtime) -> None:
+        """Begin or end tracing, as the generation says. The room is imported only if it is used."""
+        traced = runtime.config.telemetry.otlp is not None
+        if traced and self._tracing is None:
+            from strowger_gateway.gateway.observability.tracing.tracing import Tracing
+
+            metrics = self.log.metrics
+            self._tracing = Tracing(metrics.registry, metrics.internal_errors.count)
+        if self._tracing is not None:
+            self._tracing.configure(runtime.config)
+        self.tracing = self._tracing if traced else None
+        # Requests that began under an earlier generation are exported when they end.
+        self.log.tracing = self.mirrors.tracing = self._tracing
+
+    def _configure_payloads(self, runtime: Runtime) -> None:
+        """Begin or end payload logging. The room is imported only if it is used."""
+        logged = runtime.config.logging.payloads.mode != "off"
+        if logged and self.log.payloads is None:
+            from strowger_gateway.gateway.observability.payloads.payloads import PayloadLog
+
+            metrics = self.log.metrics
+            count = metrics.internal_errors.count
+            self.log.payloads = PayloadLog(
+                metrics.registry, count, lambda: self.worker, lambda: self.payload_rows
+            )
+        if self.log.payloads is not None:
+            self.log.payloads.configure(runtime.config)
+        self.payloads = self.log.payloads if logged else None
+
+    def _configure_cache(self, runtime: Runtime) -> None:
+        """Use the cache as the generation says. The room is imported only if it is used."""
+        if runtime.cache is None:
+            return
+        if self.cache is None:
+            from strowger_gateway.gateway.content.cache.cache import AnswerCache
+            from strowger_gateway.gateway.content.cache.counts import CacheCollector
+
+            self.cache = AnswerCache()
+            collector = CacheCollector(self.cache.counts, self.cache.size)
+            self.log.metrics.registry.register(collector)
+        self.cache.configure(runtime.cache, runtime.config)
+
+    @property
+    def stores_responses(self) -> bool:
+        """Whether answers of the Responses API are stored."""
+        return self.runtime.config.responses.store == "on" and self.archive is not None
+
+    def mirror(
+        self,
+        plan: Plan,
+        request: Request,
+        record: RequestRecord,
+        answer: Answer | Embeddings,
+        runtime: Runtime,
+    ) -> None:
+        """Send the mirrored copy of a request, unless clients need the capacity."""
+        limit = self.runtime.config.server.max_in_flight
+        admission = self.admission
+        busy = admission.refusing or admission.in_flight > limit * MAX_LOAD_FOR_MIRRORING
+        self.mirrors.offer(plan, request, record, answer, runtime, busy=busy)
+
+    async def finished(self) -> None:
+        """After `admission.refuse`: wait until every request and every copy has ended."""
+        await self.admission.idle.wait()
+        await self.mirrors.wait_idle()
+
+    def model_names(self, caller: Caller) -> list[str]:
+        """The names that a key may ask for: models and aliases, without wildcards."""
+        table = self.runtime.table
+        named = [(name, name) for name in table.routes if not name.endswith("*")]
+        named += list(table.aliases.items())
+        return [asked for asked, route in named if caller.may_use(asked, route)]
+
+    async def engine_reports(self) -> tuple[EngineReport, ...]:
+        """The reports of the engine processes; an engine that is slow to answer is left out."""
+        return await self._reports.gather(self.runtime.engines, self.runtime.links)
+
+    async def metrics_text(self) -> bytes:
+        """The metrics of all processes, in Prometheus' text format.
+
+        Raises Unavailable if another process does not answer.
+        """
+        reports = await self.engine_reports()
+        others = await self.peers.counted()
+        return render(merge((self.counted(reports), *others)))
+
+    def counted(self, engines: Sequence[EngineReport] = ()) -> MetricFamilies:
+        """The metrics of this process, and those of the engines given."""
+        self.log.flush()
+        metrics, at = self.log.metrics, self.clock()
+        metrics.in_flight.set(self.admission.in_flight)
+        metrics.buffered.set(self.shares.buffered)
+        metrics.available.clear()
+        metrics.untried.clear()
+        metrics.experiments.paused.clear()
+        for name, paused in self._paused():
+            metrics.experiments.paused.labels(name).set(paused)
+        for name, backend in self.runtime.backends.items():
+            model, _, place = name.partition(": ")
+            metrics.available.labels(model, place).set(backend.breaker.is_up(at))
+            metrics.untried.labels(model, place).set(not backend.breaker.is_tried)
+        metrics.engines.reports = metrics.pickers.reports = engines
+        metrics.pickers.config = self.runtime.config
+        try:
+            return snapshot(metrics.registry)
+        finally:
+            metrics.engines.reports = metrics.pickers.reports = ()
+
+    async def series_by_backend(self, window: Window, at: float) -> tuple[BackendSeries, ...]:
+        """The traffic of all processes by backend. at: Unix seconds.
+
+        Raises Unavailable if another process does not answer.
+        """
+        others = await self.peers.series_by_backend(window, at)
+        own = self.log.own_series(window, at)
+        return merge_series((own, *others)) if others else own
+
+    async def recent(self, limit: int, request_id: str = "") -> list[RecentRequest]:
+        """The last requests of all processes, the newest first, or those with this id.
+
+        Raises Unavailable if another process does not answer.
+        """
+        others = await self.peers.recent(limit, request_id)
+        everyone = chain(self.log.own_recent(limit, request_id), *others)
+        return sorted(everyone, key=lambda one: one.line.time, reverse=True)[:limit]
+
+    async def backend_events(
+        self, limit: int, wanted: Callable[[BackendEvent], bool] = lambda _: True
+    ) -> list[ListedEvent]:
+        """The last events of backends, of all processes, the newest first.
+
+        Raises Unavailable if the leader does not answer.
+        """
+        self.watch.look()
+        everyone = await self.peers.backend_events()
+        if everyone is None:
+            return self._events.newest(limit, wanted)
+        return [one for one in everyone if wanted(one.event)][:limit]
+
+    async def experiment_history(self) -> ExperimentHistory:
+        """The history of experiments. Raises Unavailable if the leader does not answer."""
+        jobs = self.experiment_jobs
+        return await self.peers.experiment_history() if jobs is None else jobs.history.latest
+
+    def _paused(self) -> Iterator[tuple[str, bool]]:
+        for experiment in self.runtime.config.experiments:
+            status = self.runtime.experiments.status(fingerprint(experiment))
+            yield experiment.name, status.paused

@@ -1,0 +1,211 @@
+"""Build the upstream of each configured provider, or take over the one that already serves it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from strowger_gateway.adapters.base import Endpoint as ProviderEndpoint
+from strowger_gateway.adapters.registry import Registry
+from strowger_gateway.gateway.assembly.wiring.engines import (
+    EngineKnowledge,
+    engine_elsewhere,
+    engine_here,
+)
+from strowger_gateway.gateway.backends.discovery.discovered import NOTHING_DISCOVERED, Discovered
+from strowger_gateway.gateway.backends.discovery.source import HostPort
+from strowger_gateway.gateway.backends.engines.process.process import EngineView
+from strowger_gateway.gateway.backends.upstream.adaptation.compose import adapt
+from strowger_gateway.gateway.backends.upstream.base import Upstream
+from strowger_gateway.gateway.backends.upstream.credentials.factory import credentials_of
+from strowger_gateway.gateway.backends.upstream.http import HttpUpstream
+from strowger_gateway.gateway.backends.upstream.image_fetching.image import ImageSource
+from strowger_gateway.gateway.backends.upstream.image_fetching.upstream import with_image_fetching
+from strowger_gateway.gateway.backends.upstream.local_engine import LocalUpstream
+from strowger_gateway.gateway.backends.upstream.no_replicas import NoReplicas
+from strowger_gateway.gateway.backends.upstream.origin import addresses_of
+from strowger_gateway.gateway.backends.upstream.tls import TlsContexts
+from strowger_gateway.gateway.backends.upstream.transport import Transport
+from strowger_gateway.gateway.backends.upstream.wire import WireTransport
+from strowger_gateway.gateway.backends.upstream.wire.dialing import resolve, resolve_at
+from strowger_gateway.gateway.config.schema.config import Config, Provider
+from strowger_gateway.gateway.routing.resilience.retry import RetryBudget
+
+if TYPE_CHECKING:
+    from strowger_gateway.gateway.backends.upstream.image_fetching.fetcher import ImageFetcher
+
+
+class Upstreams(Struct, kw_only=True, eq=False):
+    """The upstreams of one generation, by provider.
+
+    config, engines: what they were built from. links: those of engines, again.
+    known_engines: about the engines of other machines, shared with earlier generations.
+    budgets: retries per provider; kept as long as its upstream is.
+    fetcher: downloads images for providers that do not accept URLs; `None` until one needs it.
+    replicas: by provider and address; without an address, of a backend whose replicas are unknown.
+    contexts: the TLS contexts of this configuration.
+    """
+
+    config: Config
+    engines: Mapping[str, EngineView]
+    by_provider: dict[str, Upstream] = field(default_factory=dict[str, Upstream])
+    links: dict[str, LocalUpstream] = field(default_factory=dict[str, LocalUpstream])
+    budgets: dict[str, RetryBudget] = field(default_factory=dict[str, RetryBudget])
+    known_engines: EngineKnowledge = field(default_factory=EngineKnowledge)
+    fetcher: "ImageFetcher | None" = None
+    replicas: dict[tuple[str, HostPort | None], Upstream] = field(
+        default_factory=dict[tuple[str, HostPort | None], Upstream]
+    )
+    contexts: TlsContexts = field(default_factory=TlsContexts)
+
+    def images(self) -> ImageSource:
+        """The fetcher, created for the first provider that needs it: few do, and it takes 7 MB."""
+        if self.fetcher is None:
+            from strowger_gateway.gateway.backends.upstream.image_fetching.fetcher import (
+                ImageFetcher,
+            )
+
+            self.fetcher = ImageFetcher(self.config.server.fetch)
+        return self.fetcher
+
+
+def build_upstreams(
+    config: Config,
+    engines: Mapping[str, EngineView],
+    before: Upstreams | None,
+    discovered: Discovered = NOTHING_DISCOVERED,
+) -> Upstreams:
+    """Build the upstreams of a configuration, and of the replicas that are known.
+
+    before: the previous generation's. Connections, credentials and budgets of a provider that has
+    not changed are taken over.
+
+    Raises InvalidConfig and ValueError for settings that only building can check: certificates,
+    credentials, an adapter's base URL.
+    """
+    same_fetch = before is not None and before.config.server.fetch == config.server.fetch
+    built = Upstreams(
+        config=config,
+        engines=engines,
+        known_engines=before.known_engines if before else EngineKnowledge(),
+        fetcher=before.fetcher if before and same_fetch else None,
+    )
+    if before is not None and before.config is config:
+        built.contexts = before.contexts
+    if config.server.fetch.ca_file is not None:
+        built.images()  # raises now if the file is unreadable, even if no provider needs images
+    remote = partial(_remote, Registry(), built.images, built.contexts, config.server.workers)
+    for provider in config.providers:
+        name, engine = provider.name, engines.get(provider.name)
+        kept = None if before is None else _unchanged(before, provider, engine, same_fetch)
+        if provider.engine is not None:
+            link = kept if isinstance(kept, LocalUpstream) else engine_here(provider, engines[name])
+            built.links[name] = built.by_provider[name] = link
+        elif provider.engines is not None:
+            replica = (
+                kept
+                if isinstance(kept, LocalUpstream)
+                else engine_elsewhere(provider, built.known_engines)
+            )
+            built.links[name] = built.by_provider[name] = replica
+        else:
+            built.by_provider[name] = kept or remote(provider)
+    providers = {provider.name: provider for provider in config.providers}
+    for name, address in _addresses(config, discovered):
+        kept = before.replicas.get((name, address)) if before else None
+        if before is None or not same_fetch or providers[name] not in before.config.providers:
+            kept = None
+        at = NoReplicas(name) if address is None else address
+        built.replicas[name, address] = kept or remote(providers[name], at=at)
+    built.budgets = {
+        name: before.budgets[name]
+        if before and before.by_provider.get(name) is upstream
+        else RetryBudget()
+        for name, upstream in built.by_provider.items()
+    }
+    return built
+
+
+def _addresses(config: Config, discovered: Discovered) -> Iterator[tuple[str, HostPort | None]]:
+    """Yield the replicas that the configuration uses; `None` for an empty set."""
+    for model in config.models:
+        for ref in model.backends:
+            if ref.discover is not None:
+                for address in discovered.of(ref.discover) or (None,):
+                    yield ref.provider, address
+
+
+def _unchanged(
+    before: Upstreams, provider: Provider, engine: EngineView | None, same_fetch: bool
+) -> Upstream | None:
+    """The previous generation's upstream of this provider, if nothing about it has changed."""
+    name = provider.name
+    if engine is not None:
+        link = before.links.get(name) if before.engines.get(name) is engine else None
+        return link if link and link.timeouts == provider.timeouts else None
+    same = same_fetch and provider in before.config.providers
+    return before.by_provider.get(name) if same else None
+
+
+def _remote(
+    registry: Registry,
+    images: Callable[[], ImageSource],
+    contexts: TlsContexts,
+    workers: int,
+    provider: Provider,
+    *,
+    at: HostPort | NoReplicas | None = None,
+) -> Upstream:
+    """at: where its replica is; `None`: at the host of its base_url."""
+    base_url = (provider.base_url or registry.base_url(provider.adapter)).rstrip("/")
+    endpoint = ProviderEndpoint(
+        name=provider.name,
+        base_url=base_url,
+        key=provider.api_key,
+        headers=tuple((name, value.reveal()) for name, value in provider.headers.items()),
+        contexts=provider.num_ctx,
+        continues=None if provider.continues == "no" else provider.continues,
+    )
+    adapter = registry.build(provider.adapter, endpoint)
+    upstream = HttpUpstream(
+        provider.name,
+        adapter,
+        at if isinstance(at, NoReplicas) else _transport(provider, base_url, contexts, workers, at),
+        provider.timeouts,
+        credentials=credentials_of(provider, base_url, registry),
+        client_fields=provider.client_fields,
+        addresses=addresses_of(base_url),
+        most_bytes=provider.max_answer_bytes,
+    )
+    return adapt(
+        with_image_fetching(upstream, images),
+        None if provider.tokenizer is None else Path(provider.tokenizer),
+    )
+
+
+def _transport(
+    provider: Provider, base_url: str, contexts: TlsContexts, workers: int, at: HostPort | None
+) -> Transport:
+    """Our own client, unless a proxy is in the way. workers: share the connections."""
+    connections = provider.connections_of(workers)
+    if provider.proxy is not None:
+        # Late, because httpx takes 6 MB.
+        from strowger_gateway.gateway.backends.upstream.httpx_transport import HttpxTransport
+
+        return HttpxTransport(
+            base_url,
+            name=provider.name,
+            tls=provider.tls,
+            max_connections=connections,
+            proxy=provider.proxy.reveal(),
+        )
+    return WireTransport(
+        base_url,
+        name=provider.name,
+        tls=provider.tls,
+        max_connections=connections,
+        contexts=contexts,
+        resolve=resolve if at is None else resolve_at(at.host, at.port),
+    )

@@ -1,0 +1,1 @@
+"""Everything that answers: providers, engines, and how they are found."""

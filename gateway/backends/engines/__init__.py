@@ -1,0 +1,1 @@
+"""Local engines: their processes, and the connection to them."""

@@ -1,0 +1,1 @@
+"""What operators see: `/admin` and explanations of routes."""

@@ -1,0 +1,65 @@
+"""Pieces of HTML that several parts of the page use."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from markupsafe import Markup
+
+from strowger_gateway.gateway.console.admin.page.formatting import NONE, span
+
+_Value = TypeVar("_Value", bound=str)
+_PROBLEM = Markup('<p class="verdict bad" role="alert">{}</p>')
+_NOTE = Markup('<p class="verdict good" role="status">{}</p>')
+_TIME = Markup('<time datetime="{iso}" title="{iso}">{text}</time>')
+_RULES = Markup("""<label>Limits of its own
+<textarea name="limits" rows="2" spellcheck="false" autocomplete="off"
+ placeholder="requests=60,tokens=100000,per=minute">{limits}</textarea></label>
+<label>Budgets of its own
+<textarea name="budgets" rows="2" spellcheck="false" autocomplete="off"
+ placeholder="usd=100,per=month">{budgets}</textarea></label>
+""")
+_OPTION = Markup('<option value="{}"{}>{}</option>')
+
+
+def problem(sentence: str) -> Markup:
+    """An error in place; read out by screen readers at once. It may begin with a field's name."""
+    field, colon, rest = sentence.partition(": ")
+    if colon and field.replace("_", "").isalpha():
+        sentence = f"{field.replace('_', ' ')}: {rest}"
+    return _PROBLEM.format(f"{sentence[:1].upper()}{sentence[1:]}") if sentence else Markup()
+
+
+def note(sentence: str) -> Markup:
+    return _NOTE.format(sentence) if sentence else Markup()
+
+
+def ago(at: datetime | None, now: datetime, never: str = NONE) -> Markup | str:
+    """How long ago, or in how long; the moment itself as its title."""
+    if at is None:
+        return never
+    seconds = (now - at).total_seconds()
+    text = f"{span(seconds)} ago" if seconds >= 0 else f"in {span(-seconds)}"
+    return _TIME.format(iso=at.astimezone(UTC).isoformat(timespec="seconds"), text=text)
+
+
+def options(values: Mapping[_Value, str], chosen: str) -> Markup:
+    """values: labels by value."""
+    return Markup().join(
+        _OPTION.format(value, Markup(" selected") if value == chosen else "", label)
+        for value, label in values.items()
+    )
+
+
+def rule_fields(limits: str, budgets: str) -> Markup:
+    """The fields of a form for a key's own limits and budgets, one a line."""
+    return _RULES.format(limits=limits, budgets=budgets)
+
+
+def dollars(nanos: int) -> str:
+    """US dollars for people: cents, and more digits for what is less than ten cents."""
+    size = abs(nanos) / 1e9
+    if nanos and size < 0.000001:
+        return "< $0.000001"
+    digits = 2 if size >= 0.1 or not nanos else 4 if size >= 0.001 else 6
+    return f"{'-' if nanos < 0 else ''}${size:,.{digits}f}"

@@ -1,0 +1,222 @@
+"""What was spent over time, by key, team, user, tag or model: a chart with budgets, and a table."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+from msgspec import Struct
+
+from strowger_gateway.gateway.config.schema.budgets import Budget
+from strowger_gateway.gateway.console.admin.governance.markup import dollars, options, problem
+from strowger_gateway.gateway.console.admin.page.formatting import count, share
+from strowger_gateway.gateway.console.admin.page.line_chart import COLOURS, Line, Plot, draw
+from strowger_gateway.gateway.governance.usage.periods import UsagePeriod
+from strowger_gateway.gateway.governance.usage.report import UsageReport, UsageRow
+
+SpendBy = Literal["team", "key", "user", "tag", "model"]
+SpendPer = Literal["day", "week", "month"]
+BY: Final[Mapping[SpendBy, str]] = {
+    "team": "Team",
+    "key": "Key",
+    "model": "Model",
+    "user": "User",
+    "tag": "Tag",
+}
+PER: Final[Mapping[SpendPer, str]] = {
+    "day": "Days (30)",
+    "week": "Weeks (13)",
+    "month": "Months (12)",
+}
+PERIODS: Final[Mapping[SpendPer, int]] = {"day": 30, "week": 13, "month": 12}
+LINES: Final = 6
+MOST_SHOWN: Final = 200
+_LEAST_TOP: Final = 0.01
+"""Of the chart's axis, US dollars."""
+
+_SECTION = Markup("""
+<section id="spend" aria-labelledby="h-spend">
+<h2 id="h-spend">Spend</h2>
+{problem}
+<form class="row filters" method="get" action="/admin/view/spend">
+<label>By <select name="by">{by}</select></label>
+<label>Over <select name="per">{per}</select></label>
+<label>Time zone <input name="time_zone" value="{time_zone}" maxlength="64" autocomplete="off"
+ spellcheck="false"></label>
+<button class="primary">Show</button>
+</form>
+{body}
+</section>
+""")
+_BODY = Markup("""
+<dl class="tiles three">{tiles}</dl>
+<div class="plots one">{plot}</div>
+<div class="card table plain">
+<header><h3>{title}</h3><p class="facts">{facts}</p>
+<a class="button" href="/admin/usage?{csv}" download="usage.csv">CSV</a></header>
+{table}
+</div>
+""")
+_TABLE = Markup("""<table>
+<thead><tr><th scope="col">{by}</th><th scope="col" class="n">Spent</th>
+<th scope="col" class="n">Share</th><th scope="col" class="n">Answers only</th>
+<th scope="col" class="n">Requests</th><th scope="col" class="n">Tokens in</th>
+<th scope="col" class="n">Tokens out</th></tr></thead>
+<tbody>{rows}</tbody>
+</table>""")
+_ROW = Markup("""<tr>
+<th scope="row">{key}{name}</th>
+<td data-label="Spent" class="n">{spent}</td>
+<td data-label="Share" class="n">{share}</td>
+<td data-label="Answers only" class="n">{served}</td>
+<td data-label="Requests" class="n">{requests}</td>
+<td data-label="Tokens in" class="n">{prompt}</td>
+<td data-label="Tokens out" class="n">{completion}</td>
+</tr>""")
+_KEY = Markup('<span class="key c{}" aria-hidden="true"></span>')
+_TILE = Markup(
+    '<div class="card tile"><dt>{title}</dt><dd><span class="big">{value}</span>'
+    '<span class="more">{more}</span></dd></div>'
+)
+_EMPTY = Markup('<p class="empty">Nothing was used in this time.</p>')
+
+
+class SpendPart(Struct, frozen=True, kw_only=True):
+    """What the part shows.
+
+    rows: the report by value. series: the report by period and value. parts: the periods.
+    """
+
+    by: SpendBy
+    per: SpendPer
+    time_zone: str
+    rows: UsageReport | None = None
+    series: UsageReport | None = None
+    parts: Sequence[UsagePeriod] = ()
+    budgets: Sequence[Budget] = ()
+    refused: str = ""
+
+
+def spend_section(part: SpendPart) -> Markup:
+    return _SECTION.format(
+        problem=problem(part.refused),
+        by=options(BY, part.by),
+        per=options(PER, part.per),
+        time_zone=part.time_zone,
+        body=_body(part, part.rows, part.series) if part.rows and part.series else "",
+    )
+
+
+def _body(part: SpendPart, report: UsageReport, series: UsageReport) -> Markup:
+    def order(row: UsageRow) -> tuple[int, int, str]:
+        return -row.cost_nano_usd, -row.attempts, row.text(part.by)
+
+    rows, total = sorted(report.rows, key=order), report.total
+    tiles = (
+        ("Spent", dollars(total.cost_nano_usd), _unpriced(total.unpriced)),
+        ("Requests", count(total.requests), f"{count(total.attempts)} attempts"),
+        ("Tokens", count(total.prompt_tokens + total.completion_tokens), _tokens(report)),
+    )
+    query = {"by": f"{part.per},{part.by}", "time_zone": part.time_zone, "format": "csv"}
+    query["from"], query["to"] = report.begin.isoformat(), report.end.isoformat()
+    facts = f"since {report.begin.date().isoformat()}"
+    if report.rows_overlap:
+        facts += " · a request counts under each of its tags; shares are of the total"
+    if len(rows) > MOST_SHOWN:
+        facts += f" · the first {MOST_SHOWN} of {len(rows):,}"
+    return _BODY.format(
+        tiles=Markup().join(
+            _TILE.format(title=title, value=value, more=more) for title, value, more in tiles
+        ),
+        plot=draw(_plot(part, rows, series)),
+        title=f"By {BY[part.by].lower()}",
+        facts=facts,
+        csv=urlencode(query),
+        table=_table(part, rows, total.cost_nano_usd) if rows else _EMPTY,
+    )
+
+
+def _table(part: SpendPart, rows: Sequence[UsageRow], total: int) -> Markup:
+    lines = [
+        _ROW.format(
+            key=_KEY.format(place % COLOURS) if place < LINES else "",
+            name=_name(row.text(part.by)),
+            spent=_cost(row.cost_nano_usd, row.unpriced),
+            share=share(row.cost_nano_usd, total),
+            served=_cost(row.served_nano_usd, row.served_unpriced),
+            requests=count(row.requests),
+            prompt=count(row.prompt_tokens),
+            completion=count(row.completion_tokens),
+        )
+        for place, row in enumerate(rows[:MOST_SHOWN])
+    ]
+    return _TABLE.format(by=BY[part.by], rows=Markup().join(lines))
+
+
+def _plot(part: SpendPart, rows: Sequence[UsageRow], series: UsageReport) -> Plot:
+    begin, half, end = (part.parts[place].label for place in (0, len(part.parts) // 2, -1))
+    return Plot(
+        name="spend",
+        title=f"US dollars per {part.per}",
+        unit=f"by {part.by}; the last {part.per} is not over",
+        lines=(*_lines(part, rows, series), *_budget_lines(part, rows)),
+        ago=(begin, half, end),
+        says=lambda value: dollars(round(value * 1e9)),
+        top=_LEAST_TOP,
+    )
+
+
+def _lines(part: SpendPart, rows: Sequence[UsageRow], series: UsageReport) -> Iterator[Line]:
+    """The most expensive values, and the sum of all others."""
+    shown = [row.text(part.by) for row in rows[:LINES]]
+    cells: dict[str, dict[str, int]] = {name: {} for name in shown}
+    others: dict[str, int] = {}
+    for row in series.rows:
+        cell = cells.get(row.text(part.by), others)
+        cell[row.text(part.per)] = cell.get(row.text(part.per), 0) + row.cost_nano_usd
+    for place, name in enumerate(shown):
+        yield Line(label=_name(name), place=place, values=_values(part, cells[name]))
+    if others and part.by != "tag":
+        yield Line(label="all others", place=0, values=_values(part, others), tone="soft")
+
+
+def _budget_lines(part: SpendPart, rows: Sequence[UsageRow]) -> Iterator[Line]:
+    """A level line for each budget in US dollars that begins again with the chart's periods.
+
+    It is a budget of a value that the chart shows, or of everyone.
+    """
+    shown = {row.text(part.by) for row in rows[:LINES]}
+    for budget in part.budgets:
+        if budget.usd is None or budget.per != part.per:
+            continue
+        who = budget.who
+        own = {"key": who.key, "team": who.team, "user": who.user}.get(part.by)
+        if own in shown or (who.any and budget.each in (None, part.by)):
+            level = (budget.usd,) * len(part.parts)
+            each = f" (each {budget.each})" if budget.each else ""
+            label = f"budget {budget.name}{each}"
+            yield Line(label=label, place=0, values=level, tone="budget")
+
+
+def _values(part: SpendPart, cells: Mapping[str, int]) -> tuple[float | None, ...]:
+    return tuple(cells.get(one.label, 0) / 1e9 for one in part.parts)
+
+
+def _name(value: str) -> str:
+    return value or "(none)"
+
+
+def _cost(nanos: int, unpriced: int) -> str:
+    """Of attempts whose cost is unknown, a question mark."""
+    if unpriced:
+        return f"{dollars(nanos)} + ?" if nanos else "?"
+    return dollars(nanos)
+
+
+def _unpriced(attempts: int) -> str:
+    return f"{count(attempts)} attempts of unknown cost" if attempts else "in US dollars"
+
+
+def _tokens(report: UsageReport) -> str:
+    total = report.total
+    return f"{count(total.prompt_tokens)} in, {count(total.completion_tokens)} out"

@@ -1,0 +1,73 @@
+"""The sections of the page that change, rendered for the current moment, in their order."""
+
+import time
+
+from markupsafe import Markup
+
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.console.admin.backends import listed
+from strowger_gateway.gateway.console.admin.page.document import state_mark
+from strowger_gateway.gateway.console.admin.page.events import events_section
+from strowger_gateway.gateway.console.admin.page.experiments import experiments_section
+from strowger_gateway.gateway.console.admin.page.formatting import span
+from strowger_gateway.gateway.console.admin.page.models import ServedModels, models_section
+from strowger_gateway.gateway.console.admin.page.outages import Outages, outages_of, outages_section
+from strowger_gateway.gateway.console.admin.page.recent_requests import recent_requests_section
+from strowger_gateway.gateway.console.admin.page.traffic import Traffic, traffic_section
+from strowger_gateway.gateway.console.admin.series import span_of
+from strowger_gateway.gateway.observability.telemetry.time_series import Window
+from strowger_gateway.gateway.routing.backend_events.book import KEPT
+
+SHOWN = 15
+"""Number of recent requests."""
+
+
+async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
+    reports = await gateway.engine_reports()
+    at = time.time()
+    runtime = gateway.runtime
+    order = tuple(dict.fromkeys(backend.name for backend in runtime.backends.values()))
+    traffic = Traffic(
+        window=window,
+        now=at,
+        begin=span_of(window, at)[0],
+        by_backend=await gateway.series_by_backend(window, at),
+        order=order,
+        in_flight=gateway.admission.in_flight + gateway.admission.others_in_flight,
+    )
+    served = ServedModels(
+        models=listed(runtime, gateway.clock()).models,
+        engines=reports,
+    )
+    past = await gateway.experiment_history()
+    outages, events = outages_of(served.models), await gateway.backend_events(KEPT)
+    return [
+        state_mark(*_state(gateway, outages)),
+        outages_section(outages, events),
+        traffic_section(traffic),
+        models_section(served, traffic),
+        events_section(events, at),
+        experiments_section(past, at),
+        recent_requests_section(await gateway.recent(SHOWN), runtime.config.logging.payloads),
+    ]
+
+
+def footer_text(gateway: Gateway) -> str:
+    """The page's last line."""
+    digest = gateway.runtime.config.digest
+    return f"Uptime {span(time.time() - gateway.started_at)}. Configuration {digest}."
+
+
+def _state(gateway: Gateway, outages: Outages) -> tuple[str, str]:
+    """A tone, and a label."""
+    if gateway.admission.refusing or gateway.admission.draining:
+        return "warn", "draining"
+    if not gateway.runtime.ready:
+        return "warn", "loading"
+    if many := gateway.differing_gateways:
+        what = "1 gateway runs" if many == 1 else f"{many} gateways run"
+        return "warn", f"ready · {what} another configuration"
+    if outages.mark is not None:
+        tone, label = outages.mark
+        return tone, f"ready · {label}"
+    return "good", "ready"

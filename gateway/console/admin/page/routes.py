@@ -1,0 +1,76 @@
+"""`/admin` in a browser: the page, its files, and its refresh every two seconds."""
+
+from collections.abc import Callable
+
+from litestar import Request, Response, get
+from litestar.datastructures import State
+from litestar.params import FromPath, FromQuery
+from litestar.types import ControllerRouterHandler
+from markupsafe import Markup
+
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.console.admin.access import PUBLIC, identify
+from strowger_gateway.gateway.console.admin.page.answers import GUARDED, html, redirect
+from strowger_gateway.gateway.console.admin.page.chat import chat_section
+from strowger_gateway.gateway.console.admin.page.document import page
+from strowger_gateway.gateway.console.admin.page.overview import footer_text, live_sections
+from strowger_gateway.gateway.console.admin.page.sign_in import sign_in_path, unchecked
+from strowger_gateway.gateway.console.admin.page.static_files import read_files
+from strowger_gateway.gateway.governance.access.auth import EVERYONE
+from strowger_gateway.gateway.observability.telemetry.time_series import Window
+from strowger_gateway.schemas.errors import RouteNotFound, Unavailable
+
+_Request = Request[object, object, State]
+
+
+def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]:
+    """Build the routes that a browser reaches before signing in."""
+
+    @get("/", role=PUBLIC, include_in_schema=False)
+    async def show(request: _Request, window: FromQuery[Window] = "5m") -> Response[str]:
+        gateway = current()
+        try:
+            who = await identify(gateway, request.scope)
+        except Unavailable as exc:
+            return unchecked(gateway, exc)
+        if who is None:
+            return redirect(sign_in_path(request.scope))
+        state, *sections, recent = await live_sections(gateway, window)
+        config = gateway.runtime.config
+        box = chat_section(
+            gateway.model_names(EVERYONE),
+            keys=config.auth.mode != "none",
+            experiments=config.experiments,
+        )
+        footer = footer_text(gateway)
+        return html(page(state, sections, (recent, box), who=who, window=window, footer=footer))
+
+    return [show, _static()]
+
+
+def live_route(current: Callable[[], Gateway]) -> ControllerRouterHandler:
+    """Build the route that returns the sections that change, as HTML."""
+
+    @get("/live", role="viewer", include_in_schema=False)
+    async def live(window: FromQuery[Window] = "5m") -> Response[str]:
+        gateway = current()
+        return html(Markup().join(await live_sections(gateway, window)))
+
+    return live
+
+
+def _static() -> ControllerRouterHandler:
+    files = read_files()
+
+    @get("/static/{name:str}", role=PUBLIC, include_in_schema=False)
+    async def static(request: _Request, name: FromPath[str]) -> Response[bytes]:
+        file = files.get(name)
+        if file is None:
+            raise RouteNotFound(f"no route {request.scope['path']}")
+        headers = {**GUARDED, "cache-control": "no-cache", "etag": file.tag}
+        known_tags = request.headers.get("if-none-match", "")
+        if file.tag in [tag.strip().removeprefix("W/") for tag in known_tags.split(",")]:
+            return Response(b"", status_code=304, headers=headers)
+        return Response(file.content, media_type=file.media_type, headers=headers)
+
+    return static

@@ -1,0 +1,53 @@
+"""The routes under /admin; register new ones here."""
+
+from collections.abc import Callable
+
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.console.admin.access import admin_exists, role_required
+from strowger_gateway.gateway.console.admin.audit import audit_route
+from strowger_gateway.gateway.console.admin.backends import backends_route
+from strowger_gateway.gateway.console.admin.budgets import budgets_route
+from strowger_gateway.gateway.console.admin.engines import engines_route
+from strowger_gateway.gateway.console.admin.events import events_route
+from strowger_gateway.gateway.console.admin.experiments import experiment_routes
+from strowger_gateway.gateway.console.admin.explain import explain_route
+from strowger_gateway.gateway.console.admin.governance.routes import governance_routes
+from strowger_gateway.gateway.console.admin.keys import key_routes
+from strowger_gateway.gateway.console.admin.limits import limits_route
+from strowger_gateway.gateway.console.admin.own_router import OwnRouter
+from strowger_gateway.gateway.console.admin.page.routes import live_route, page_routes
+from strowger_gateway.gateway.console.admin.page.sign_in import sign_in_routes
+from strowger_gateway.gateway.console.admin.parameters import parameters_known
+from strowger_gateway.gateway.console.admin.payloads import payload_routes
+from strowger_gateway.gateway.console.admin.requests import request_routes
+from strowger_gateway.gateway.console.admin.series import series_route
+from strowger_gateway.gateway.console.admin.sessions import session_routes
+from strowger_gateway.gateway.console.admin.usage import usage_route
+
+
+def admin_routes(current: Callable[[], Gateway]) -> OwnRouter:
+    api = OwnRouter(
+        path="/",
+        guards=[role_required(current), parameters_known],
+        route_handlers=[
+            engines_route(current),
+            series_route(current),
+            usage_route(current),
+            budgets_route(current),
+            limits_route(current),
+            explain_route(current),
+            live_route(current),
+            backends_route(current),
+            events_route(current),
+            *request_routes(current),
+            *payload_routes(current),
+            *experiment_routes(current),
+            *key_routes(current),
+            *session_routes(current),
+            audit_route(current),
+        ],
+        tags=["admin"],
+    )
+    pages = [*page_routes(current), *sign_in_routes(current), *governance_routes(current)]
+    handlers = [api, *pages]
+    return OwnRouter(path="/admin", guards=[admin_exists(current)], route_handlers=handlers)

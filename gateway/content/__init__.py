@@ -1,0 +1,1 @@
+"""What of requests and answers is examined, kept and replayed."""

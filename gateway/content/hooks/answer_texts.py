@@ -1,0 +1,185 @@
+"""Hold texts of an answer, and JSON that has texts, to one guardrail.
+
+A hook that does not wait works through a large answer in one call in a thread, so that neither
+decoding nor examining delays others; what it found is reported in the event loop afterwards.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from strowger_gateway.gateway.content.hooks.contract import (
+    PASS,
+    Block,
+    Channel,
+    Mask,
+    TextWindow,
+    Verdict,
+)
+from strowger_gateway.gateway.content.hooks.guards import ANSWER, Rail, RequestGuards
+from strowger_gateway.gateway.content.hooks.hook_call import HookFailed, result_at_once
+from strowger_gateway.gateway.content.hooks.hook_result import checked
+from strowger_gateway.gateway.content.hooks.log_probabilities import without_logprobs
+from strowger_gateway.gateway.content.hooks.plain_escapes import with_plain_escapes
+from strowger_gateway.gateway.content.hooks.request_text import (
+    arguments_of,
+    json_texts,
+    json_with_texts,
+)
+from strowger_gateway.gateway.content.hooks.text_hook import masked
+from strowger_gateway.schemas.events import Finished
+from strowger_gateway.schemas.measured_json import Meter
+from strowger_gateway.schemas.messages import ToolCall
+
+PLAIN: Final = frozenset(["system_fingerprint", "service_tier", "object"])
+"""Fields of an answer that are words of the protocol: each would be a call of a service."""
+
+
+class Examination:
+    """One call of `guards.examine`: a hook that does not wait, in any thread.
+
+    rules: what it found. block: the rule that ends the answer. failures: of the hook.
+    """
+
+    __slots__ = ("_rail", "block", "failures", "rules")
+
+    def __init__(self, rail: Rail) -> None:
+        self._rail = rail
+        self.rules: dict[str, None] = {}
+        self.block: str | None = None
+        self.failures: list[HookFailed] = []
+
+    def report(self, guards: RequestGuards) -> None:
+        """Record what was found; call it in the event loop. Raises ContentBlocked."""
+        rail = self._rail
+        for failure in self.failures:
+            guards.on_failure(rail, ANSWER, failure)
+        if self.block is not None:
+            guards.report(rail, ANSWER, (self.block,), blocks=True)
+        if self.rules:
+            guards.report(rail, ANSWER, tuple(self.rules))
+
+    @property
+    def enforces(self) -> bool:
+        """Return whether the guardrail changes or ends answers."""
+        return self._rail.enforces
+
+    @property
+    def ended(self) -> bool:
+        """Return whether the answer will not be sent, so that the rest need not be examined."""
+        rail = self._rail
+        if not rail.enforces:
+            return False
+        failed = bool(self.failures) and rail.settings.fail == "closed"
+        found = bool(self.rules) and rail.settings.mode == "block"
+        return failed or self.block is not None or found
+
+    def text(self, text: str, channel: Channel = "other", choice: int = 0) -> str:
+        """Return a whole text, masked."""
+        if self.ended:
+            return text
+        window = TextWindow(text=text, channel=channel, choice=choice)
+        try:
+            verdict = checked(result_at_once(self._rail.hook.chunk, window), window)
+        except HookFailed as failure:
+            self.failures.append(failure)
+            return text
+        if isinstance(verdict, Block):
+            self.block = self.block or verdict.rule
+        elif isinstance(verdict, Mask):
+            self.rules.update(dict.fromkeys(span.rule for span in verdict.spans))
+            if self._rail.enforces:
+                return masked(text, verdict.spans)
+        return text
+
+    def json(self, raw: Raw, *, free: bool = False) -> Raw:
+        """Return a JSON value with the findings in its texts masked. free: see mask_json."""
+        if self._rail.enforces and not free:
+            raw = without_logprobs(raw)
+        changes: dict[str, str] = {}
+        for text in dict.fromkeys(json_texts(raw, free=free)):
+            found = self.text(text)
+            if found != text:
+                changes[text] = found
+        return json_with_texts(raw, changes, free=free) if changes else raw
+
+    def fields(self, fields: Mapping[str, Raw]) -> dict[str, Raw]:
+        """Return a vendor's fields with the findings in their texts masked."""
+        return {name: raw if name in PLAIN else self.json(raw) for name, raw in fields.items()}
+
+    def arguments(self, call: ToolCall, choice: int, meter: Meter) -> str:
+        """Return arguments with the findings in their texts masked, or in them as one text."""
+        if arguments_of(call.arguments, meter) is None:
+            plain = with_plain_escapes(call.arguments)
+            found = self.text(plain, "tool_arguments", choice)
+            return call.arguments if found == plain else found
+        return bytes(self.json(Raw(call.arguments.encode()), free=True)).decode()
+
+
+async def verdict_of(guards: RequestGuards, rail: Rail, window: TextWindow) -> Verdict:
+    """The hook's verdict on a window; PASS if it failed, and that has no effect."""
+    found = await guards.call(rail, ANSWER, rail.hook.chunk, window, len(window.text))
+    return PASS if found is None else found
+
+
+async def mask_text(
+    guards: RequestGuards, rail: Rail, text: str, channel: Channel, choice: int
+) -> str:
+    """Return a whole text of an answer, masked. Raises ContentBlocked."""
+    window = TextWindow(text=text, channel=channel, choice=choice)
+    verdict = await verdict_of(guards, rail, window)
+    if isinstance(verdict, Block):
+        guards.report(rail, ANSWER, (verdict.rule,), blocks=True)
+    elif isinstance(verdict, Mask):
+        guards.report(rail, ANSWER, [span.rule for span in verdict.spans])
+        if rail.enforces:
+            return masked(text, verdict.spans)
+    return text
+
+
+async def with_stop_masked(guards: RequestGuards, rail: Rail, end: Finished) -> Finished:
+    """The end of a choice, with the stop string that its backend reports masked."""
+    if not isinstance(end.stop_match, str):
+        return end
+    found = await mask_text(guards, rail, end.stop_match, "other", end.index)
+    return end if found == end.stop_match else replace(end, stop_match=found)
+
+
+async def mask_json(guards: RequestGuards, rail: Rail, raw: Raw, *, free: bool = False) -> Raw:
+    """Return a JSON value with the findings in its texts masked. Raises ContentBlocked.
+
+    free: see json_texts. Any other value is a vendor's, and loses its log probabilities.
+    """
+    size = len(memoryview(raw))
+    if not rail.waits:
+        found = Examination(rail)
+        raw = await guards.run(partial(found.json, raw, free=free), size)
+        found.report(guards)
+        return raw
+    if rail.enforces and not free:
+        raw = await guards.run(partial(without_logprobs, raw), size)
+    changes: dict[str, str] = {}
+    for text in await guards.run(partial(_different_texts, raw, free=free), size):
+        masked_text = await mask_text(guards, rail, text, "other", 0)
+        if masked_text != text:
+            changes[text] = masked_text
+    if not changes:
+        return raw
+    return await guards.run(partial(json_with_texts, raw, changes, free=free), size)
+
+
+async def mask_fields(
+    guards: RequestGuards, rail: Rail, fields: Mapping[str, Raw]
+) -> dict[str, Raw]:
+    """Return a vendor's fields with the findings in their texts masked. Raises ContentBlocked."""
+    return {
+        name: raw if name in PLAIN else await mask_json(guards, rail, raw)
+        for name, raw in fields.items()
+    }
+
+
+def _different_texts(raw: Raw, *, free: bool) -> list[str]:
+    return list(dict.fromkeys(json_texts(raw, free=free)))

@@ -1,0 +1,307 @@
+"""Report an experiment's results so far, in numbers and sentences."""
+
+from collections import Counter
+from collections.abc import Sequence
+from math import isfinite
+
+import msgspec
+from msgspec import Struct
+
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.config.schema.metric import MetricContract
+from strowger_gateway.gateway.experiments.decision_report import (
+    DecisionReport,
+    decision_report,
+)
+from strowger_gateway.gateway.experiments.report_input import (
+    metrics_of,
+    outside,
+    report_input,
+)
+from strowger_gateway.gateway.experiments.trust_report import (
+    ResponseReport,
+    largest_share,
+    notes_of,
+    responses_of,
+)
+from strowger_gateway.gateway.statistics.effects import (
+    FEWEST_EFFECTIVE,
+    FEWEST_UNITS,
+    Effect,
+    effect,
+)
+from strowger_gateway.gateway.statistics.metrics import BUILT_IN, Metric
+from strowger_gateway.gateway.statistics.outcomes import Cell, Outcomes
+from strowger_gateway.gateway.statistics.sample_ratio import EpochCounts
+from strowger_gateway.gateway.statistics.verdict import Kind, ReportInput, verdict_of
+from strowger_gateway.gateway.storage.sql.base import Pause, RequestCounts, Store, Votes
+
+
+class ArmReport(Struct, frozen=True, kw_only=True):
+    """A variant. units: first assigned to it. fallback_share: part of its requests, 0 to 1."""
+
+    name: str
+    backend: str
+    weight: float
+    units: int
+    requests: int
+    fallbacks: int
+    fallback_share: float
+
+
+class Measured(Struct, frozen=True, kw_only=True):
+    """A metric of one variant, with the difference to control; `None` for control itself.
+
+    units:        with an observation; a unit that returns in a later epoch counts again.
+    mean:         of all observations; the geometric mean for times. `None`: no observation yet.
+    difference:   within epochs, so not always that of the means; for times relative, 0.1 = 10 %.
+    low, high:    its interval, valid at every look; `None` until there are enough data.
+    missing:      what is missing for an interval, in words; "" if there is one.
+    largest_share: share of the observations from the unit with the most in one epoch, 0 to 1.
+    excluded_epochs: epochs excluded from the difference, because an arm has too few units.
+    notes:        notes on these numbers, in words.
+    """
+
+    variant: str
+    units: int
+    observations: int
+    mean: float | None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    missing: str = ""
+    largest_share: float = 0.0
+    excluded_epochs: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def blank(self) -> bool:
+        """True if there is no observation yet."""
+        return not self.observations
+
+
+class MetricReport(Struct, frozen=True, kw_only=True):
+    """A metric of all variants. relative: differences are relative. worse_by: its harm limit's.
+
+    contract: from `metrics` in the configuration; `None` for built-in metrics, or without one.
+    capped:   votes that count as the contract's cap.
+    outside:  the least and greatest vote, if one is outside the metric's range because it came
+              before the contract. The interval is then wide.
+    """
+
+    name: str
+    primary: bool
+    better: str
+    relative: bool
+    variants: tuple[Measured, ...]
+    worse_by: float | None = None
+    contract: MetricContract | None = None
+    capped: int = 0
+    outside: tuple[float, float] | None = None
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """A verdict on the primary metric.
+
+    more_units: approximate number until a verdict; `None`: no end in sight.
+    """
+
+    variant: str
+    finding: str
+    more_units: int | None
+    sentence: str
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """The report of one experiment.
+
+    sentence:  the verdict. excluded: requests without a unit, or that could not be enrolled.
+    removed:   it is no longer in the configuration. last_request: Unix seconds, `None`: unknown.
+    mismatch:  units are not split by the weights; nothing else in the report can be trusted.
+    responses: of the feedback metrics that the verdict depends on.
+    """
+
+    experiment: str
+    model: str
+    assign_by: str
+    aa: bool
+    paused: bool
+    reason: str
+    epoch: int
+    kind: Kind
+    sentence: str
+    mismatch: bool
+    split_p: float
+    excluded: int
+    arms: tuple[ArmReport, ...]
+    findings: tuple[Finding, ...]
+    harm_limits: tuple[str, ...]
+    metrics: tuple[MetricReport, ...]
+    decisions: tuple[DecisionReport, ...] = ()
+    responses: tuple[ResponseReport, ...] = ()
+    removed: bool = False
+    last_request: float | None = None
+
+
+def report_of(experiment: Experiment, store: Store, *, removed: bool = False) -> Report:
+    """Build the report of one experiment; blocks while it reads the store.
+
+    removed: the experiment is no longer in the configuration. Raises StoreUnavailable.
+    """
+    feedback = store.metrics(experiment.name)
+    metrics = metrics_of(experiment, feedback)
+    case = report_input(experiment, store, metrics)
+    verdict = verdict_of(case)
+    pause: Pause | None = store.pauses().get(experiment.name)
+    epochs = store.epochs(experiment.name)
+    answered = store.request_counts(experiment.name)
+    return Report(
+        experiment=experiment.name,
+        model=experiment.model,
+        assign_by=experiment.assign_by,
+        aa=experiment.aa,
+        paused=pause is not None,
+        reason="" if pause is None else pause.reason,
+        epoch=epochs[-1].number if epochs else 0,
+        kind=verdict.kind,
+        sentence=verdict.sentence,
+        mismatch=verdict.ratio.mismatch,
+        split_p=verdict.ratio.p,
+        excluded=sum(row.requests for row in answered if not row.variant),
+        arms=_arms(experiment, case.counts, answered),
+        findings=tuple(
+            Finding(
+                variant=arm.treatment,
+                finding=arm.finding,
+                more_units=arm.more_units,
+                sentence=arm.sentence,
+            )
+            for arm in verdict.arms
+        ),
+        harm_limits=tuple(harm_limit.sentence for harm_limit in verdict.harm_limits),
+        metrics=tuple(
+            _metric(experiment, metric, case, feedback.get(metric.name)) for metric in metrics
+        ),
+        decisions=tuple(map(decision_report, verdict.decisions)),
+        responses=responses_of(experiment, store, case.planned),
+        removed=removed,
+        last_request=max((row.last for row in answered), default=0.0) or None,
+    )
+
+
+def doubts(report: Report) -> tuple[str, ...]:
+    """Return the notes on the metrics that the verdict or a harm limit depends on."""
+    deciding = {clause.metric for decision in report.decisions for clause in decision.clauses}
+    return tuple(
+        note
+        for metric in report.metrics
+        if metric.primary or metric.worse_by is not None or metric.name in deciding
+        for one in metric.variants
+        for note in one.notes
+    )
+
+
+def _arms(
+    experiment: Experiment, counts: Sequence[EpochCounts], answered: Sequence[RequestCounts]
+) -> tuple[ArmReport, ...]:
+    units: Counter[str] = Counter()
+    for epoch in counts:
+        for arm in epoch.arms:
+            units[arm.name] += arm.units
+    requests: Counter[str] = Counter()
+    fallbacks: Counter[str] = Counter()
+    for row in answered:
+        requests[row.variant] += row.requests
+        fallbacks[row.variant] += row.fallbacks
+    return tuple(
+        ArmReport(
+            name=variant.name,
+            backend=variant.backend,
+            weight=variant.weight,
+            units=units[variant.name],
+            requests=requests[variant.name],
+            fallbacks=fallbacks[variant.name],
+            fallback_share=fallbacks[variant.name] / max(requests[variant.name], 1),
+        )
+        for variant in experiment.variants
+    )
+
+
+def _metric(
+    experiment: Experiment, metric: Metric, case: ReportInput, votes: Votes | None
+) -> MetricReport:
+    outcomes = case.outcomes[metric.name]
+    limits = [one.worse_by for one in experiment.harm_limits if one.metric == metric.name]
+    return MetricReport(
+        name=metric.name,
+        primary=metric.name == experiment.primary,
+        better=metric.better,
+        relative=metric.scale == "log",
+        worse_by=min(limits) if limits else None,
+        contract=experiment.contract(metric.name),
+        capped=0 if votes is None else votes.capped,
+        outside=outside(experiment, metric.name, votes),
+        variants=tuple(
+            _measured(variant.name, metric, outcomes, case) for variant in experiment.variants
+        ),
+    )
+
+
+def _measured(variant: str, metric: Metric, outcomes: Outcomes, case: ReportInput) -> Measured:
+    cells = [cell for cell in outcomes.cells if cell.variant == variant]
+    alone = Measured(
+        variant=variant,
+        units=sum(cell.units for cell in cells),
+        observations=round(sum(cell.count for cell in cells)),
+        mean=_mean(cells, metric),
+        largest_share=largest_share(cells),
+        notes=tuple(notes_of(metric.name, variant, cells, None)),
+    )
+    noun = "values" if metric.name in BUILT_IN else "votes"
+    if variant == case.control:
+        missing = f"no {noun} yet" if alone.blank else ""
+        return msgspec.structs.replace(alone, missing=missing)
+    found = effect(
+        outcomes,
+        control=case.control,
+        treatment=variant,
+        look=case.look,
+        bounds=metric.bounds,
+    )
+    return msgspec.structs.replace(
+        alone,
+        difference=metric.effect(found.difference) if found.pairs else None,
+        low=_bound(metric, found.low),
+        high=_bound(metric, found.high),
+        p=found.p if found.known else None,
+        missing=_missing(alone, found, outcomes, case, noun),
+        excluded_epochs=found.excluded_epochs,
+        notes=tuple(notes_of(metric.name, variant, cells, found)),
+    )
+
+
+def _missing(
+    alone: Measured, found: Effect, outcomes: Outcomes, case: ReportInput, noun: str
+) -> str:
+    """Say what is missing for an interval. noun: the word for the metric's observations."""
+    if alone.blank:
+        return f"no {noun} yet"
+    if not any(cell.variant == case.control for cell in outcomes.cells):
+        return f"no {noun} for {case.control} yet"
+    if not found.pairs:
+        return f"fewer than {FEWEST_UNITS} units of each arm"
+    if found.effective < FEWEST_EFFECTIVE:
+        return "too few units for an interval"
+    return "" if found.known else "all values are the same"
+
+
+def _bound(metric: Metric, difference: float) -> float | None:
+    """Return a bound for display; `None` if there is none yet, or it overflows."""
+    shown = metric.effect(difference)
+    return shown if isfinite(difference) and isfinite(shown) else None
+
+
+def _mean(cells: Sequence[Cell], metric: Metric) -> float | None:
+    count = sum(cell.count for cell in cells)
+    return metric.shown(sum(cell.total for cell in cells) / count) if count else None

@@ -1,1 +1,0 @@
-"""Running experiments: their state, harm limits, feedback and reports, on the store."""

@@ -1,0 +1,1 @@
+"""Leader, workers, and other gateways."""

@@ -1,0 +1,117 @@
+"""What `strowger serve` gives to the leader, or to the only process, and how signals end both."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from pathlib import Path
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.experiments.background_jobs import ExperimentJobs
+from strowger_gateway.gateway.fleet.coordination.probe_locks import ACCESS_LOG_LOCK
+from strowger_gateway.gateway.fleet.listening.accept_queue import Mode
+from strowger_gateway.gateway.fleet.listening.listening_socket import Listener
+from strowger_gateway.gateway.fleet.listening.predecessor import Predecessor
+from strowger_gateway.gateway.fleet.listening.successor import HandOver
+from strowger_gateway.gateway.fleet.processes.closing import Closes
+from strowger_gateway.gateway.fleet.processes.reload import Reload
+from strowger_gateway.gateway.fleet.processes.signals import on_hand_over, on_hangup, on_stop
+from strowger_gateway.gateway.governance.limits.carried import CarriedUse, carried
+from strowger_gateway.gateway.governance.limits.lease_leader import LimitLeaseLeader
+from strowger_gateway.gateway.governance.limits.limits import RequestLimits
+from strowger_gateway.gateway.observability.recording.setup import Records
+from strowger_gateway.gateway.observability.telemetry.metric_snapshot import MetricFamilies
+from strowger_gateway.gateway.server.tls.watch import TlsWatch
+
+if TYPE_CHECKING:
+    from strowger_gateway.gateway.fleet.coordination.shared_limits import SharedLimits
+
+
+_REQUESTS: Final = "strowger_requests"
+"""The metric whose label `surface` has the surfaces in use."""
+
+
+class Launch(Struct, frozen=True, kw_only=True, eq=False):
+    """source: the configuration file. read: reads it again; raises InvalidConfig.
+
+    run_dir: a folder for sockets and lock files. predecessor: the gateway to take over from.
+    """
+
+    source: Path
+    read: Callable[[], Config]
+    listener: Listener
+    run_dir: Path
+    records: Records
+    tls: TlsWatch
+    predecessor: Predecessor | None = None
+
+    @property
+    def surfaces(self) -> tuple[str, ...]:
+        """Those that clients of the earlier gateway use."""
+        return () if self.predecessor is None else self.predecessor.surfaces
+
+    @property
+    def freed(self) -> Callable[[], Awaitable[None]] | None:
+        """See Predecessor.freed."""
+        return None if self.predecessor is None else self.predecessor.freed
+
+    def follow_signals(
+        self,
+        reload: Reload,
+        *,
+        drain: Callable[[Mode], None],
+        stop_now: Callable[[], None],
+        limits: "RequestLimits | LimitLeaseLeader | SharedLimits",
+        jobs: ExperimentJobs,
+        counted: Callable[[], Iterable[MetricFamilies]],
+    ) -> HandOver:
+        """Stop, reload and hand over by signals.
+
+        jobs: may run in one gateway at a time. counted: the metrics of the serving processes.
+        """
+        hand_over = HandOver(
+            self.listener,
+            self.run_dir / ACCESS_LOG_LOCK,
+            uses=partial(_uses_of, limits),
+            surfaces=lambda: _surfaces_in(counted()),
+            drain=drain,
+            release=partial(_release, jobs, self.records),
+        )
+        on_stop(hand_over.stop, stop_now)
+        on_hangup(reload.reload, hand_over.stop)
+        on_hand_over(hand_over.begin)
+        return hand_over
+
+    def ends(self, hand_over: HandOver) -> tuple[Closes, ...]:
+        """Both sides of hand-overs, to be closed."""
+        return (hand_over,) if self.predecessor is None else (hand_over, self.predecessor)
+
+
+async def _release(jobs: ExperimentJobs, records: Records) -> None:
+    """End what one gateway may do at a time: the next one does it from now on."""
+    await asyncio.gather(jobs.close(), records.release())
+
+
+def _surfaces_in(counted: Iterable[MetricFamilies]) -> tuple[str, ...]:
+    """Return the surfaces that have had requests."""
+    return tuple(
+        {
+            value
+            for families in counted
+            for family in families
+            if family.name == _REQUESTS
+            for sample in family.samples
+            for name, value in sample.labels
+            if name == "surface"
+        }
+    )
+
+
+def _uses_of(limits: "RequestLimits | LimitLeaseLeader | SharedLimits") -> tuple[CarriedUse, ...]:
+    """Return what counts towards limits in this gateway; nothing if Redis counts it."""
+    if isinstance(limits, RequestLimits | LimitLeaseLeader):
+        return carried(limits.accounts(), monotonic_ns())
+    return ()

@@ -1,0 +1,164 @@
+"""The leader of several workers: it serves no requests and owns what exists once."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from strowger_gateway.gateway.backends.engines.process.process import EngineProcess
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.experiments.harm_limit_metrics import HarmLimitCollector
+from strowger_gateway.gateway.fleet.coordination.probe_locks import PROBES, FileLeases
+from strowger_gateway.gateway.fleet.coordination.setup import (
+    gateway_sync_running,
+    shared_limits,
+    transport_of,
+)
+from strowger_gateway.gateway.fleet.listening.predecessor import Predecessor
+from strowger_gateway.gateway.fleet.listening.systemd import notify
+from strowger_gateway.gateway.fleet.processes.closing import close_all
+from strowger_gateway.gateway.fleet.processes.engine_addresses import found_engines
+from strowger_gateway.gateway.fleet.processes.engine_pool import EnginePool
+from strowger_gateway.gateway.fleet.processes.experiment_jobs import experiment_jobs_for
+from strowger_gateway.gateway.fleet.processes.file_watching import watching
+from strowger_gateway.gateway.fleet.processes.launch import Launch
+from strowger_gateway.gateway.fleet.processes.reload import Reload
+from strowger_gateway.gateway.fleet.processes.replica_watch import ReplicaWatch
+from strowger_gateway.gateway.fleet.processes.worker_pool import WorkerPool
+from strowger_gateway.gateway.governance.budgets.setup import BudgetJobs, stored_budgets
+from strowger_gateway.gateway.governance.issued_keys.metrics import IssuedKeyCollector
+from strowger_gateway.gateway.governance.issued_keys.rules_in_force import RulesInForce
+from strowger_gateway.gateway.governance.issued_keys.sync import KeySync, latest_keys
+from strowger_gateway.gateway.governance.limits.lease_leader import LimitLeaseLeader
+from strowger_gateway.gateway.governance.limits.ledger import Account
+from strowger_gateway.gateway.governance.limits.metrics import LimitUseCollector
+from strowger_gateway.gateway.observability.recording.setup import Records
+from strowger_gateway.gateway.observability.telemetry.process_metrics import ProcessMetrics
+from strowger_gateway.gateway.platform.background import OnCrash, count_unhandled, keep_running
+
+if TYPE_CHECKING:
+    from strowger_gateway.gateway.fleet.coordination.shared_limits import SharedLimits
+
+
+async def run_leader(config: Config, launch: Launch) -> None:
+    """Run until SIGTERM or SIGINT; return when all have exited. Raises CodeChanged."""
+    run_dir, records, tls = launch.run_dir, launch.records, launch.tls
+    config, addresses = await found_engines(config)
+    transport, metrics = transport_of(config), ProcessMetrics()
+    count_unhandled(crashed := metrics.internal_errors.count)
+    jobs = experiment_jobs_for(
+        records.store, lambda: reload.config, records.audit, crashed, launch.freed
+    )
+    keys = KeySync(records.store.issued_keys, lambda: reload.config)
+    harm, issued = HarmLimitCollector(jobs.monitor), IssuedKeyCollector(keys)
+    replicas = await ReplicaWatch.of(config, metrics)
+    for collector in (*records.metrics, harm, issued, tls):
+        metrics.registry.register(collector)
+    history = partial(getattr, jobs.history, "latest")
+    pool = WorkerPool(
+        launch.listener, run_dir, metrics, history=history, keys=keys, tls=tls, replicas=replicas
+    )
+    rules = _limiting(pool, config, keys, lambda: reload.config)
+    engines = EnginePool(config, run_dir, made=partial(_follow, pool), until=pool.serving)
+    reload = Reload(
+        config,
+        source=launch.source,
+        read=launch.read,
+        engines=engines,
+        targets=pool.targets,
+        metrics=metrics,
+        hold_starts=pool.hold_worker_starts,
+        audit=records.audit,
+        replicas=replicas,
+    )
+    budgets = _spending(pool, rules, lambda: reload.config, records, metrics)
+    hand_over = launch.follow_signals(
+        reload,
+        drain=pool.drain,
+        stop_now=pool.stop_now,
+        limits=pool.limits,
+        jobs=jobs,
+        counted=pool.counted,
+    )
+    await asyncio.gather(keys.start(crashed), budgets.start(crashed))
+    pool.waits, pool.surfaces = launch.predecessor is not None, launch.surfaces
+    pool.start(
+        config.server.workers,
+        lambda: (reload.config, tuple(engines.processes.values()), reload.rejected),
+    )
+    beside = [records.importing(pool.serving, pool.on_import_problem, launch.freed)]
+    beside += _opening(pool, engines, launch.predecessor) + _sharing(pool.limits, metrics, crashed)
+    beside += watching(reload, tls, addresses, replicas, crashed)
+    engines.start()
+    jobs.start()
+    leases = partial(FileLeases, run_dir / PROBES)
+    try:
+        async with gateway_sync_running(
+            transport, pool.hub, leases, lambda: reload.config, metrics.registry, crashed, keys
+        ):
+            await pool.ended()
+    finally:
+        groups = (jobs,), (reload,), (pool,), (keys, budgets, replicas), (engines,)
+        await close_all(beside, launch.ends(hand_over), *groups)
+
+
+def _limiting(
+    pool: WorkerPool, first: Config, keys: KeySync, config: Callable[[], Config]
+) -> RulesInForce:
+    """Give the workers limits; return what is in force. first: the configuration of the start."""
+    rules = RulesInForce(config, partial(latest_keys, keys))
+    pool.limits = shared_limits(first, rules.limits) or LimitLeaseLeader(rules.limits)
+    return rules
+
+
+def _spending(
+    pool: WorkerPool,
+    rules: RulesInForce,
+    config: Callable[[], Config],
+    records: Records,
+    metrics: ProcessMetrics,
+) -> BudgetJobs:
+    """Give the workers budgets; return what follows the store."""
+    pool.budgets, jobs = stored_budgets(rules.budgets, config, records, metrics.registry)
+    return jobs
+
+
+def _opening(
+    pool: WorkerPool, engines: EnginePool, predecessor: Predecessor | None
+) -> list[asyncio.Task[None]]:
+    """Report when the workers serve; before that, take over from another gateway, if there is one.
+
+    The workers wait for that, and it for them.
+    """
+
+    async def opened() -> None:
+        begin = (warm, account, pool.open, pool.stop_now)
+        if predecessor is not None and not await predecessor.take_over(*begin):
+            return
+        await pool.serving()
+        notify("READY=1")
+
+    async def warm() -> bool:
+        await pool.serving()
+        return await engines.warm()
+
+    def account(limit: str, subject: str) -> Account | None:
+        limits = pool.limits
+        return limits.account(limit, subject) if isinstance(limits, LimitLeaseLeader) else None
+
+    return [asyncio.create_task(opened())]
+
+
+def _follow(pool: WorkerPool, engine: EngineProcess) -> None:
+    """Report each new status of an engine to the workers."""
+    engine.watch(lambda _: pool.send_engine_update(engine))
+
+
+def _sharing(
+    limits: "SharedLimits | LimitLeaseLeader", metrics: ProcessMetrics, crashed: OnCrash
+) -> list[asyncio.Task[None]]:
+    """Measure the limits; talk to Redis, if gateways share it, until the tasks are cancelled."""
+    metrics.registry.register(LimitUseCollector(limits.accounts))
+    if isinstance(limits, LimitLeaseLeader):
+        return []
+    return [asyncio.create_task(keep_running("limits over gateways", limits.run, crashed))]

@@ -1,0 +1,327 @@
+"""Messages between the leader process and its workers, and their encoding."""
+
+import os
+
+import msgspec
+from msgspec import Struct
+
+from strowger_gateway.gateway.backends.discovery.discovered import NOTHING_DISCOVERED, Discovered
+from strowger_gateway.gateway.backends.engines.process.process import EngineView, State
+from strowger_gateway.gateway.backends.gauges.readings import ReplicaReadings
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.fleet.coordination.breaker_messages import (
+    BreakerReset,
+    BreakerUpdate,
+    LoadUpdate,
+    OutcomeUpdate,
+    OutcomeWatch,
+)
+from strowger_gateway.gateway.fleet.listening.accept_queue import Mode
+from strowger_gateway.gateway.governance.budgets.messages import BudgetsToLeader, BudgetsToWorker
+from strowger_gateway.gateway.governance.issued_keys.messages import (
+    KeysApplied,
+    KeysChanged,
+    KeysUsed,
+)
+from strowger_gateway.gateway.governance.limits.messages import LimitsToLeader, LimitsToWorker
+from strowger_gateway.gateway.governance.limits.standing import LimitPlace
+from strowger_gateway.gateway.observability.telemetry.time_series import Window
+from strowger_gateway.gateway.routing.backend_events.event import BackendEvent
+from strowger_gateway.gateway.server.tls.files import TlsFiles
+from strowger_gateway.gateway.storage.sql.key_rows import KeyList
+from strowger_gateway.local_engine.protocol.frames import HEAD_BYTES
+from strowger_gateway.schemas.errors import InvalidConfig
+from strowger_gateway.schemas.secret import Secret
+
+
+class EngineState(Struct, frozen=True, kw_only=True):
+    """The current state of an engine; the socket path distinguishes engines of the same name."""
+
+    name: str
+    socket_path: bytes
+    state: State
+    status: str
+    restarts: int
+    pid: int | None
+    uptime_s: float
+    ready_in: float | None
+
+
+class MetricsRequest(Struct, frozen=True, kw_only=True, tag=True):
+    """Request the counters of a process; answered with MetricFamilies."""
+
+
+class SeriesRequest(Struct, frozen=True, kw_only=True, tag=True):
+    """Request the time series of a process; answered with Strand of telemetry.time_series."""
+
+    window: Window
+    at: float
+
+
+class RecentRequestsQuery(Struct, frozen=True, kw_only=True, tag=True):
+    """Request the most recent requests of a process; answered with Decisions."""
+
+    limit: int
+    request_id: str
+
+
+class HistoryRequest(Struct, frozen=True, kw_only=True, tag=True):
+    """Request the history of the experiments; the leader answers with ExperimentHistory."""
+
+
+class EventsRequest(Struct, frozen=True, kw_only=True, tag=True):
+    """Request the events of backends; the leader answers with a list of ListedEvent."""
+
+
+class LimitsRequest(Struct, frozen=True, kw_only=True, tag=True):
+    """Request what is used of limits; the leader answers with a tuple of LimitStanding."""
+
+    places: tuple[LimitPlace, ...]
+
+
+Question = MetricsRequest | SeriesRequest | RecentRequestsQuery
+
+
+class WorkerInit(Struct, frozen=True, kw_only=True, tag=True):
+    """The first message to a worker.
+
+    worker: its number, from 0. run_dir: the folder of the lock files; bytes, as all paths in
+    messages, because the names of files need not be Unicode.
+    keys: the last known issued keys, if any. tls: `None` serves cleartext.
+    discovered: the addresses of replicas. waits: accept no connections before Open.
+    surfaces: to load before WorkerReady.
+    """
+
+    worker: int
+    config: Config
+    engines: tuple[EngineState, ...]
+    run_dir: bytes
+    keys: KeyList | None = None
+    tls: TlsFiles | None = None
+    discovered: Discovered = NOTHING_DISCOVERED
+    waits: bool = False
+    surfaces: tuple[str, ...] = ()
+
+
+class Prepare(Struct, frozen=True, kw_only=True, tag=True):
+    """See Target.prepare; answered by Prepared."""
+
+    number: int
+    config: Config
+    engines: tuple[EngineState, ...]
+
+
+class Commit(Struct, frozen=True, kw_only=True, tag=True):
+    """See Target.commit; answered by Committed."""
+
+    number: int
+
+
+class Discard(Struct, frozen=True, kw_only=True, tag=True):
+    number: int
+
+
+class WaitIdle(Struct, frozen=True, kw_only=True, tag=True):
+    """See Target.wait_old_requests; answered by Idle."""
+
+    id: int
+
+
+class ConfigRejected(Struct, frozen=True, kw_only=True, tag=True):
+    """See Target.notify_config_rejected."""
+
+    rejected: bool
+
+
+class ImportProblem(Struct, frozen=True, kw_only=True, tag=True):
+    """See ImporterProcess.problem."""
+
+    problem: str
+
+
+class EngineUpdate(Struct, frozen=True, kw_only=True, tag=True):
+    engine: EngineState
+
+
+class Open(Struct, frozen=True, kw_only=True, tag=True):
+    """Accept connections, if WorkerInit said to wait."""
+
+
+class Drain(Struct, frozen=True, kw_only=True, tag=True):
+    """Drain the worker. mode: who answers new connections; not `lost`."""
+
+    mode: Mode = "refuse"
+
+
+class Close(Struct, frozen=True, kw_only=True, tag=True):
+    """Every worker has reported Drained, and no connection waits any more: exit."""
+
+
+class StopNow(Struct, frozen=True, kw_only=True, tag=True):
+    """Stop without waiting for requests in flight."""
+
+
+class Ask(Struct, frozen=True, kw_only=True, tag=True):
+    """Answered by Answer with the same id."""
+
+    id: int
+    question: Question
+
+
+class PeerAnswers(Struct, frozen=True, kw_only=True, tag=True):
+    """The answers of the other workers to AskPeers, each encoded in msgpack."""
+
+    id: int
+    bodies: tuple[bytes, ...]
+
+
+class WorkerReady(Struct, frozen=True, kw_only=True, tag=True):
+    """The worker can serve: it accepts connections, unless it waits for Open."""
+
+
+class Drained(Struct, frozen=True, kw_only=True, tag=True):
+    """Every request has ended; the worker refuses new ones until Close."""
+
+
+class Heartbeat(Struct, frozen=True, kw_only=True, tag=True):
+    """The worker is alive and has nothing else to send."""
+
+
+class Preparing(Struct, frozen=True, kw_only=True, tag=True):
+    """The worker has received Prepare and may send nothing for a while: it also loads libraries."""
+
+
+class Prepared(Struct, frozen=True, kw_only=True, tag=True):
+    number: int
+    problems: tuple[str, ...]
+
+
+class Committed(Struct, frozen=True, kw_only=True, tag=True):
+    number: int
+
+
+class Idle(Struct, frozen=True, kw_only=True, tag=True):
+    id: int
+
+
+class Answer(Struct, frozen=True, kw_only=True, tag=True):
+    """The answer to Ask with the same id.
+
+    id 0: sent without a question; the counters as of MetricsRequest, kept in case the worker dies.
+    """
+
+    id: int
+    body: bytes
+
+
+class AskPeers(Struct, frozen=True, kw_only=True, tag=True):
+    """Ask all other workers a question, or the leader; answered by PeerAnswers."""
+
+    id: int
+    question: Question | HistoryRequest | LimitsRequest | EventsRequest
+
+
+ToWorker = (
+    WorkerInit
+    | Prepare
+    | Commit
+    | Discard
+    | WaitIdle
+    | ConfigRejected
+    | ImportProblem
+    | EngineUpdate
+    | Open
+    | Drain
+    | Close
+    | StopNow
+    | Ask
+    | PeerAnswers
+    | BreakerUpdate
+    | LoadUpdate
+    | OutcomeWatch
+    | LimitsToWorker
+    | BudgetsToWorker
+    | KeyList
+    | TlsFiles
+    | Discovered
+    | ReplicaReadings
+)
+ToLeader = (
+    WorkerReady
+    | Drained
+    | Heartbeat
+    | Preparing
+    | Prepared
+    | Committed
+    | Idle
+    | Answer
+    | AskPeers
+    | BreakerReset
+    | BreakerUpdate
+    | LoadUpdate
+    | OutcomeUpdate
+    | BackendEvent
+    | LimitsToLeader
+    | BudgetsToLeader
+    | KeysApplied
+    | KeysChanged
+    | KeysUsed
+)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Secret):
+        return value.reveal()
+    raise NotImplementedError(f"{type(value)} cannot be sent between processes")
+
+
+def _secret(kind: type, value: object) -> object:
+    if kind is Secret and isinstance(value, str):
+        return Secret(value)
+    raise NotImplementedError(f"{kind} cannot be sent between processes")
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
+to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker, dec_hook=_secret)
+to_leader: msgspec.msgpack.Decoder[ToLeader] = msgspec.msgpack.Decoder(ToLeader, dec_hook=_secret)
+
+
+def frame(message: ToWorker | ToLeader) -> bytes:
+    """Encode a message, prefixed with its length."""
+    body = _encoder.encode(message)
+    return len(body).to_bytes(HEAD_BYTES, "big") + body
+
+
+def packed(body: object) -> bytes:
+    """Encode the body of an answer."""
+    return _encoder.encode(body)
+
+
+def check_sendable(config: Config) -> None:
+    """Read a configuration as a worker would: one that it rejects would end it at each start.
+
+    Raises InvalidConfig for texts that are not Unicode, as names of files may be.
+    """
+    try:
+        to_worker.decode(packed(WorkerInit(worker=0, config=config, engines=(), run_dir=b"")))
+    except UnicodeEncodeError as exc:
+        raise InvalidConfig(
+            (
+                f"server.workers: is {config.server.workers}, which needs a configuration in "
+                "Unicode; a name of a file, or the folder of this file, is not; rename it, or "
+                "set 1",
+            )
+        ) from exc
+
+
+def state_of(engine: EngineView) -> EngineState:
+    return EngineState(
+        name=engine.name,
+        socket_path=os.fsencode(engine.socket_path),
+        state=engine.state,
+        status=engine.status,
+        restarts=engine.restarts,
+        pid=engine.pid,
+        uptime_s=engine.uptime_s,
+        ready_in=engine.ready_in(),
+    )

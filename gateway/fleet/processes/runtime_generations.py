@@ -1,0 +1,58 @@
+"""The configuration generations that are live in one process, until their last request."""
+
+import asyncio
+
+from strowger_gateway.gateway.assembly.runtime import Runtime
+
+POLL_S = 0.1
+"""Interval between checks for the end of an old generation's last request."""
+
+
+class Generations:
+    """The current Runtime, and earlier ones that still have requests in flight.
+
+    What several generations share (connections, credentials) is closed with the last of them,
+    and never under a running request.
+    """
+
+    def __init__(self, first: Runtime) -> None:
+        self.current = first
+        self._old: list[Runtime] = []
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def replace(self, new: Runtime) -> None:
+        """Start new requests on `new`; close the old Runtime after its last request."""
+        old, self.current = self.current, new
+        old.retire()
+        self._old.append(old)
+        task = asyncio.create_task(self._end(old))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def wait_old_requests(self) -> None:
+        """Return when no old generation is left."""
+        while self._ending:
+            await asyncio.wait(tuple(self._ending))
+
+    async def close(self) -> None:
+        """Close everything immediately, whatever is in flight."""
+        for task in tuple(self._ending):
+            task.cancel()
+        if self._ending:
+            await asyncio.wait(tuple(self._ending))
+        for old in self._old:
+            await self._close_unshared(old)
+        await self.current.close()
+
+    async def _end(self, old: Runtime) -> None:
+        while old.in_flight:  # noqa: ASYNC110  a request's end must not cost more than a count
+            await asyncio.sleep(POLL_S)
+        self._old.remove(old)
+        await self._close_unshared(old)
+
+    async def _close_unshared(self, old: Runtime) -> None:
+        others = (self.current, *(one for one in self._old if one is not old))
+        used = {id(shared) for other in others for shared in other.shared()}
+        for shared in old.shared():
+            if id(shared) not in used:
+                await shared.aclose()

@@ -1,0 +1,388 @@
+"""A worker process, which serves requests:
+`python -m strowger_gateway.gateway.fleet.processes.worker`.
+
+It gets the listening sockets and one end of a socket pair as file descriptor numbers, and
+everything else as messages, the configuration first. When the leader exits, the worker finishes its
+requests in flight and exits too.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+
+import msgspec
+
+from strowger_gateway.gateway.backends.discovery.discovered import Discovered
+from strowger_gateway.gateway.backends.gauges.readings import ReplicaReadings
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.experiments.history import ExperimentHistory
+from strowger_gateway.gateway.fleet.coordination.probe_locks import (
+    ACCESS_LOG_LOCK,
+    PROBES,
+    FileLeases,
+    LogFileLock,
+)
+from strowger_gateway.gateway.fleet.coordination.state_sharing import StateSharing
+from strowger_gateway.gateway.fleet.processes.channel import Channel
+from strowger_gateway.gateway.fleet.processes.main import loop_factory
+from strowger_gateway.gateway.fleet.processes.messages import (
+    Answer,
+    Ask,
+    AskPeers,
+    BreakerUpdate,
+    Close,
+    Commit,
+    Committed,
+    ConfigRejected,
+    Discard,
+    Drain,
+    Drained,
+    EngineUpdate,
+    EventsRequest,
+    Heartbeat,
+    HistoryRequest,
+    Idle,
+    ImportProblem,
+    LimitsRequest,
+    LoadUpdate,
+    MetricsRequest,
+    Open,
+    OutcomeWatch,
+    PeerAnswers,
+    Prepare,
+    Prepared,
+    Preparing,
+    Question,
+    RecentRequestsQuery,
+    SeriesRequest,
+    StopNow,
+    ToWorker,
+    WaitIdle,
+    WorkerInit,
+    WorkerReady,
+    packed,
+    to_worker,
+)
+from strowger_gateway.gateway.fleet.processes.reload_target import Proposal
+from strowger_gateway.gateway.fleet.processes.remote_engine_view import RemoteEngineViews
+from strowger_gateway.gateway.fleet.processes.server import Server as Served
+from strowger_gateway.gateway.governance.budgets.lease_worker import BudgetLeaseWorker
+from strowger_gateway.gateway.governance.budgets.messages import BudgetsToWorker
+from strowger_gateway.gateway.governance.limits.lease_worker import LimitLeaseWorker
+from strowger_gateway.gateway.governance.limits.messages import LimitsToLeader, LimitsToWorker
+from strowger_gateway.gateway.governance.limits.standing import LimitPlace, LimitStanding
+from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog
+from strowger_gateway.gateway.observability.telemetry.logs import (
+    configure_logging,
+    has_colours,
+    line_style,
+)
+from strowger_gateway.gateway.observability.telemetry.metric_snapshot import MetricFamilies
+from strowger_gateway.gateway.observability.telemetry.recent_requests import RecentRequest
+from strowger_gateway.gateway.observability.telemetry.time_series import BackendSeries, Window
+from strowger_gateway.gateway.platform.background import count_unhandled
+from strowger_gateway.gateway.routing.backend_events.event import ListedEvent
+from strowger_gateway.gateway.server.tls.files import TlsFiles
+from strowger_gateway.gateway.storage.sql.key_rows import KeyList
+from strowger_gateway.gateway.surfaces.late_module import import_translations
+from strowger_gateway.schemas.errors import Unavailable
+
+_log = logging.getLogger("strowger")
+
+PEER_TIMEOUT_S = 2.0
+"""Timeout of the answers of the other processes."""
+
+HEARTBEAT_S = 1.0
+"""Interval between reports of counters to the leader: kill -9 loses at most this much.
+
+A worker that does not hang sends a message at least this often."""
+
+_families: msgspec.msgpack.Decoder[MetricFamilies] = msgspec.msgpack.Decoder(MetricFamilies)
+_series: msgspec.msgpack.Decoder[tuple[BackendSeries, ...]] = msgspec.msgpack.Decoder(
+    tuple[BackendSeries, ...]
+)
+_history: msgspec.msgpack.Decoder[ExperimentHistory] = msgspec.msgpack.Decoder(ExperimentHistory)
+_standings: msgspec.msgpack.Decoder[tuple[LimitStanding, ...]] = msgspec.msgpack.Decoder(
+    tuple[LimitStanding, ...]
+)
+_events: msgspec.msgpack.Decoder[list[ListedEvent]] = msgspec.msgpack.Decoder(list[ListedEvent])
+_recent: msgspec.msgpack.Decoder[list[RecentRequest]] = msgspec.msgpack.Decoder(list[RecentRequest])
+
+
+class OtherWorkers:
+    """The other workers, queried through the leader."""
+
+    def __init__(self, channel: Channel[ToWorker]) -> None:
+        self._channel = channel
+        self._ids = count(1)
+        self._pending: dict[int, asyncio.Future[tuple[bytes, ...]]] = {}
+
+    async def counted(self) -> list[MetricFamilies]:
+        """See Peers.counted."""
+        return [_families.decode(body) for body in await self._ask_all(MetricsRequest())]
+
+    async def series_by_backend(self, window: Window, at: float) -> list[tuple[BackendSeries, ...]]:
+        """See Peers.series_by_backend."""
+        query = SeriesRequest(window=window, at=at)
+        return [_series.decode(body) for body in await self._ask_all(query)]
+
+    async def recent(self, limit: int, request_id: str) -> list[list[RecentRequest]]:
+        """See Peers.recent."""
+        query = RecentRequestsQuery(limit=limit, request_id=request_id)
+        return [_recent.decode(body) for body in await self._ask_all(query)]
+
+    async def experiment_history(self) -> ExperimentHistory:
+        """See Peers.experiment_history."""
+        (body,) = await self._ask_all(HistoryRequest())
+        return _history.decode(body)
+
+    async def backend_events(self) -> list[ListedEvent]:
+        """See Peers.backend_events."""
+        (body,) = await self._ask_all(EventsRequest())
+        return _events.decode(body)
+
+    async def limit_standings(self, places: Sequence[LimitPlace]) -> tuple[LimitStanding, ...]:
+        """See Peers.limit_standings."""
+        (body,) = await self._ask_all(LimitsRequest(places=tuple(places)))
+        return _standings.decode(body)
+
+    def on_message(self, answers: PeerAnswers) -> None:
+        waiting = self._pending.get(answers.id)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(answers.bodies)
+
+    async def _ask_all(
+        self, question: Question | HistoryRequest | LimitsRequest | EventsRequest
+    ) -> tuple[bytes, ...]:
+        number = next(self._ids)
+        waiting = self._pending[number] = asyncio.get_running_loop().create_future()
+        self._channel.send(AskPeers(id=number, question=question))
+        try:
+            async with asyncio.timeout(PEER_TIMEOUT_S):
+                return await waiting
+        except TimeoutError:
+            raise Unavailable("the other processes do not answer", retry_after=1) from None
+        finally:
+            del self._pending[number]
+
+
+class Worker:
+    """One worker, from its WorkerInit until it exits."""
+
+    def __init__(
+        self, begin: WorkerInit, channel: Channel[ToWorker], access_log: AccessLog
+    ) -> None:
+        self._channel = channel
+        self._engines = RemoteEngineViews()
+        run_dir = Path(os.fsdecode(begin.run_dir))
+        self.serving = Served(
+            begin.config,
+            run_dir=run_dir,
+            engines=self._engines.of(begin.engines),
+            access_log=access_log,
+            announces=begin.worker == 0,
+            tls=begin.tls,
+            discovered=begin.discovered,
+        )
+        self._leases = FileLeases(run_dir / PROBES)
+        self._others = OtherWorkers(channel)
+        gateway = self.serving.gateway
+        gateway.worker = begin.worker
+        gateway.peers = self._others
+        gateway.watch.send = channel.send
+        self._limits = LimitLeaseWorker(
+            gateway.limits, lambda message: channel.send(LimitsToLeader(message))
+        )
+        self._budgets = BudgetLeaseWorker(gateway.budgets, channel.send, gateway.log.flush)
+        self._sharing = StateSharing(gateway, self._leases, channel.send)
+        self.serving.on_new_runtime = self._sharing.follow
+        self.serving.on_keys = channel.send
+        if begin.keys is not None:
+            self.serving.use_keys(begin.keys)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._gate, self._close = asyncio.Event(), asyncio.Event()
+        if not begin.waits:
+            self._gate.set()
+        self._surfaces = begin.surfaces
+        self.serving.draining.before_close = self._drained
+
+    async def run(self, *listening: socket.socket) -> None:
+        count_unhandled(self.serving.gateway.log.metrics.internal_errors.count)
+        works = (
+            self._follow(),
+            self._sharing.send_updates(),
+            self._limits.report(),
+            self._budgets.report(),
+            self._count(),
+        )
+        for work in works:
+            task = asyncio.create_task(work)
+            self._tasks.add(task)
+            task.add_done_callback(self._fail)
+        await asyncio.to_thread(import_translations, self._surfaces)
+        self._channel.send(WorkerReady())
+        try:
+            await self.serving.run(*listening, gate=self._gate)
+            self._send_counts()
+            self._budgets.report_now()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._leases.close()
+
+    def _fail(self, task: asyncio.Task[None]) -> None:
+        """Exit after an internal error: a worker that cannot exchange messages must be replaced."""
+        if not task.cancelled() and (exc := task.exception()) is not None:
+            self.serving.gateway.log.metrics.internal_errors.count("worker")
+            message = "internal error in this worker; exiting after in-flight requests finish"
+            _log.error(message, exc_info=exc)
+            self._on_leader_lost()
+
+    async def _follow(self) -> None:
+        async for message in self._channel.messages():
+            await self._on_message(message)
+        _log.warning("lost the leader process; exiting after in-flight requests finish")
+        self._on_leader_lost()
+
+    def _on_leader_lost(self) -> None:
+        self.serving.on_leader_lost()
+        self._close.set()
+
+    async def _drained(self) -> None:
+        """Return when no worker has requests, and no connection waits for one of them."""
+        self._channel.send(Drained())
+        await self._close.wait()
+
+    async def _on_message(self, message: ToWorker) -> None:
+        match message:
+            case BreakerUpdate() | LoadUpdate() | OutcomeWatch():
+                self._sharing.on_message(message)
+            case LimitsToWorker():
+                self._limits.on_message(message.message)
+            case BudgetsToWorker():
+                self._budgets.on_message(message.message)
+            case KeyList():
+                self.serving.use_keys(message)
+            case Discovered():
+                self.serving.use_replicas(message)
+            case ReplicaReadings():
+                self.serving.use_readings(message)
+            case TlsFiles():
+                self.serving.use_tls(message)
+            case EngineUpdate():
+                self._engines.update(message.engine)
+            case Ask():
+                self._channel.send(Answer(id=message.id, body=self._answer(message.question)))
+            case PeerAnswers():
+                self._others.on_message(message)
+            case Prepare():
+                self._channel.send(Preparing())
+                await asyncio.sleep(0)  # let the loop send it before the blocking work
+                proposal = Proposal(
+                    number=message.number,
+                    config=message.config,
+                    engines=self._engines.of(message.engines),
+                )
+                problems = await self.serving.prepare(proposal)
+                self._channel.send(Prepared(number=message.number, problems=problems))
+            case Commit():
+                await self.serving.commit(message.number)
+                self._channel.send(Committed(number=message.number))
+            case Discard():
+                self.serving.discard(message.number)
+            case WaitIdle():
+                self._tasks.add(asyncio.create_task(self._wait_idle(message.id)))
+            case ConfigRejected():
+                self.serving.notify_config_rejected(rejected=message.rejected)
+            case ImportProblem():
+                self.serving.on_import_problem(message.problem)
+            case Open():
+                self._gate.set()
+            case Drain():
+                self.serving.drain(message.mode)
+            case Close():
+                self._close.set()
+            case StopNow():
+                self.serving.stop_now()
+            case WorkerInit():
+                raise AssertionError("WorkerInit was sent twice")
+
+    def _answer(self, question: Question) -> bytes:
+        match question:
+            case MetricsRequest():
+                return packed(self.serving.gateway.counted())
+            case SeriesRequest():
+                return packed(self.serving.gateway.log.own_series(question.window, question.at))
+            case RecentRequestsQuery():
+                return packed(
+                    self.serving.gateway.log.own_recent(question.limit, question.request_id)
+                )
+
+    async def _wait_idle(self, number: int) -> None:
+        await self.serving.wait_old_requests()
+        self._channel.send(Idle(id=number))
+
+    async def _count(self) -> None:
+        """Report the counters regularly: they outlive the worker, and show that it is alive."""
+        while True:
+            await asyncio.sleep(HEARTBEAT_S)
+            if not self._send_counts():
+                self._channel.send(Heartbeat())
+
+    def _send_counts(self) -> bool:
+        """Report the counters to the leader; False if nothing changed."""
+        gateway = self.serving.gateway
+        if not gateway.log.has_new_counts():
+            return False
+        self._channel.send(Answer(id=0, body=packed(gateway.counted())))
+        return True
+
+
+async def run_worker(control: socket.socket, *listening: socket.socket) -> None:
+    """Serve until the leader stops this worker or exits."""
+    channel: Channel[ToWorker] = Channel(to_worker)
+    await channel.connect(control)
+    begin = await channel.next()
+    if not isinstance(begin, WorkerInit):
+        return
+    access_log = _configure_logs(begin.config, Path(os.fsdecode(begin.run_dir)))
+    try:
+        await Worker(begin, channel, access_log).run(*listening)
+    finally:
+        channel.close()
+        access_log.close()
+
+
+def _configure_logs(config: Config, run_dir: Path) -> AccessLog:
+    configure_logging(config.logging)
+    style = line_style(config.logging, sys.stdout)
+    return AccessLog(
+        sys.stdout.buffer,
+        style,
+        colours=has_colours(sys.stdout),
+        turn=LogFileLock(run_dir / ACCESS_LOG_LOCK),
+    )
+
+
+def main(arguments: list[str]) -> None:
+    """Run a worker. Signals are ignored: the leader handles them and sends messages.
+
+    arguments: file descriptors of the control socket and of the listening sockets. `argparse` would
+    stay in the memory of each worker for these numbers.
+    """
+    control, *listening = [socket.socket(fileno=int(number)) for number in arguments]
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(run_worker(control, *listening))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

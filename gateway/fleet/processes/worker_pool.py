@@ -1,0 +1,409 @@
+"""Start the worker processes, exchange messages with them, and restart those that exit."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from strowger_gateway.gateway.backends.discovery.discovered import Discovered
+from strowger_gateway.gateway.backends.engines.process.process import EngineView
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.experiments.history import ExperimentHistory
+from strowger_gateway.gateway.fleet.coordination.state_hub import StateHub
+from strowger_gateway.gateway.fleet.listening.accept_queue import Mode, empty
+from strowger_gateway.gateway.fleet.listening.listening_socket import Listener
+from strowger_gateway.gateway.fleet.processes.messages import (
+    Answer,
+    AskPeers,
+    BreakerReset,
+    BreakerUpdate,
+    Close,
+    Committed,
+    Drain,
+    Drained,
+    EngineUpdate,
+    EventsRequest,
+    Heartbeat,
+    HistoryRequest,
+    Idle,
+    ImportProblem,
+    LimitsRequest,
+    LoadUpdate,
+    MetricsRequest,
+    Open,
+    OutcomeUpdate,
+    PeerAnswers,
+    Prepared,
+    Preparing,
+    StopNow,
+    ToLeader,
+    ToWorker,
+    WorkerInit,
+    WorkerReady,
+    packed,
+    state_of,
+)
+from strowger_gateway.gateway.fleet.processes.replica_watch import ReplicaWatch
+from strowger_gateway.gateway.fleet.processes.worker_handle import HEARTBEATS, WorkerHandle, spawn
+from strowger_gateway.gateway.governance.budgets.lease_leader import BudgetLeaseLeader
+from strowger_gateway.gateway.governance.budgets.messages import BudgetsToLeader, BudgetsToWorker
+from strowger_gateway.gateway.governance.issued_keys.messages import (
+    KeysApplied,
+    KeysChanged,
+    KeysUsed,
+)
+from strowger_gateway.gateway.governance.issued_keys.rules_in_force import RulesInForce
+from strowger_gateway.gateway.governance.issued_keys.sync import KeySync, latest_keys
+from strowger_gateway.gateway.governance.limits.lease_leader import LimitLeaseLeader
+from strowger_gateway.gateway.governance.limits.messages import LimitsToLeader, LimitsToWorker
+from strowger_gateway.gateway.governance.limits.standing import LimitPlace
+from strowger_gateway.gateway.observability.telemetry.metric_snapshot import (
+    MetricFamilies,
+    merge,
+    snapshot,
+    without_gauges,
+)
+from strowger_gateway.gateway.observability.telemetry.process_metrics import ProcessMetrics
+from strowger_gateway.gateway.platform.background import keep_running
+from strowger_gateway.gateway.platform.code_on_disk import CodeChanged, CodeOnDisk
+from strowger_gateway.gateway.routing.backend_events.book import EventBook
+from strowger_gateway.gateway.routing.backend_events.event import BackendEvent
+from strowger_gateway.gateway.server.tls.watch import TlsWatch
+
+if TYPE_CHECKING:
+    from strowger_gateway.gateway.fleet.coordination.shared_limits import SharedLimits
+
+_log = logging.getLogger("strowger")
+
+BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
+"""Delay before a worker restarts; doubled by each crash, reset after STEADY_S."""
+
+STEADY_S = 60.0
+END_S = 5.0
+"""Time for a worker to exit once nothing is left to wait for."""
+
+HANG_S = 10.0
+"""Silence after which a serving worker counts as hung: it sends a message every second."""
+
+_families: msgspec.msgpack.Decoder[MetricFamilies] = msgspec.msgpack.Decoder(MetricFamilies)
+
+
+class WorkerPool:
+    """All workers, from `start` until `ended`.
+
+    workers: the running ones by number. hub: distributes breaker and load updates among them.
+    events: of backends, as the workers report them.
+    limits, budgets: of all workers; replaced before `start` if gateways, or a store, share them.
+    waits: no connections are accepted before `open`. surfaces: loaded before a worker serves.
+    """
+
+    def __init__(
+        self,
+        listener: Listener,
+        run_dir: Path,
+        metrics: ProcessMetrics,
+        *,
+        history: Callable[[], ExperimentHistory],
+        keys: KeySync | None = None,
+        tls: TlsWatch | None = None,
+        replicas: ReplicaWatch | None = None,
+        hang_s: float = HANG_S,
+        backoff_s: float = BACKOFF_S,
+    ) -> None:
+        self.workers: dict[int, WorkerHandle] = {}
+        self._code, self._import_problem = CodeOnDisk(), ""
+        self._outdated: CodeChanged | None = None
+        self._listener = listener
+        self._run_dir = run_dir
+        self._metrics = metrics
+        self._history = history
+        self._keys = keys
+        if keys is not None:
+            keys.send = self._broadcast
+        self._tls = tls
+        if tls is not None:
+            tls.send = self._broadcast
+        self._replicas = replicas
+        if replicas is not None:
+            replicas.send_to(self._broadcast, self._broadcast)
+        self.hub = StateHub()
+        self.events = EventBook()
+        metrics.registry.register(self.events)
+        rules = RulesInForce(lambda: self._current()[0], partial(latest_keys, keys))
+        self.limits: SharedLimits | LimitLeaseLeader = LimitLeaseLeader(rules.limits)
+        self.budgets = BudgetLeaseLeader(rules.budgets)
+        self._ended_counts: MetricFamilies = ()
+        self._stopping = asyncio.Event()
+        self.waits = self._closing = False
+        self.surfaces: tuple[str, ...] = ()
+        self._keeping: list[asyncio.Task[None]] = []
+        self._asking: set[asyncio.Task[None]] = set()
+        self._hang_s = hang_s
+        self._backoff_s = backoff_s
+        self._watching: asyncio.Task[None] | None = None
+        self._start_lock = asyncio.Lock()
+        self._current: Callable[[], tuple[Config, Sequence[EngineView], bool]]
+
+    def start(
+        self, workers: int, current: Callable[[], tuple[Config, Sequence[EngineView], bool]]
+    ) -> None:
+        """Start the workers.
+
+        current: what a worker starts with: the configuration, its engines, and whether a newer
+        version of the file was rejected.
+        """
+        self._current = current
+        self._keeping = [asyncio.create_task(self._keep(number)) for number in range(workers)]
+        crashed = self._metrics.internal_errors.count
+        watch = keep_running("worker watchdog", self._kill_hung_workers, crashed)
+        self._watching = asyncio.create_task(watch)
+
+    async def ended(self) -> None:
+        """Return when every worker has exited after `drain` or `stop_now`, with the sockets closed.
+
+        Raises CodeChanged when no worker is left, and none can be started for that reason.
+        """
+        await asyncio.wait(self._keeping)
+        self._listener.close()
+        if self._outdated is not None:
+            raise self._outdated
+
+    async def serving(self) -> None:
+        """Return when each worker has been able to serve once."""
+        for number in range(len(self._keeping)):
+            while number not in self.workers:  # noqa: ASYNC110  once, at the start
+                await asyncio.sleep(0.02)
+            await self.workers[number].serving.wait()
+
+    def targets(self) -> tuple[WorkerHandle, ...]:
+        return tuple(self.workers.values())
+
+    @contextlib.asynccontextmanager
+    async def hold_worker_starts(self) -> AsyncGenerator[None, None]:
+        """Prevent worker starts during the block: a new worker would get an older configuration."""
+        async with self._start_lock:
+            yield
+
+    def counted(self) -> list[MetricFamilies]:
+        """Return the counters that the workers have reported last."""
+        return [_families.decode(one.counted) for one in self.workers.values() if one.counted]
+
+    def open(self) -> None:
+        """Let the workers accept connections."""
+        self.waits = False
+        self._broadcast(Open())
+
+    def drain(self, mode: Mode = "refuse") -> None:
+        """End all workers when they have answered their requests."""
+        self._stopping.set()
+        self._broadcast(Drain(mode=mode))
+
+    def stop_now(self) -> None:
+        self._stopping.set()
+        self._broadcast(StopNow())
+
+    def send_engine_update(self, engine: EngineView) -> None:
+        """Send the engine's new status to every worker."""
+        self._broadcast(EngineUpdate(engine=state_of(engine)))
+
+    def on_import_problem(self, problem: str) -> None:
+        """Send it to every worker, for /readyz. problem: "" if records are imported."""
+        self._import_problem = problem
+        self._broadcast(ImportProblem(problem=problem))
+
+    async def close(self) -> None:
+        """Stop all workers without waiting for requests; kill those that do not exit in END_S."""
+        self.stop_now()
+        if self._keeping:
+            _, late = await asyncio.wait(self._keeping, timeout=END_S)
+            for worker in self.workers.values():
+                worker.process.kill()
+            if late:
+                await asyncio.wait(late)
+        for task in self._asking:
+            task.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
+
+    def _broadcast(self, message: ToWorker) -> None:
+        for worker in self.workers.values():
+            worker.send(message)
+
+    async def _keep(self, number: int) -> None:
+        clock = asyncio.get_running_loop().time
+        crashes = 0
+        while not self._stopping.is_set():
+            began = clock()
+            how = await self._once(number)
+            if self._stopping.is_set():
+                return
+            crashes = 1 if clock() - began > STEADY_S else crashes + 1
+            pause = min(self._backoff_s * 2.0 ** (crashes - 1), MAX_BACKOFF_S)
+            self._metrics.restarts.inc()
+            _log.error("worker %d %s in %g s", number, how, pause)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._stopping.wait()
+
+    async def _kill_hung_workers(self) -> None:
+        """Kill hung workers: until then, their requests and all that waits for them hang too."""
+        while True:
+            await asyncio.sleep(self._hang_s / HEARTBEATS)
+            for worker in self.workers.values():
+                worker.check(self._hang_s)
+
+    async def _once(self, number: int) -> str:
+        """Run one process until it exits; return how it exited and what is next, to log it."""
+        try:
+            status = await self._run(number)
+        except CodeChanged as exc:
+            if not self.workers:
+                self._outdated = exc
+                _log.error("stopping, because no worker is left and none can be started: %s", exc)
+                self._stopping.set()
+            return f"cannot be started: {exc}; trying again"
+        except OSError as exc:
+            return f"cannot be started ({exc}); trying again"
+        except Exception:  # noqa: BLE001  a bug must not cost a worker for good
+            _log.exception("internal error while following a worker")
+            self._metrics.internal_errors.count("worker's leader")
+            return "was stopped after an internal error in the leader; restarting"
+        how = f"was killed by signal {-status}" if status < 0 else f"exited with status {status}"
+        return f"{how}, its in-flight requests were lost; restarting"
+
+    async def _run(self, number: int) -> int:
+        """Run one process until it exits; return its exit status. Raises CodeChanged."""
+        await asyncio.to_thread(self._code.check)
+        ours, theirs = socket.socketpair()
+        async with self._start_lock:
+            with theirs:
+                try:
+                    process = await spawn(theirs, self._listener)
+                except OSError:
+                    ours.close()
+                    raise
+            worker = WorkerHandle(number, process)
+            await worker.channel.connect(ours)
+            config, engines, rejected = self._current()
+            worker.send(
+                WorkerInit(
+                    worker=number,
+                    config=config,
+                    engines=tuple(map(state_of, engines)),
+                    run_dir=os.fsencode(self._run_dir),
+                    keys=None if self._keys is None else self._keys.latest,
+                    tls=None if self._tls is None else self._tls.files,
+                    discovered=Discovered() if self._replicas is None else self._replicas.latest,
+                    waits=self.waits,
+                    surfaces=self.surfaces,
+                )
+            )
+            worker.notify_config_rejected(rejected=rejected)
+            worker.send(ImportProblem(problem=self._import_problem))
+            self.workers[number] = worker
+        if self._stopping.is_set():
+            worker.send(StopNow())
+        self.hub.join(number, worker.send)
+        self.limits.join(number, lambda message: worker.send(LimitsToWorker(message)))
+        self.budgets.join(number, lambda message: worker.send(BudgetsToWorker(message)))
+        try:
+            async for message in worker.channel.messages():
+                self._on_message(worker, message)
+        except BaseException:
+            worker.channel.close()
+            process.kill()
+            raise
+        finally:
+            self.hub.leave(number)
+            self.limits.leave(number)
+            self.budgets.leave(number)
+            if self._keys is not None:
+                self._keys.leave(number)
+            del self.workers[number]
+            worker.on_exit()
+            self._close_if_drained()
+        if worker.counted is not None:
+            last = without_gauges(_families.decode(worker.counted))
+            self._ended_counts = merge((self._ended_counts, last))
+        self._count_serving()
+        return await process.wait()
+
+    def _on_message(self, worker: WorkerHandle, message: ToLeader) -> None:
+        worker.missed_heartbeats = 0
+        match message:
+            case Heartbeat():
+                pass
+            case Preparing():
+                worker.extend()
+            case Prepared() | Committed() | Idle() | Answer():
+                worker.on_message(message)
+            case BreakerReset() | BreakerUpdate() | LoadUpdate() | OutcomeUpdate():
+                self.hub.on_message(worker.number, message)
+            case BackendEvent():
+                self.events.add(message)
+            case LimitsToLeader():
+                self.limits.on_message(worker.number, message.message)
+            case BudgetsToLeader():
+                self.budgets.on_message(worker.number, message)
+            case KeysApplied() | KeysChanged() | KeysUsed():
+                if self._keys is not None:
+                    self._keys.on_message(worker.number, message)
+            case AskPeers(question=HistoryRequest()):
+                history = packed(self._history())
+                worker.send(PeerAnswers(id=message.id, bodies=(history,)))
+            case AskPeers(question=EventsRequest()):
+                events = packed(self.events.newest())
+                worker.send(PeerAnswers(id=message.id, bodies=(events,)))
+            case AskPeers(question=LimitsRequest(places=places)):
+                self._begin(self._answer_limits(worker, message.id, places))
+            case AskPeers():
+                self._begin(self._ask_peers(worker, message))
+            case WorkerReady():
+                worker.serving.set()
+                self._count_serving()
+            case Drained():
+                worker.drained = True
+                self._close_if_drained()
+
+    def _close_if_drained(self) -> None:
+        """When the last worker has answered its last request, empty the queues, and end all."""
+        drained = [one.drained for one in self.workers.values()]
+        if drained and all(drained) and not self._closing:
+            self._closing = True
+            self._begin(empty(self._listener.sockets, partial(self._broadcast, Close())))
+
+    def _count_serving(self) -> None:
+        self._metrics.workers.set(sum(one.serving.is_set() for one in self.workers.values()))
+
+    def _begin(self, asking: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(asking)
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    async def _answer_limits(
+        self, asking: WorkerHandle, number: int, places: tuple[LimitPlace, ...]
+    ) -> None:
+        body = packed(await self.limits.standings(places))
+        asking.send(PeerAnswers(id=number, bodies=(body,)))
+
+    async def _ask_peers(self, asking: WorkerHandle, message: AskPeers) -> None:
+        """Ask all other workers concurrently; add the counters of workers that have exited."""
+        question = message.question
+        assert not isinstance(question, HistoryRequest | LimitsRequest | EventsRequest)
+        others = [one for one in self.workers.values() if one is not asking]
+        answers = await asyncio.gather(*(one.ask(question) for one in others))
+        bodies = [answer for answer in answers if answer is not None]
+        if isinstance(question, MetricsRequest):
+            for worker, answer in zip(others, answers, strict=True):
+                worker.counted = answer or worker.counted
+            running = [one for one in others if self.workers.get(one.number) is one]
+            bodies = [one.counted for one in running if one.counted is not None]
+            bodies += [packed(self._ended_counts), packed(snapshot(self._metrics.registry))]
+        asking.send(PeerAnswers(id=message.id, bodies=tuple(bodies)))

@@ -1,0 +1,1 @@
+"""Who may send what, how much, and at what cost."""

@@ -1,0 +1,1 @@
+"""What happened: metrics, records, traces and payloads."""

@@ -1,0 +1,181 @@
+"""Tracing of one process: joins or begins traces, exports ended requests, and counts them."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from prometheus_client import CollectorRegistry
+
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.telemetry import Otlp
+from strowger_gateway.gateway.observability.otlp.collector import CollectorClient
+from strowger_gateway.gateway.observability.otlp.counts import ExportCounts
+from strowger_gateway.gateway.observability.otlp.exporter import SPANS, Exporter
+from strowger_gateway.gateway.observability.otlp.metric_pusher import MetricPusher
+from strowger_gateway.gateway.observability.otlp.resource import own_resource
+from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.observability.tracing.conventions import SCHEMA_URL
+from strowger_gateway.gateway.observability.tracing.genai_metrics import GenAiMetrics, observe_all
+from strowger_gateway.gateway.observability.tracing.sink import CLOSE_S, CollectorSink, Pipes
+from strowger_gateway.gateway.observability.tracing.spans import (
+    attempt_spans,
+    count_spans,
+    request_spans,
+)
+from strowger_gateway.gateway.platform.background import OnCrash
+from strowger_gateway.gateway.platform.trace_context import (
+    DECIDING_BITS,
+    RequestTrace,
+    SampledRequest,
+    SpanSink,
+    baggage_of,
+    begin_traces,
+    join_trace,
+)
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.server.asgi.exchange import HotExchange
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute
+
+
+class Tracing:
+    """Exports over all configuration generations that have `telemetry.otlp`."""
+
+    def __init__(self, registry: CollectorRegistry, crashed: OnCrash) -> None:
+        self._counts = ExportCounts("spans")
+        registry.register(self._counts)
+        self._crashed = crashed
+        self._resource = own_resource(SCHEMA_URL)
+        self._pipes = Pipes(self._start)
+        self._otlp: Otlp | None = None
+        self._sink: CollectorSink | None = None
+        self._threshold = 0
+        self._begun: list[RequestTrace] = []
+        """Traces that begin here, drawn in advance."""
+        self._adapters: Mapping[str, str] = {}
+        self._points = ExportCounts("data_points")
+        registry.register(self._points)
+        self._metrics: GenAiMetrics | None = None
+        self._pusher: MetricPusher | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        self._awaited = 0
+        """Requests that are sampled and have not ended, so that a batch without any is skipped."""
+
+    def configure(self, config: Config) -> None:
+        """Export the requests that begin from now on as a generation's `telemetry.otlp` says.
+
+        Requests in flight keep the collector that they began with. It is closed after the last of
+        them.
+        """
+        otlp = config.telemetry.otlp
+        # Those of earlier generations stay, because their requests may still run.
+        self._adapters = {**self._adapters, **{one.name: one.adapter for one in config.providers}}
+        if otlp == self._otlp:
+            return
+        self._end_pusher()
+        self._otlp = otlp
+        self._sink = None if otlp is None else CollectorSink(otlp, self._pipes)
+        self._threshold = 0 if otlp is None else round(otlp.sample * 2**DECIDING_BITS)
+        self._begun = []
+
+    def join(self, exchange: HotExchange, route: HotRoute) -> RequestTrace:
+        """Join the caller's trace, or begin one. Only POSTs have spans: others have no record."""
+        parent = exchange.fields.get(b"traceparent")
+        if parent is not None:
+            trace = join_trace(exchange.scope["headers"], parent, self._threshold)
+        else:
+            if not self._begun:
+                self._begun = begin_traces(self._threshold)
+            trace = self._begun.pop()
+        if trace.sampled is not None:
+            self._sample(trace, trace.sampled, exchange, route)
+        return trace
+
+    def add(
+        self,
+        finished: Sequence[tuple[RequestRecord, int, float, object]],
+        lines: Sequence[AccessLine],
+        offset: float,
+    ) -> None:
+        """Export the sampled ones of ended requests, and count all of them.
+
+        finished: records, with their end by the clock third. offset: Unix time minus the clock.
+        """
+        if self._otlp is not None and self._otlp.metrics_interval_s is not None:
+            observe_all(self._pushed(self._otlp), finished)
+        if not self._awaited:
+            return
+        adapters = self._adapters
+        spans: dict[SpanSink | None, list[bytes] | None] = {}
+        last, found = None, None
+        for (record, _, ended, _), line in zip(finished, lines, strict=True):
+            trace = record.trace
+            if trace is None or (sampled := trace.sampled) is None:
+                continue
+            self._awaited -= 1
+            sink = sampled.sink
+            if sink is not last:
+                if sink not in spans:
+                    spans[sink] = None if sink is None or sink.is_full else []
+                last, found = sink, spans[sink]
+            if found is not None:
+                found += request_spans(record, line, trace, sampled, offset, ended, adapters)
+            elif sink is not None:
+                sink.drop(count_spans(sampled))
+        for sink, found in spans.items():
+            if sink is not None and found:
+                sink.add(found)
+
+    def add_mirrored(self, shadow: RequestRecord, offset: float) -> None:
+        """Export the attempts of a copy, and count them."""
+        if self._metrics is not None and self._pusher is not None:
+            self._metrics.observe_attempts(shadow)
+        trace = shadow.trace
+        if trace is None or (sampled := trace.sampled) is None or sampled.sink is None:
+            return
+        sampled.sink.add(attempt_spans(shadow, trace, sampled, offset, self._adapters))
+
+    async def close(self, within_s: float) -> None:
+        """Send what is queued, for at most this many seconds."""
+        self._otlp = self._sink = None
+        self._end_pusher(within_s)
+        await asyncio.gather(self._pipes.close(within_s), *self._ending)
+
+    def _sample(
+        self, trace: RequestTrace, sampled: SampledRequest, exchange: HotExchange, route: HotRoute
+    ) -> None:
+        scope = exchange.scope
+        if scope["method"] != "POST":
+            trace.sampled = None
+            return
+        self._awaited += 1
+        sampled.sink, sampled.route = self._sink, route.path
+        sampled.path, sampled.scheme = scope["path"], scope["scheme"]
+        if b"baggage" in exchange.fields:
+            sampled.baggage = baggage_of(scope["headers"])
+
+    def _start(self, client: CollectorClient) -> Exporter:
+        return Exporter(SPANS, client, self._resource, self._counts, self._crashed)
+
+    def _pushed(self, otlp: Otlp) -> GenAiMetrics:
+        """Return the metrics, and push them from now on. They count over all generations."""
+        if self._metrics is None:
+            self._metrics = GenAiMetrics(self._adapter_of)
+        if self._pusher is None and otlp.metrics_interval_s is not None:
+            self._pusher = MetricPusher(
+                otlp.metrics_interval_s,
+                CollectorClient(otlp),
+                self._resource,
+                self._metrics.collect,
+                self._points,
+                self._crashed,
+            )
+        return self._metrics
+
+    def _end_pusher(self, within_s: float = CLOSE_S) -> None:
+        pusher, self._pusher = self._pusher, None
+        if pusher is not None:
+            ending = asyncio.create_task(pusher.close(within_s))
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+
+    def _adapter_of(self, provider: str) -> str:
+        return self._adapters.get(provider, "")

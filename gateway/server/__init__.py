@@ -1,0 +1,1 @@
+"""Sockets and bytes: HTTP/1.1, ASGI and TLS."""

@@ -1,0 +1,1 @@
+"""Where things are kept: the database, Redis, Parquet files."""

@@ -1,0 +1,1 @@
+"""Clients of Redis, and why a connection to it failed."""

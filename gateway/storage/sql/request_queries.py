@@ -1,0 +1,62 @@
+"""Query recorded requests with their attempts."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strowger_gateway.gateway.storage.sql.database import Session, listed
+from strowger_gateway.gateway.storage.sql.rows import REQUEST_COLUMNS, RecordedFields
+
+
+class RecordedAttempt(Struct, frozen=True, kw_only=True):
+    """An attempt; values and units as in AttemptRow."""
+
+    backend: str
+    role: str
+    outcome: str
+    ms: float
+
+
+class RecordedRequest(RecordedFields, frozen=True, kw_only=True):
+    """A request as the store has it: without `tags`. Attempts are in order."""
+
+    attempts: tuple[RecordedAttempt, ...] = ()
+
+
+_Attempt = tuple[str, str, str, str, float]
+_FIELDS = tuple(
+    column.name for column in REQUEST_COLUMNS if column.name in RecordedFields.__struct_fields__
+)
+_COLUMNS = listed(_FIELDS)
+_BEFORE = f"SELECT {_COLUMNS} FROM requests WHERE time < ? ORDER BY time DESC LIMIT ?"
+_NAMED = f"SELECT {_COLUMNS} FROM requests WHERE request_id = ?"
+_ATTEMPTS = """SELECT request_id, backend, role, outcome, ms FROM attempts
+    WHERE request_id IN ({marks}) ORDER BY request_id, number"""
+_AT_ONCE = 500
+
+
+def before(session: Session, time: float, limit: int) -> list[RecordedRequest]:
+    """Return the requests that ended before `time`, Unix seconds, newest first."""
+    return _with_attempts(session, session.rows(tuple[object, ...], _BEFORE, time, limit))
+
+
+def by_id(session: Session, request_id: str) -> RecordedRequest | None:
+    for one in _with_attempts(session, session.rows(tuple[object, ...], _NAMED, request_id)):
+        return one
+    return None
+
+
+def _with_attempts(session: Session, rows: Sequence[tuple[object, ...]]) -> list[RecordedRequest]:
+    values = [dict(zip(_FIELDS, row, strict=True)) for row in rows]
+    requests = msgspec.convert(values, list[RecordedRequest], strict=False)
+    attempts: dict[str, list[RecordedAttempt]] = {one.request_id: [] for one in requests}
+    ids = list(attempts)
+    for begin in range(0, len(ids), _AT_ONCE):
+        some = ids[begin : begin + _AT_ONCE]
+        sql = _ATTEMPTS.format(marks=", ".join("?" * len(some)))
+        for request_id, backend, role, outcome, ms in session.rows(_Attempt, sql, *some):
+            one = RecordedAttempt(backend=backend, role=role, outcome=outcome, ms=ms)
+            attempts[request_id].append(one)
+    return [replace(one, attempts=tuple(attempts[one.request_id])) for one in requests]
