@@ -45,8 +45,8 @@ class RecordedFields(Struct, frozen=True, omit_defaults=True, gc=False):
                 sent it to a cheaper model.
     end_user:   whom the client named, as a hash, if a budget holds end users apart.
     cache:      a hit was answered without a backend: its tokens are those of the answer when it was
-                made, and its cost is 0. miss, bypass: a backend answered. "": neither side asked
-                for an answer from the cache.
+                made, and its cost is 0. After a miss or a bypass a backend answered. Empty: neither
+                side asked for an answer from the cache.
     """
 
     time: float
