@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, cast
 
+from benchmarks.checkouts import module_in
 from benchmarks.gateway.contenders import free_port
 from benchmarks.gateway.mock import BODY
 
@@ -279,7 +280,7 @@ def each(checkout: Path, row: str) -> float:
                     *(
                         sys.executable,
                         "-m",
-                        "strowger_gateway.gateway.cli",
+                        module_in(checkout, "gateway.cli"),
                         "serve",
                         "--config",
                         str(config),

@@ -182,7 +182,7 @@ def _command(place: Place) -> Sequence[str]:
             tokenizer=_TOKENIZER,
         )
     )
-    return serve_command(config)
+    return serve_command(config, place.checkout)
 
 
 def _measured(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from benchmarks.checkouts import module_in
 from benchmarks.gateway.mock import BODY, COMPLETION, TOKENS
 from benchmarks.gateway.processes import settle
 from benchmarks.gateway.requests import KEY
@@ -71,12 +72,16 @@ class Mocks(Struct, frozen=True, kw_only=True):
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """What a contender is started with. folder: new and empty, for its files."""
+    """What a contender is started with. folder: new and empty, for its files.
+
+    checkout: where its code is.
+    """
 
     folder: Path
     port: int
     workers: int
     mocks: Mocks
+    checkout: Path
 
 
 class Recipe(Struct, frozen=True, kw_only=True):
@@ -136,7 +141,13 @@ def running(
     recipe: Recipe, folder: Path, mocks: Mocks, *, cores: str = SUBJECT_CORE, workers: int = 1
 ) -> Generator[Contender]:
     """A contender that is ready. folder: is made for its files."""
-    place = Place(folder=folder, port=free_port(), workers=workers, mocks=mocks)
+    place = Place(
+        folder=folder,
+        port=free_port(),
+        workers=workers,
+        mocks=mocks,
+        checkout=recipe.checkout,
+    )
     folder.mkdir()
     env = {
         "BENCH_WHOLE": f"http://127.0.0.1:{mocks.whole}/v1",
@@ -187,12 +198,13 @@ def _strowger(place: Place) -> list[str]:
             stream=place.mocks.stream,
         )
     )
-    return serve_command(config)
+    return serve_command(config, place.checkout)
 
 
-def serve_command(config: Path) -> list[str]:
-    """Return the command that serves a configuration, with the code of its folder."""
-    return [sys.executable, "-m", "strowger_gateway.gateway.cli", "serve", "--config", str(config)]
+def serve_command(config: Path, checkout: Path = ROOT) -> list[str]:
+    """Return the command that serves a configuration, if it is run in the checkout's folder."""
+    cli = module_in(checkout, "gateway.cli")
+    return [sys.executable, "-m", cli, "serve", "--config", str(config)]
 
 
 def _nginx(folder: Path, workers: int, server: str) -> list[str]:

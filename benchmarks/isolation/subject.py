@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from benchmarks.checkouts import module_in
 from benchmarks.isolation.requests import send
 from benchmarks.isolation.rows import Row
 from benchmarks.isolation.setups import SETUPS
@@ -49,7 +50,7 @@ def running_subject(folder: Path, code: Path, row: Row) -> Generator[Subject]:
         serve = [
             sys.executable,
             "-m",
-            "strowger_gateway.gateway.cli",
+            module_in(code, "gateway.cli"),
             "serve",
             "--config",
             str(config),

@@ -6,8 +6,10 @@
 # Its modules are those of the other checkout, which the type checker does not see:
 # pyright: basic
 
+import importlib
 import json
 import sys
+from pathlib import Path
 
 
 def say(**line):
@@ -21,11 +23,14 @@ def main():
 
     import benchmarks.engine.ours as ours
     from benchmarks.engine.shapes import SHAPES
-    from strowger_gateway.local_engine.device import choose_dtype, probe
 
+    package = "strowger_gateway" if (Path(checkout) / "strowger_gateway").is_dir() else ""
+    device = importlib.import_module(f"{package}.local_engine.device".strip("."))
     assert ours.__file__.startswith(checkout), ours.__file__
     torch.set_num_threads(int(threads))
-    engine = ours.Ours(SHAPES[shape], choose_dtype("auto", "cpu", probe()), int(batch))
+    engine = ours.Ours(
+        SHAPES[shape], device.choose_dtype("auto", "cpu", device.probe()), int(batch)
+    )
     say(name=f"the engine at {checkout}")
     for line in sys.stdin:
         ask = json.loads(line)
