@@ -3,6 +3,28 @@
 A sequence has tokens, a part of which is computed; each step decides how many more each sequence
 may compute. Prompts, prompt chunks, prefix-cache hits and single decoded tokens are treated alike,
 as in vLLM's V1 scheduler (https://docs.vllm.ai/en/latest/design/arch_overview/).
+
+A step, as `schedule` chooses it:
+
+1. Sequences whose deadline has passed end.
+2. Running sequences continue, within the step's `budget` of tokens: first those that decode, then
+   those that still read their prompts, each by rank (level, then arrival).
+3. Each gets pages for its next tokens. If none are free, it first drops its drafts; then running
+   sequences are preempted, the worst rank first. A preempted sequence waits again; its pages stay
+   in the prefix cache until their space is needed.
+4. If nothing was preempted, waiting sequences are admitted with the rest of the budget
+   (`admission.py`). One is admitted only with pages for all its tokens, and a free page more for
+   each running sequence, so that the next step need not preempt. For that, it may preempt
+   sequences of a worse level (`_choose_victims`).
+5. If nothing can run although sequences wait, all running ones are beams that wait for others: the
+   worst rank is preempted until one of those is admitted.
+
+Where several keys compete, they share steps 2 to 4 (`_share_step`): decoding leaves an eighth of
+the budget to prompts, prompts get equal parts by team and key (`token_shares.py`), waiting keys are
+admitted in turn (`waiting_lines.py`), and a key that holds more gives way (`giving_way.py`).
+
+The lane (`model_lane.py`) computes the chunks of the step and calls `advance` for each: its full
+pages can be shared from then on. `finish` ends a sequence, and frees its place and pages.
 """
 
 from collections import Counter

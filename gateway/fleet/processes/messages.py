@@ -1,4 +1,30 @@
-"""Messages between the leader process and its workers, and their encoding."""
+"""Messages between the leader process and its workers, and their encoding.
+
+Each worker has one socket to the leader, on which messages keep their order (`channel.py`):
+
+1. Start. The leader sends `WorkerInit` first: the configuration, engines, keys, certificates and
+   replicas. The worker answers `WorkerReady` when it can serve. A gateway that takes over from
+   another one accepts connections only after `Open`.
+2. Life. Each second, a worker sends its counters (`Answer` with id 0), or a `Heartbeat` if nothing
+   has changed. One that is silent for ten seconds is killed. A worker that has exited is replaced;
+   the leader keeps its last counters.
+3. Reload, in all processes or in none (`reload.py`). A worker answers `Prepare` with `Preparing`,
+   for patience, and then `Prepared` with the problems. If no process has one, `Commit` puts the
+   configuration into effect, answered by `Committed`; otherwise `Discard` drops it. `WaitIdle` is
+   answered by `Idle` when no request uses an older configuration, so that its engines can stop.
+4. Questions. The leader asks a worker by `Ask`, answered by `Answer`. A worker asks the others, or
+   the leader, by `AskPeers`, answered by `PeerAnswers`: a page or a scrape reaches one worker, and
+   shows all of them.
+5. News, without an answer: keys, certificates, replicas, engines and problems from the leader;
+   events of backends and used keys from workers; breakers and load from each worker to all others,
+   through `StateHub`.
+6. Leases of limits and budgets: see `gateway/governance/leases`.
+7. End. After `Drain`, a worker answers `Drained` when it has no requests left, and goes on to
+   refuse new ones. When all have, and no connection waits to be accepted, `Close` lets them exit.
+   After a hand-over (`Mode`), another gateway accepts, so workers exit without these two.
+   `StopNow` waits for nothing. If the leader dies, the socket closes: its workers accept no more
+   connections, finish their requests and exit.
+"""
 
 import os
 

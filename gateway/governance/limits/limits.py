@@ -1,4 +1,7 @@
-"""The limits in force in one process: which of them apply to a request, and what was used."""
+"""The limits in force in one process: which of them apply to a request, and what was used.
+
+The whole flow, from windows to leases and Redis, is in the docstring of this folder's package.
+"""
 
 from collections.abc import Callable, Sequence
 from time import monotonic_ns

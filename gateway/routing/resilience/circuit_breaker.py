@@ -1,24 +1,33 @@
 """Whether a backend may be asked now: its circuit breaker, and its cooldown after a 429.
 
-closed -> open by Page's cumulative sum test: the evidence grows by 1 with each failure, shrinks by
-failure_rate / (1 - failure_rate) with each success, and is never below 0. The breaker opens when
-the evidence reaches `min_requests`, or a share of the requests in the window where that is more.
-The sum drifts upwards only if more than `failure_rate` of the requests fail, and its rate of false
-alarms is known per request, no matter how often it is evaluated (docs/adr/0020). Open -> half-open
-after a cooldown, which lets one probe through. Its first content, or its success, closes the
-circuit; its failure opens it again for twice as long, up to a maximum.
+1. Closed: the backend is used. Page's cumulative sum test counts: the evidence grows by 1 with each
+   failure, shrinks by failure_rate / (1 - failure_rate) with each success, and is never below 0.
+   The sum drifts upwards only if more than `failure_rate` of the requests fail, and its rate of
+   false alarms is known per request, no matter how often it is evaluated (docs/adr/0020).
+2. The circuit opens when the evidence reaches `min_requests`, or a share of the requests in the
+   window where that is more. With `slow_s`, slow requests have evidence of their own.
+3. Open: the backend gets no requests for a cooldown, part of which is random.
+4. Half-open: after the cooldown, one request passes as a probe. Its first content, or its success,
+   closes the circuit, and the evidence is 0 again. Its failure opens it for twice as long, up to a
+   maximum.
 
-A 429 starts a pause (`pauses.py`). It is a lower bound, it never counts as a failure, and neither
-it nor the open circuit shortens the other. Times are seconds of a monotonic clock, passed in.
+Three more things send requests elsewhere, each in files of its own:
 
-A backend that refuses the operator's account, key or model gets no requests for minutes
-(`refusals.py`). If no other backend is left, a request may be sent to one that refuses, or whose
-circuit is open (`last_resort_in`), a few at a time. Its success closes the circuit.
+- A 429 or 503 with retry-after starts a cooldown without requests; after a 429 without it, other
+  backends are asked first (`pauses.py`). A 429 never counts as a failure, and neither the cooldown
+  nor the open circuit shortens the other.
+- A backend that refuses the operator's account, key or model gets no requests for minutes
+  (`refusals.py`).
+- The siblings of a slow backend are asked first (`gateway/routing/slowness`).
+
+If no other backend is left, a request may be sent to one that refuses, or whose circuit is open
+(`last_resort_in`), a few at a time. Its success closes the circuit.
 
 Breakers of the same backend in several processes act as one: each sends its `snapshot` when it
 changes, the others `merge` it, and a lease lets one process probe at a time. Between gateways,
 evidence is added up first, and what opens a circuit here is never one other gateway's word
-(`gateway/fleet/coordination/shared_evidence.py`).
+(`gateway/fleet/coordination/shared_evidence.py`). Times are seconds of a monotonic clock, passed
+in.
 
 E. S. Page, "Continuous inspection schemes", Biometrika 41 (1954), 100-115.
 """

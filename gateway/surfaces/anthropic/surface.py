@@ -1,4 +1,25 @@
-"""The Anthropic surface and its routes."""
+"""The Anthropic surface and its routes: from a Messages request to events, and back.
+
+1. `parse.py` reads the body: each known field within its range (`wire.py`), and unknown ones into
+   `ChatRequest.extra`. The client's own JSON of messages, tools and some more is kept as
+   `Original`, so that a backend of this dialect receives it as it was.
+2. `conversation.py` turns `system` and `messages` into ours. The system text is the first message.
+   A user's turn becomes several messages if it has tool results: each is one of role `tool`, in
+   its place. In an assistant's turn, `tool_use` blocks become calls, and thinking becomes thoughts.
+3. `blocks.py` turns images and documents into parts in OpenAI's form, which other backends
+   understand. A block that only Anthropic has stays as it is.
+4. `proofs.py` keeps the signatures of reasoning: Claude's as they are, another vendor's with a name
+   in front, so that only that vendor receives it again when the client returns it.
+5. A backend answers with events. `render.py` writes them: a whole answer in one piece, a stream as
+   `message_start`, blocks, `message_delta` and `message_stop`. A plain answer has no events
+   (`plain_message.py`).
+6. In a stream, each block ends before the next one begins. What arrives for another block while the
+   arguments of a call are incomplete is held back (`block_writer.py`).
+7. An error has Anthropic's types, and a status that its clients know: 500 instead of 502, 529
+   instead of 503 (`errors.py`).
+
+What translates is imported with the first request (`translation.py`).
+"""
 
 from typing import TYPE_CHECKING, Final, overload
 

@@ -1,7 +1,29 @@
 """One socket to a provider, and the exchange on it.
 
 The protocol's callbacks store arriving data in the exchange's state and wake the one coroutine
-that may wait for it; an exchange has no task and no timer of its own.
+that may wait for it; an exchange has no task and no timer of its own. An exchange in order, with
+the states of `exchange_state.py`:
+
+1. READY. The connection is idle in its pool, or the pool has just given it to a request
+   (`pool.py`). Bytes that arrive now were not requested, so it closes.
+2. SENT. `send` writes the request and waits for the head of the final answer. Heads with status
+   1xx are skipped.
+3. BODY. The head is complete. `read` returns what has arrived, or waits; `relay` gives the pieces
+   to a step while the socket is read, so a stream wakes no coroutine. If more waits for its reader
+   than BUFFER_BYTES, the socket is not read until the reader has taken it (`paced_reads.py`).
+4. COMPLETE. The peer has sent everything, and some of it may be unread.
+5. `release` ends the exchange in whatever state it is. A connection that can carry another one
+   returns to the pool, READY again; any other closes, and its slot is free.
+
+FAILED: the connection is closed, and the coroutine that waits, or a later `read`, raises the error:
+a deadline that has passed (`by`), a cancelled request, an answer that HTTP/1.1 does not allow, a
+head or trailer that is too long, or a lost connection. One loss is repaired: if a connection that
+has served before is lost within STALE_S of sending, without one byte of an answer, the transport
+sends the request again on a fresh one (`StaleConnection`).
+
+What is true of the socket is in flags, because it can become true in any state: `_lost` (it is
+closed), `_eof` (the peer sends no more), `_full` (reading is paused), and `_reusable` (false: it
+closes after this exchange).
 """
 
 import asyncio
