@@ -1,7 +1,9 @@
-"""Links between documents resolve, names in them exist, decision records share one form."""
+"""Links between documents resolve, places in them exist, decision records share one form."""
 
 import re
+import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,20 @@ RECORD_LINK = re.compile(r"^- \[(?P<title>[^]]+)]\((?P<file>[^)]+)\)$", re.MULTI
 GLOSSARY = re.compile(r"^## Glossary$(.*?)^## ", re.MULTILINE | re.DOTALL)
 WORD = re.compile(r"[a-zA-Z][\w-]*")
 PACKAGES = ("schemas", "adapters", "local_engine", "gateway")
+PLACE = re.compile(r"`(?:strowger_gateway/)?([\w.-]+(?:/[\w.-]+)+)/?`")
+MODULE = re.compile(r"\bpython -m ([\w.]+)")
+TARGET = re.compile(r"(?:`|^|&& )make ([a-z][a-z-]*)", re.MULTILINE)
+HISTORY = ("docs/adr/", "docs/field-log.md", "CHANGELOG.md")
+"""Pages about what was once."""
+
+CURRENT = [page for page in PAGES if not str(page.relative_to(ROOT)).startswith(HISTORY)]
+
+NOT_HERE = {
+    "deploy/compose/secrets",  # the reader makes it
+    "tests/test_adapter.py",  # of an example
+}
+"""Places that pages name and the repository does not have."""
+
 PROMISED = re.compile(r"`(tests/[^`:]*)(?:::(\w+))?`")
 
 
@@ -44,6 +60,61 @@ def broken_links(page: Path) -> Iterator[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_to_a_document_leads_to_a_heading(page: Path) -> None:
     assert list(broken_links(page)) == []
+
+
+@cache
+def places() -> frozenset[str]:
+    """Every file and folder of the repository."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    files = [Path(file) for file in listed.stdout.splitlines()]
+    return frozenset(str(place) for file in files for place in (file, *file.parents))
+
+
+def unknown_places(text: str) -> list[str]:
+    """Quoted paths within the repository that lead nowhere; NAMES in capitals are placeholders."""
+    return [
+        place
+        for place in PLACE.findall(text)
+        if place.partition("/")[0] in places()
+        and place not in places() | NOT_HERE
+        and not re.search(r"[A-Z]{2}|X\.Y\.Z", place.removesuffix(".md"))
+    ]
+
+
+def unknown_commands(text: str) -> list[str]:
+    """Modules of the repository and targets of its Makefile that a page runs and that are not."""
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    modules = [
+        module
+        for module in MODULE.findall(text)
+        if (path := module.removeprefix("strowger_gateway.").replace(".", "/"))
+        and path.partition("/")[0] in places()
+        and not places() & {f"{path}.py", f"{path}/__main__.py"}
+    ]
+    targets = [one for one in TARGET.findall(text) if f"\n{one}:" not in makefile]
+    return [*modules, *targets]
+
+
+@pytest.mark.parametrize("page", CURRENT, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_path_module_and_target_that_a_page_names_exists(page: Path) -> None:
+    text = page.read_text("utf-8")
+
+    assert unknown_places(text) == []
+    assert unknown_commands(text) == []
+
+
+def test_a_path_module_or_target_that_does_not_exist_is_found() -> None:
+    text = "in `gateway/none/`, not in `docs/` or `adapters/VENDOR/`\n`python -m tools.none`\n"
+    text += "make no-such-target\n`make test-fast`, `python -m pytest`, `python -m tests.walk`"
+
+    assert unknown_places(text) == ["gateway/none"]
+    assert unknown_commands(text) == ["tools.none", "no-such-target"]
 
 
 def test_the_index_links_to_every_page_but_the_decision_records() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.deploy.proxies import replaced
 from tests.gateway.commanded import SOON_S, commanded
-from tests.gateway.observability.tracing.fake_collector import otlp_collector
+from tests.gateway.observability.otlp.fake_collector import otlp_collector
 from tests.stand_ins.postgres import running_postgres
 from tests.stand_ins.redis_server import running_redis
 

@@ -2,7 +2,7 @@
 
 Renderers write these bodies in pieces and add extra fields of the backend, so a struct here lists
 the guaranteed and the optional fields and forbids no others.
-tests/gateway/http/test_openapi.py checks real responses against them.
+tests/gateway/surfaces/openapi/test_openapi.py checks real responses against them.
 """
 
 from typing import Literal

@@ -1,7 +1,7 @@
 """Types of request fields that surfaces read in parts, for the API description only.
 
 A struct here lists what the gateway reads. Further fields of a vendor may be sent, so none forbids
-others. tests/gateway/http/test_openapi.py checks requests against them.
+others. tests/gateway/surfaces/openapi/test_openapi.py checks requests against them.
 """
 
 from collections.abc import Mapping

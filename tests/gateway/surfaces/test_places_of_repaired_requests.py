@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from tests.gateway.backends.translation.repairs.one_of_each import Json, Rig, one_of_each
+from tests.adapters.repairs.one_of_each import Json, Rig, one_of_each
 from tests.stand_ins.provider import Answer, Behaviour, Received
 
 pytestmark = pytest.mark.anyio

@@ -12,8 +12,8 @@ from strowger_gateway.schemas.requests import Draft, TokenRequest
 from strowger_gateway.schemas.sampling import Sampling
 from tests.local_engine.execution.lane_runs import Runs, hosted, resolve_adapters
 from tests.local_engine.execution.test_equality import GREEDY
+from tests.local_engine.execution.test_prompt_tuning import expected, random_table, request
 from tests.local_engine.peft.random_adapters import random_pairs, save_adapter, save_merged
-from tests.local_engine.peft.test_prompt_tuning import expected, random_table, request
 from tests.local_engine.services import MODEL, config, events, serving
 from tests.local_engine.tiny import VOCABULARY as V
 from tests.local_engine.tiny import save_model

@@ -27,7 +27,7 @@ from strowger_gateway.local_engine.protocol.frames import (
 from strowger_gateway.local_engine.server.connection import Connection
 from strowger_gateway.local_engine.server.service import Service
 from strowger_gateway.schemas.sampling import Sampling
-from tests.gateway.backends.engines.remote.transports import TRANSPORTS, place_of
+from tests.gateway.backends.engines.link.transports import TRANSPORTS, place_of
 from tests.local_engine.conftest import Folder
 from tests.local_engine.services import MODEL, chat, config, serving
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import msgspec
 
-from tests.gateway.backends.engines.remote.fleets import Certificates
+from tests.gateway.backends.engines.link.fleets import Certificates
 from tests.gateway.backends.placement.ray_package import FOLDER
 from tests.gateway.commanded import Commanded
 from tests.gateway.routing.recovery.continuing import Client, read

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.backends.engines.remote.fleets import Certificates
+from tests.gateway.backends.engines.link.fleets import Certificates
 from tests.gateway.backends.placement.ray_package import installed
 from tests.gateway.backends.placement.ray_pools import (
     CONFIG,

@@ -10,7 +10,7 @@ from strowger_gateway.gateway.backends.upstream.credentials.transport import Aut
 from strowger_gateway.gateway.backends.upstream.wire import WireTransport
 from strowger_gateway.gateway.config.schema.config import Provider as Configured
 from strowger_gateway.gateway.config.schema.connection import Google, Timeouts
-from tests.gateway.backends.upstream.transports.exchanging import soon
+from tests.gateway.backends.upstream.wire.exchanging import soon
 from tests.stand_ins.google_cloud import (
     VERTEX,
 )

@@ -32,7 +32,7 @@ from strowger_gateway.schemas.errors import (
 from strowger_gateway.schemas.events import Started
 from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest
 from strowger_gateway.schemas.sampling import Sampling
-from tests.gateway.backends.engines.remote.transports import TRANSPORTS, place_of
+from tests.gateway.backends.engines.link.transports import TRANSPORTS, place_of
 from tests.local_engine.services import MODEL, chat, config, serving
 from tests.local_engine.tiny import save_model
 

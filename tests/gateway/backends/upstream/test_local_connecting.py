@@ -16,8 +16,8 @@ from strowger_gateway.schemas.answers import Answer, Fold
 from strowger_gateway.schemas.errors import UpstreamStarting, UpstreamTimeout
 from strowger_gateway.schemas.messages import Message
 from strowger_gateway.schemas.requests import ChatRequest
-from tests.gateway.backends.engines.remote.fleets import Certificates
-from tests.gateway.backends.engines.remote.transports import TRANSPORTS
+from tests.gateway.backends.engines.link.fleets import Certificates
+from tests.gateway.backends.engines.link.transports import TRANSPORTS
 from tests.gateway.routing.failures.engine_stand_in import Asked, Door, StandIns, stand_ins, works
 from tests.local_engine.listening.ports import paths_of
 

@@ -19,7 +19,7 @@ from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.events import Tokens
 from strowger_gateway.schemas.requests import LoraRequest, TokenRequest
 from strowger_gateway.schemas.sampling import Sampling
-from tests.gateway.backends.engines.remote.transports import TRANSPORTS, place_of
+from tests.gateway.backends.engines.link.transports import TRANSPORTS, place_of
 from tests.local_engine.peft.random_adapters import (
     random_pairs,
     save_adapter,

@@ -11,7 +11,7 @@ from strowger_gateway.gateway.storage.sql.rows import AttemptRow, RequestRow
 from tests.gateway.content.cache.asking import ASKS, Json, ask, shown, text_of
 from tests.gateway.content.stored_responses.archives import archived
 from tests.gateway.experiments.mirror.test_mirror import Rows
-from tests.gateway.observability.tracing.fake_collector import otlp_collector, values
+from tests.gateway.observability.otlp.fake_collector import otlp_collector, values
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Answer, Received, provider
 

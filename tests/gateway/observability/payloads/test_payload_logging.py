@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.routing.payload_capture import MAX_CAPTURED
-from tests.gateway.observability.tracing.fake_collector import otlp_collector, refuses, values
+from tests.gateway.observability.otlp.fake_collector import otlp_collector, refuses, values
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Answer, Received, answers, provider
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.gateway.backends.engines.remote.transports import TRANSPORTS, Reached, reached
-from tests.gateway.observability.tracing.fake_collector import OtlpCollector, otlp_collector, values
+from tests.gateway.backends.engines.link.transports import TRANSPORTS, Reached, reached
+from tests.gateway.observability.otlp.fake_collector import OtlpCollector, otlp_collector, values
 from tests.gateway.serving import serving
 from tests.gateway.shared_engine import SharedEngine
 

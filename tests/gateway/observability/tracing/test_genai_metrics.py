@@ -34,7 +34,7 @@ from strowger_gateway.gateway.observability.otlp.resource import own_resource
 from strowger_gateway.gateway.observability.tracing.conventions import SCHEMA_URL
 from strowger_gateway.gateway.observability.tracing.genai_metrics import SPECS, MetricSpec
 from strowger_gateway.gateway.platform.background import ignore_crash
-from tests.gateway.observability.tracing.fake_collector import otlp_collector, refuses, values
+from tests.gateway.observability.otlp.fake_collector import otlp_collector, refuses, values
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Answer, Received, answers, provider
 

@@ -40,7 +40,7 @@ from strowger_gateway.gateway.observability.tracing.span_message import (
     text_attribute,
     trace_state,
 )
-from tests.gateway.observability.tracing.fake_collector import otlp_collector
+from tests.gateway.observability.otlp.fake_collector import otlp_collector
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import Answer, Received, answers, provider
 

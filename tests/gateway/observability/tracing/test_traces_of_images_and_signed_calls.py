@@ -8,7 +8,7 @@ import pytest
 import trustme
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from tests.gateway.observability.tracing.fake_collector import otlp_collector, values
+from tests.gateway.observability.otlp.fake_collector import otlp_collector, values
 from tests.gateway.serving import serving
 from tests.stand_ins.aws_signing import signed_by
 from tests.stand_ins.bedrock_server import bedrock

@@ -8,7 +8,7 @@ import pytest
 
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.load import read_config
-from tests.gateway.observability.tracing.fake_collector import otlp_collector, values
+from tests.gateway.observability.otlp.fake_collector import otlp_collector, values
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Answer, Received, answers, provider, silent
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.gateway.commanded import connected, pid_of
 from tests.gateway.forked_commands import forked
-from tests.gateway.observability.tracing.fake_collector import otlp_collector, values
+from tests.gateway.observability.otlp.fake_collector import otlp_collector, values
 from tests.gateway.serving import one_model
 from tests.stand_ins.provider import provider
 

@@ -12,8 +12,8 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from tests.gateway.backends.engines.remote.fleets import Certificates
-from tests.gateway.backends.engines.remote.transports import TRANSPORTS
+from tests.gateway.backends.engines.link.fleets import Certificates
+from tests.gateway.backends.engines.link.transports import TRANSPORTS
 from tests.gateway.routing.failures.engine_faults import (
     ENGINE_SCENARIOS,
     EngineScenario,

@@ -14,8 +14,8 @@ from msgspec import Struct
 from strowger_gateway.gateway.backends.engines.process.process import EngineView
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.local_engine.protocol.frames import Deltas, FrameReader, ToWorker
-from tests.gateway.backends.engines.remote.fleets import Certificates
-from tests.gateway.backends.engines.remote.transports import remote
+from tests.gateway.backends.engines.link.fleets import Certificates
+from tests.gateway.backends.engines.link.transports import remote
 from tests.gateway.routing.failures.engine_stand_in import StandIn
 from tests.gateway.routing.recovery.continuing import Json, ask, beginning, read, say
 from tests.gateway.serving import Serving, serving

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from strowger_gateway.gateway.backends.engines.process.environment import passes
-from tests.gateway.backends.engines.remote.transports import TRANSPORTS, reached
+from tests.gateway.backends.engines.link.transports import TRANSPORTS, reached
 from tests.gateway.serving import Serving, serving
 from tests.gateway.shared_engine import SharedEngine
 

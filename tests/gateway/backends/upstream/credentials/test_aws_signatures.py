@@ -15,7 +15,7 @@ from strowger_gateway.gateway.backends.upstream.credentials.transport import Aut
 from strowger_gateway.gateway.backends.upstream.wire import WireTransport
 from strowger_gateway.schemas.errors import UpstreamRefused, UpstreamUnreachable
 from strowger_gateway.schemas.secret import Secret
-from tests.gateway.backends.upstream.transports.exchanging import soon
+from tests.gateway.backends.upstream.wire.exchanging import soon
 from tests.stand_ins.aws_signing import signed_by
 from tests.stand_ins.bedrock_client import runtime
 from tests.stand_ins.bedrock_server import bedrock

@@ -15,7 +15,7 @@ from strowger_gateway.gateway.backends.upstream.credentials.factory import crede
 from strowger_gateway.gateway.config.adapter_names import known_adapters
 from strowger_gateway.gateway.config.schema.config import OAuth, Provider, Tls
 from strowger_gateway.schemas.secret import Secret
-from tests.gateway.backends.upstream.transports.test_certificates import server_context
+from tests.gateway.backends.upstream.wire.test_certificates import server_context
 from tests.stand_ins.doubles import answering, raw_server, sized
 from tests.stand_ins.provider import Received
 

@@ -28,7 +28,7 @@ from strowger_gateway.schemas.errors import (
     UpstreamUnreachable,
 )
 from strowger_gateway.schemas.secret import Secret
-from tests.gateway.backends.upstream.transports.exchanging import soon
+from tests.gateway.backends.upstream.wire.exchanging import soon
 from tests.stand_ins.databricks_server import DatabricksServer, databricks_server
 from tests.stand_ins.doubles import SOON_S
 from tests.stand_ins.provider import Answer, Received, provider

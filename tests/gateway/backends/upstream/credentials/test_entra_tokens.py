@@ -17,7 +17,7 @@ from strowger_gateway.gateway.backends.upstream.credentials.factory import crede
 from strowger_gateway.gateway.config.schema.config import Provider as Configured
 from strowger_gateway.gateway.config.schema.connection import Azure, Timeouts, Tls
 from strowger_gateway.schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
-from tests.gateway.backends.upstream.transports.test_certificates import server_context
+from tests.gateway.backends.upstream.wire.test_certificates import server_context
 from tests.stand_ins.doubles import Peer, raw_server, sized
 from tests.stand_ins.provider import Answer, Received, provider
 

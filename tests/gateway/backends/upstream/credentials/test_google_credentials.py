@@ -14,7 +14,7 @@ from strowger_gateway.gateway.config.schema.connection import Google, Tls
 from strowger_gateway.schemas.errors import UpstreamRefused
 from strowger_gateway.schemas.secret import Secret
 from tests.gateway.backends.upstream.asking_vertex import ASK, ask, soon, vertex
-from tests.gateway.backends.upstream.transports.test_certificates import server_context
+from tests.gateway.backends.upstream.wire.test_certificates import server_context
 from tests.stand_ins.doubles import Peer, answering, raw_server, sized
 from tests.stand_ins.google_cloud import (
     ACCOUNT,

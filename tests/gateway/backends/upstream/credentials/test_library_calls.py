@@ -15,7 +15,7 @@ from strowger_gateway.gateway.backends.upstream.credentials.library_http import 
 )
 from strowger_gateway.gateway.config.schema.config import Tls
 from strowger_gateway.schemas.errors import UpstreamRefused, UpstreamUnreachable
-from tests.gateway.backends.upstream.transports.test_certificates import server_context
+from tests.gateway.backends.upstream.wire.test_certificates import server_context
 from tests.stand_ins.doubles import answering, raw_server, sized
 
 pytestmark = pytest.mark.anyio
