@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from strowger_gateway.adapters.registry import BUILTIN
+
 ROOT = Path(__file__).parents[2]
 LOCKED = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>\S+)", re.MULTILINE)
 WITHOUT_OTHERS = """
@@ -30,6 +32,9 @@ sys.meta_path.insert(0, Others())
 sys.exit(pytest.main(sys.argv[2:]))
 """
 PLUGINS = ("anyio.pytest_plugin", "_hypothesis_pytestplugin", "respx.plugin", "xdist.plugin")
+
+
+RUNS_A_GATEWAY = re.compile(r"^ *from tests\.[\w.]*(?:serving|one_of_each) import", re.MULTILINE)
 
 
 def locked(name: str) -> dict[str, str]:
@@ -57,3 +62,14 @@ def test_dev_core_has_the_versions_of_dev() -> None:
 
     assert len(core) > 30
     assert {name: version for name, version in core.items() if everything[name] != version} == {}
+
+
+def test_the_tests_of_an_adapter_run_no_gateway() -> None:
+    """A gateway's requests are judged by schemas that come from the vendors' clients."""
+    folders = {adapter.partition(".")[0] for adapter in BUILTIN.values()}
+
+    files = [file for one in folders for file in (ROOT / "tests" / "adapters" / one).rglob("*.py")]
+
+    assert len(files) > 50
+    assert [file for file in files if RUNS_A_GATEWAY.search(file.read_text("utf-8"))] == []
+    assert RUNS_A_GATEWAY.search("from tests.adapters.repairs.one_of_each import Rig")
