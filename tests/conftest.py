@@ -77,7 +77,7 @@ SLOW = (
     "tests/gateway/routing/failures/test_fault_suite.py",
     "tests/gateway/http/test_fuzz.py",
     "tests/gateway/http/test_garbage.py",
-    "tests/gateway/server/asgi/test_large_bodies.py",
+    "tests/gateway/server/test_large_bodies.py",
     "tests/gateway/routing/failures/test_last_resort.py",
     "tests/gateway/fleet/processes/test_soak.py",
     "tests/gateway/routing/failures/test_timeouts.py",
