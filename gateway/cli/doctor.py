@@ -3,7 +3,6 @@
 import os
 import platform
 import subprocess
-import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -16,6 +15,8 @@ from rich.markup import escape
 from strowger_gateway.gateway.cli.config_loading import config_option
 from strowger_gateway.gateway.cli.model_trial import try_model
 from strowger_gateway.gateway.cli.tables import show, table_of
+from strowger_gateway.gateway.platform.child_environment import child_environment
+from strowger_gateway.local_engine.child_process.interpreter import module_command
 
 PACKAGES = (
     "strowger-gateway",
@@ -105,7 +106,8 @@ def _devices() -> Iterator[Line]:
         return
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "strowger_gateway.local_engine.doctor"],
+            module_command("strowger_gateway.local_engine.doctor"),
+            env=child_environment(),
             capture_output=True,
             check=True,
             timeout=LONGEST_CHECK,

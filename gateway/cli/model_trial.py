@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,8 @@ from rich.markup import escape
 
 from strowger_gateway.gateway.cli.config_loading import Faults, load
 from strowger_gateway.gateway.cli.tables import show, table_of
+from strowger_gateway.gateway.platform.child_environment import child_environment
+from strowger_gateway.local_engine.child_process.interpreter import module_command
 
 if TYPE_CHECKING:
     from strowger_gateway.local_engine.config import EngineConfig
@@ -85,7 +86,8 @@ def _diagnosis(settings: "EngineConfig") -> "Diagnosis":
     from strowger_gateway.local_engine.protocol.diagnosis import Diagnosis
 
     done = subprocess.run(
-        [sys.executable, "-m", "strowger_gateway.local_engine.model_doctor"],
+        module_command("strowger_gateway.local_engine.model_doctor"),
+        env=child_environment(),
         input=msgspec.json.encode(settings),
         stdout=subprocess.PIPE,
         check=False,

@@ -9,15 +9,13 @@ import atexit
 import os
 import signal
 import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 from typing import BinaryIO, cast
 
-import strowger_gateway
 from strowger_gateway.local_engine.child_process import messages
+from strowger_gateway.local_engine.child_process.interpreter import import_path, module_command
 
 IDLE = 2
 """Idle children that are kept for the next task."""
@@ -158,17 +156,15 @@ def _reap(process: subprocess.Popen[bytes]) -> None:
 
 
 def _spawn() -> subprocess.Popen[bytes]:
-    root = str(Path(strowger_gateway.__file__).resolve().parent.parent)
     environment = {
         name: value
         for name, value in os.environ.items()
         if name in ("PATH", "HOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV")
     }
-    inherited = os.environ.get("PYTHONPATH")
-    environment["PYTHONPATH"] = os.pathsep.join((root, inherited) if inherited else (root,))
+    environment["PYTHONPATH"] = import_path()
     environment["TOKENIZERS_PARALLELISM"] = "false"
     return subprocess.Popen(
-        [sys.executable, "-m", "strowger_gateway.local_engine.child_process.main"],
+        module_command("strowger_gateway.local_engine.child_process.main"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -13,6 +13,7 @@ from strowger_gateway.gateway.backends.engines.process.process import engine_set
 from strowger_gateway.gateway.cli.config_loading import faults_shown
 from strowger_gateway.gateway.config.engine_file import load_engine
 from strowger_gateway.gateway.config.schema.config import Engine, EngineModel, Provider
+from strowger_gateway.local_engine.child_process.interpreter import module_command
 from strowger_gateway.local_engine.listening.options import tls_paths
 from strowger_gateway.local_engine.listening.tcp_listener import Listening, check_listening
 from strowger_gateway.local_engine.protocol.address import parse_address
@@ -94,7 +95,7 @@ def engine(
     for name in tls_allow:
         options += ["--tls-allow", name]
     config = _as_file(msgspec.json.encode(settings))
-    words = [sys.executable, "-m", "strowger_gateway.local_engine", "--config", config, *options]
+    words = [*module_command("strowger_gateway.local_engine"), "--config", config, *options]
     sys.stdout.flush()
     # Its status lines are for a parent process; the log is on stderr.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import socket
-import sys
 from contextlib import suppress
 from itertools import count
 from typing import TypeVar
@@ -29,6 +28,7 @@ from strowger_gateway.gateway.fleet.processes.messages import (
 )
 from strowger_gateway.gateway.fleet.processes.reload_target import ProcessEnded, Proposal
 from strowger_gateway.gateway.platform.child_environment import child_environment
+from strowger_gateway.local_engine.child_process.interpreter import module_command
 
 ANSWER_S = 0.5
 """Timeout of a worker's answer. A late worker is skipped; its last reported counts are used."""
@@ -161,7 +161,7 @@ async def spawn(control: socket.socket, listener: Listener) -> asyncio.subproces
     """Start a worker, which inherits the sockets and our output, nothing else. Raises OSError."""
     numbers = (control.fileno(), *(one.fileno() for one in listener.sockets))
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "strowger_gateway.gateway.fleet.processes.worker"),
+        *module_command("strowger_gateway.gateway.fleet.processes.worker"),
         *map(str, numbers),
         stdin=asyncio.subprocess.DEVNULL,
         pass_fds=numbers,

@@ -27,6 +27,7 @@ from strowger_gateway.gateway.observability.recording.import_messages import (
 )
 from strowger_gateway.gateway.platform.child_environment import child_environment
 from strowger_gateway.gateway.storage.parquet.progress import ExportProgress
+from strowger_gateway.local_engine.child_process.interpreter import module_command
 
 _log = logging.getLogger("strowger.records")
 _strowger = logging.getLogger("strowger")
@@ -231,11 +232,7 @@ class ImporterProcess:
         if self._stopping.is_set():
             orders += as_line(StopImport())
         process = subprocess.Popen(
-            (
-                sys.executable,
-                "-m",
-                "strowger_gateway.gateway.observability.recording.import_program",
-            ),
+            module_command("strowger_gateway.gateway.observability.recording.import_program"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=child_environment(),

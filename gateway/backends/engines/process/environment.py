@@ -4,11 +4,9 @@ The environment of the gateway often contains API keys, because the configuratio
 there. An engine needs none of them.
 """
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 
-import strowger_gateway
+from strowger_gateway.local_engine.child_process.interpreter import import_path
 
 ONEDNN_KERNELS = "256"
 """Kernels that oneDNN caches, about half a megabyte each; those in use stay in the cache."""
@@ -50,16 +48,14 @@ def engine_environment(
 
     environment: ours. also: names that the operator passes on in addition to the known ones.
 
-    Adds the package's folder to PYTHONPATH and disables the threads of the tokenizers. By default
+    Its PYTHONPATH leads to the modules that we use, and its tokenizers have no threads. By default
     oneDNN caches 1,024 kernels, one for each size that a step has had; fewer are enough.
     """
-    root = str(Path(strowger_gateway.__file__).resolve().parent.parent)
-    inherited = environment.get("PYTHONPATH")
     wanted = frozenset(also)
     return {
         "ONEDNN_PRIMITIVE_CACHE_CAPACITY": ONEDNN_KERNELS,
         **{name: value for name, value in environment.items() if passes(name, wanted)},
-        "PYTHONPATH": root if not inherited else os.pathsep.join((root, inherited)),
+        "PYTHONPATH": import_path(),
         "TOKENIZERS_PARALLELISM": "false",
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
     }

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +14,7 @@ import msgspec
 from strowger_gateway.gateway.backends.engines.process.environment import engine_environment
 from strowger_gateway.gateway.backends.engines.process.log import log_lines
 from strowger_gateway.gateway.config.schema.config import Engine, Lora, Provider
+from strowger_gateway.local_engine.child_process.interpreter import module_command
 from strowger_gateway.local_engine.config import EngineConfig, LoraConfig, ModelConfig
 from strowger_gateway.schemas.errors import InvalidConfig
 
@@ -295,8 +295,8 @@ class EngineProcess:
         clock = asyncio.get_running_loop().time
         self._set_status("starting")
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", "strowger_gateway.local_engine", "--socket", str(self.socket_path)),
+            *module_command("strowger_gateway.local_engine"),
+            *("--socket", str(self.socket_path)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE if self._log_stderr else None,

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from strowger_gateway.gateway.backends.engines.process.environment import engine_environment
 from strowger_gateway.gateway.backends.placement.cluster import KeeperReport, KeeperState
+from strowger_gateway.local_engine.child_process.interpreter import module_command
 
 LISTENING, READY = "listening on ", "ready"
 """Of the engine's lines of status; see local_engine/process.py."""
@@ -101,9 +102,7 @@ class EngineKeeper:
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         process = subprocess.Popen(
             [
-                sys.executable,
-                "-m",
-                "strowger_gateway.local_engine",
+                *module_command("strowger_gateway.local_engine"),
                 "--listen",
                 address,
                 *self._job.options,
