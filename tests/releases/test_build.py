@@ -77,7 +77,7 @@ def test_a_build_that_depends_on_its_folder_is_refused(tmp_path: Path) -> None:
 def test_the_wheel_contains_the_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     names = {name for name in wheel.namelist() if ".dist-info/" not in name}
 
-    assert names == {f"{NAME}__init__.py", *in_the_package()}
+    assert names == {f"{NAME}__init__.py", f"{NAME}py.typed", *in_the_package()}
     assert not any("tiny_chat" in name or "test_" in name for name in names), "training, tests"
 
 
