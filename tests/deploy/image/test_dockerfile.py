@@ -58,9 +58,13 @@ def test_every_source_exists_and_is_in_the_context() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["gateway/http/app.py", "local_engine/bundled/tiny-chat/model.safetensors", "README.md"]
+    "path",
+    [
+        *("gateway/http/app.py", "local_engine/bundled/tiny-chat/model.safetensors", "README.md"),
+        *("strowger_gateway/gateway", "strowger_gateway/py.typed", "tools/build_hook.py"),
+    ],
 )
-def test_the_context_has_what_the_wheel_has(path: str) -> None:
+def test_the_context_has_what_the_wheel_is_built_from(path: str) -> None:
     assert (ROOT / path).exists()
     assert in_context(path)
 
