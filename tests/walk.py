@@ -39,7 +39,7 @@ KEY = "sk-walk-0123456789"
 PAUSE_S = 0.05
 """Between two parts of a provider's stream, which so arrive one by one."""
 
-IN_THE_BACKGROUND = frozenset({"SlowClientReaper.watch"})
+IN_THE_BACKGROUND = frozenset({"SlowClientReaper.watch", "CapturedPayload.release"})
 """What wakes by a clock of its own, whether or not there are requests."""
 
 UNNAMED = re.compile(r"\.?<\w+>")
