@@ -40,7 +40,7 @@ PAUSE_S = 0.05
 """Between two parts of a provider's stream, which so arrive one by one."""
 
 IN_THE_BACKGROUND = frozenset({"SlowClientReaper.watch", "CapturedPayload.release"})
-"""What wakes by a clock of its own, whether or not there are requests."""
+"""What wakes by a clock of its own, or when the writer of an earlier payload comes to it."""
 
 UNNAMED = re.compile(r"\.?<\w+>")
 """A lambda or a generator expression in a function: the function stands for it."""
