@@ -39,9 +39,13 @@ class Sent(Protocol):
 class _Key(Struct, frozen=True, gc=False):
     """A path in a request for a task and a model. of: see
     strowger_gateway.schemas.unknown_fields.Unknown.
+
+    form: the client's dialect, and what of its JSON is sent unchanged: there a field passes that
+    is lost once the same tool or message is encoded again.
     """
 
     task: type[Request]
+    form: str
     model: str
     of: str
     path: str
@@ -67,6 +71,14 @@ class LostFields:
         return tuple(lost)
 
 
+def _form_of(request: Request) -> str:
+    """See _Key.form."""
+    if not isinstance(request, ChatRequest) or request.original is None:
+        return ""
+    read = request.original.read
+    return f"{request.original.dialect} {request.messages is read.messages} {request.tools is read.tools}"
+
+
 class _Unencodable(Exception):
     """The adapter rejects the unchanged request."""
 
@@ -79,6 +91,7 @@ class _LossSearch:
     ) -> None:
         self._adapter = adapter
         self._request = request
+        self._form = _form_of(request)
         self._model = model
         self._known = known
         self._whole: object = None
@@ -120,7 +133,7 @@ class _LossSearch:
         return self._differs(key, one, parent, _without(name)) if found is None else found
 
     def _key(self, one: Unknown, path: str, kind: str) -> _Key:
-        return _Key(type(self._request), self._model, one.of, path, kind)
+        return _Key(type(self._request), self._form, self._model, one.of, path, kind)
 
     def _differs(self, key: _Key, one: Unknown, parent: str, change: Change) -> bool:
         if self._left <= 0:
