@@ -75,8 +75,9 @@ def _form_of(request: Request) -> str:
     """See _Key.form."""
     if not isinstance(request, ChatRequest) or request.original is None:
         return ""
-    read = request.original.read
-    return f"{request.original.dialect} {request.messages is read.messages} {request.tools is read.tools}"
+    original, read = request.original, request.original.read
+    same = request.messages is read.messages, request.tools is read.tools
+    return f"{original.dialect} {same}"
 
 
 class _Unencodable(Exception):

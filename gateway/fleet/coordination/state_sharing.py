@@ -63,9 +63,9 @@ class StateSharing:
             self._received.pop(key, None)
         breakers = {key: backend.breaker for key, backend in runtime.backends.items()}
         known = self._followed
-        anew = [key for key, one in breakers.items() if known.get(key, one) is not one]
-        if gone or anew:
-            self._send(BreakerReset(backends=(*gone, *anew)))
+        replaced = [key for key, one in breakers.items() if known.get(key, one) is not one]
+        if gone or replaced:
+            self._send(BreakerReset(backends=(*gone, *replaced)))
         self._followed = breakers
         for key, backend in runtime.backends.items():
             breaker = backend.breaker

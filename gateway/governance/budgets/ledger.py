@@ -53,7 +53,7 @@ class BudgetLease:
         return LeaseUse(self.place, ((0, spent),) if spent else (), returned, overdrawn)
 
     def is_idle(self, at: int) -> bool:
-        """Whether there is no lease, nothing to report, and nothing was for a while."""
+        """Return whether it has had no lease and nothing to report for a while."""
         return not (self.room or self.spent) and self.idle >= IDLE_REPORTS
 
     def need(self, cost: "Cost") -> int:
