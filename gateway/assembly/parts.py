@@ -1,0 +1,7 @@
+"""The parts of the gateway, listed once. A part may use the sides of those before it."""
+
+from typing import Final
+
+from strowger_gateway.gateway.parts.part import Part
+
+PARTS: Final[tuple[Part, ...]] = ()

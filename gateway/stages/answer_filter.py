@@ -1,0 +1,54 @@
+"""What an answer passes between its backend and its client: whole, streamed, or as vectors.
+
+A filter wraps what collects the answer, so it may change it, keep it, refuse it, or answer itself
+without asking a backend. `AnswerFilter` passes everything; a filter overrides what it is about.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.schemas.answers import Answer, Embeddings
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.event_source import EventSource
+from strowger_gateway.schemas.plain_answer import PlainAnswer
+
+T = TypeVar("T")
+
+Collect = Callable[[], Awaitable[T]]
+"""Asks the backends, or the filters nearer to them, and returns the complete answer."""
+
+
+class AnswerFilter:
+    """Of one request.
+
+    plainly: plain answers pass as they are, so a chat may be answered without events.
+    """
+
+    __slots__ = ()
+
+    plainly = True
+
+    async def chat(
+        self, plan: Plan, collect: Collect[Answer | PlainAnswer]
+    ) -> Answer | PlainAnswer:
+        """Return a whole answer to a chat, if all filters of the request are `plainly`."""
+        return await collect()
+
+    async def answer(self, plan: Plan, collect: Collect[Answer]) -> Answer:
+        """Return the complete answer as the client may receive it. Raises ContentBlocked."""
+        return await collect()
+
+    async def vectors(self, plan: Plan, collect: Collect[Embeddings]) -> Embeddings:
+        """The same for embeddings."""
+        return await collect()
+
+    def events(self, source: EventSource, plan: Plan) -> EventSource:
+        """Return the events as the client may receive them. Closing it closes the source.
+
+        source: has not begun, because a filter may answer without it.
+        """
+        return source
+
+    async def error(self, error: GatewayError) -> None:
+        """Change what an error quotes of a backend's answer, which the client would read."""

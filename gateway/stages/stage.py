@@ -1,0 +1,101 @@
+"""One step of a request, and where it stands among the others.
+
+`Endpoint` runs the stages of a route in the order of `Place`; within a place, in the order of
+`assembly/parts.py`. Those of the request path itself are in `gateway/http/request_stages.py`;
+parts bring the others. A configuration that does not use a part has none of its stages.
+"""
+
+from collections.abc import Awaitable, Sequence
+from enum import IntEnum
+from typing import Protocol
+
+from strowger_gateway.gateway.stages.generation import Generation
+from strowger_gateway.gateway.stages.request_context import RequestContext
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute
+
+
+class Place(IntEnum):
+    """Where a stage stands. What each of them begins with:
+
+    BEGIN:        the head of the request; its record has begun.
+    ADMIT:        the same, and the request is counted.
+    AUTHENTICATE: the gateway takes it.
+    READ:         `caller`; nothing of the body is in memory.
+    PARSE:        the bytes of the body.
+    FIND_ROUTE:   `request`.
+    RESERVE:      `route`.
+    EXAMINE:      everything that may refuse the request without its content has let it pass.
+    PLAN:         what backends may receive.
+    ANSWER:       `plan`.
+    """
+
+    BEGIN = 0
+    ADMIT = 1
+    AUTHENTICATE = 2
+    READ = 3
+    PARSE = 4
+    FIND_ROUTE = 5
+    RESERVE = 6
+    EXAMINE = 7
+    PLAN = 8
+    ANSWER = 9
+
+
+class Stage(Protocol):
+    """One step of the requests of one route and one generation.
+
+    slot: its place in `RequestContext.slots`, set when the stages of a route are put together.
+    leaves: whether `leave` does something.
+    """
+
+    slot: int
+
+    @property
+    def place(self) -> Place: ...
+
+    @property
+    def leaves(self) -> bool: ...
+
+    def enter(self, request: RequestContext) -> Awaitable[None] | None:
+        """Take the request on. Raising a GatewayError ends it with that error.
+
+        Returns `None` if it is done, or what has to be awaited until it is: what never waits costs
+        no coroutine.
+        """
+        ...
+
+    def leave(self, request: RequestContext) -> None:
+        """The request has ended, in whatever way: settle, release, close. Raises nothing.
+
+        Called once if `enter` was called, whether it returned or not, in the reverse order.
+        """
+        ...
+
+
+class Closing(Protocol):
+    """A resource that several generations may share, and that the last of them closes."""
+
+    async def aclose(self) -> None: ...
+
+
+class Prepared:
+    """What a part has built for one generation, before it is in force."""
+
+    def stages(self, at: HotRoute) -> Sequence[Stage]:
+        """Return the part's stages of a route's requests, new objects for each route."""
+        return ()
+
+    def closing(self) -> Sequence[Closing]:
+        """Return what is closed after the last request of the generations that have it."""
+        return ()
+
+
+class ServesRequests(Protocol):
+    """A part's side in a serving process that has stages, or keeps something per generation."""
+
+    def prepare(self, generation: Generation, before: Prepared | None) -> Prepared | None:
+        """Build what a generation needs; nothing is in force yet. before: of the one in force.
+
+        Raises InvalidConfig with the problems, which rejects the reload, or ends the start.
+        """
+        ...
