@@ -5,7 +5,6 @@ keeps opening new ones would fill the gateway's memory; above these numbers, whi
 comes near, the answer is treated as broken.
 """
 
-from collections.abc import Sized
 from typing import Final
 
 from strowger_gateway.schemas.errors import UpstreamBroken
@@ -20,12 +19,11 @@ NOTES: Final = 16_384
 """Citations, images and similar objects that are sent at the end."""
 
 
-def check_room(kept: Sized, most: int, what: str, upstream: str) -> None:
-    """Check for room for one more. Raises UpstreamBroken if `kept` already has `most` `what`.
+def overfull(most: int, what: str, upstream: str) -> UpstreamBroken:
+    """Return the error of an answer with one more than `most`.
 
     A request may have caused that, so that no circuit breaker counts it.
     """
-    if len(kept) >= most:
-        error = UpstreamBroken(f"the answer has over {most} {what}", upstream=upstream)
-        error.counts = False
-        raise error
+    error = UpstreamBroken(f"the answer has over {most} {what}", upstream=upstream)
+    error.counts = False
+    return error

@@ -1,11 +1,17 @@
 """Splits a body into frames: server-sent events and JSON lines, fed in arbitrary pieces.
 
 SSE: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
+
+Most frames of a stream differ only in their text. `place_of` finds where it is in one of them, so
+that a reader takes the text of the next ones from the same place, without splitting or decoding.
 """
 
 import re
 from collections.abc import Callable
-from typing import Protocol
+from typing import Annotated, Final, Protocol
+
+import msgspec
+from msgspec import Meta, Struct
 
 from strowger_gateway.adapters.base import STRAY, Framing
 from strowger_gateway.adapters.eventstream import EventStreamParser, over_limit
@@ -25,6 +31,12 @@ _comments = re.compile(rb"^(?::[^\n]*\n){16,}", re.MULTILINE)
 """Sixteen comments in a row, and more: a server that floods its client costs little time so."""
 _events_of_comments = re.compile(rb"^(?::[^\n]*\n\n+){16,}", re.MULTILINE)
 """The same with a blank line after each; together they end a frame, as one blank line does."""
+_KEY: Final = b'"content"'
+
+read_text: Final = msgspec.json.Decoder(Annotated[str, Meta(min_length=1)]).decode
+"""Reads a text, not "", with its quotes. Raises UNREADABLE."""
+
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError)
 
 
 class FrameParser(Protocol):
@@ -252,3 +264,31 @@ FRAMING: dict[Framing, Callable[[str, int], FrameParser]] = {
 }
 """A parser for each framing; takes the provider's name, with which its errors start, and the most
 bytes of a frame."""
+
+
+class TextPlace(Struct, frozen=True):
+    """The bytes around the text's value, with its quotes, and the choice that the text belongs to.
+
+    Another frame with the same bytes around its text has the same meaning with another text.
+    """
+
+    before: bytes
+    after: bytes
+    index: int
+
+
+def place_of(data: bytes, index: int) -> TextPlace | None:
+    """Find the text of a frame that was read as a TextChunk of OpenAI's; `None` if it is uncertain.
+
+    That type has one field for the text, requires it, and allows no unknown fields. So if its name
+    occurs once and nothing is escaped, no other key or value can be meant.
+    """
+    if data.count(_KEY) != 1 or data.find(b"\\") >= 0:
+        return None
+    at = data.index(_KEY) + len(_KEY)
+    while data[at : at + 1] in (b" ", b":"):
+        at += 1
+    end = data.find(b'"', at + 1)
+    if data[at : at + 1] != b'"' or end < 0:
+        return None
+    return TextPlace(data[: at + 1], data[end:], index)

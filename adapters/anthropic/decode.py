@@ -32,7 +32,7 @@ from strowger_gateway.adapters.anthropic.wire import (
     with_usage,
 )
 from strowger_gateway.adapters.base import Endpoint
-from strowger_gateway.adapters.decoder_limits import BLOCKS, NOTES, check_room
+from strowger_gateway.adapters.decoder_limits import BLOCKS, NOTES, overfull
 from strowger_gateway.adapters.errors import unreadable
 from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
 from strowger_gateway.adapters.web_search.answers import citations_of_blocks, searches_of_blocks
@@ -177,7 +177,8 @@ class AnthropicDecoder:
     def _open(self, index: int, raw: Raw) -> list[ours.Event]:
         if index in self._blocks:
             raise self._broken(f"block {index} started twice")
-        check_room(self._blocks, BLOCKS, "blocks", self._endpoint.name)
+        if len(self._blocks) >= BLOCKS:
+            raise overfull(BLOCKS, "blocks", self._endpoint.name)
         try:
             kind = read_kind(raw).type
             block = read_block(raw) if kind in RANKS else ContentBlock(type=kind)
@@ -228,7 +229,8 @@ class AnthropicDecoder:
 
     def _store_fields(self, data: bytes) -> None:
         """Store the event's unknown fields of the message."""
-        check_room(self._fields, NOTES, "fields", self._endpoint.name)
+        if len(self._fields) >= NOTES:
+            raise overfull(NOTES, "fields", self._endpoint.name)
         self._fields |= about(data)
 
     def _note(self, end: BlockDelta, usage: Raw) -> None:

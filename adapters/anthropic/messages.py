@@ -91,7 +91,8 @@ def conversation(
             done = place + turn.messages
             continue
         field = f"messages[{place}]"
-        check_unnamed(one, field)
+        if one.name or one.role == "function":
+            check_unnamed(one, field)
         if one.role in _SYSTEM:
             said = _marked(_system(one, field), one)
             if turns and said and later_system:

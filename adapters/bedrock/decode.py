@@ -18,7 +18,7 @@ from strowger_gateway.adapters.bedrock.errors import error_in_stream
 from strowger_gateway.adapters.bedrock.other_blocks import READ as READ_KINDS
 from strowger_gateway.adapters.bedrock.other_blocks import OtherBlocks, joined_base64
 from strowger_gateway.adapters.bedrock.usage import usage_from
-from strowger_gateway.adapters.decoder_limits import BLOCKS, NOTES, TOOLS, check_room
+from strowger_gateway.adapters.decoder_limits import BLOCKS, NOTES, TOOLS, overfull
 from strowger_gateway.adapters.errors import unreadable
 from strowger_gateway.adapters.eventstream import ERROR, EXCEPTION
 from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
@@ -175,11 +175,13 @@ class ConverseDecoder:
             if call is not None and call.type != wire.RUN_BY_THE_SERVER:
                 self._call(block, call, events)
                 continue
-            check_room(self._others, NOTES, "pieces of blocks", self._endpoint.name)
+            if len(self._others) >= NOTES:
+                raise overfull(NOTES, "pieces of blocks", self._endpoint.name)
             self._others.add(block, kind, raw)
 
     def _call(self, block: int, call: wire.ToolUse, events: list[Event]) -> None:
-        check_room(self._tools, TOOLS, "tool calls", self._endpoint.name)
+        if len(self._tools) >= TOOLS:
+            raise overfull(TOOLS, "tool calls", self._endpoint.name)
         tool = self._tools[block] = len(self._tools)
         arguments = "" if call.input == NULL else bytes(call.input).decode()
         events.append(
@@ -209,12 +211,14 @@ class ConverseDecoder:
         if delta.reasoningContent is not None:
             self._think(block, delta.reasoningContent, events)
         if delta.citation != NULL:
-            check_room(self._citations, NOTES, "citations", self._endpoint.name)
+            if len(self._citations) >= NOTES:
+                raise overfull(NOTES, "citations", self._endpoint.name)
             self._citations.append(delta.citation)
 
     def _arguments(self, block: int, text: str, events: list[Event]) -> None:
         if block in self._others:
-            check_room(self._others, NOTES, "pieces of blocks", self._endpoint.name)
+            if len(self._others) >= NOTES:
+                raise overfull(NOTES, "pieces of blocks", self._endpoint.name)
             self._others.add(block, "toolUse", Raw(_encode({"input": text})))
         elif block not in self._tools:
             raise self._broken("a delta of a tool call that never started")
@@ -228,8 +232,8 @@ class ConverseDecoder:
 
     def _think(self, block: int, thought: wire.ThoughtDelta, events: list[Event]) -> None:
         """Add reasoning; a proof is held until its block ends, because it must come last."""
-        if block not in self._thoughts:
-            check_room(self._thoughts, BLOCKS, "blocks", self._endpoint.name)
+        if block not in self._thoughts and len(self._thoughts) >= BLOCKS:
+            raise overfull(BLOCKS, "blocks", self._endpoint.name)
         number = self._thoughts.setdefault(block, len(self._thoughts))
         if thought.text:
             events.append(ReasoningDelta(text=thought.text, block=number))

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from strowger_gateway.adapters.base import STRAY, Endpoint
-from strowger_gateway.adapters.decoder_limits import NOTES, TOOLS, check_room
+from strowger_gateway.adapters.decoder_limits import NOTES, TOOLS, overfull
 from strowger_gateway.adapters.errors import error_inside, unreadable
 from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_object
 from strowger_gateway.adapters.openai.decode import DONE
@@ -189,7 +189,8 @@ class CohereDecoder:
             case "tool-call-end" if index in self._calls:
                 yield from self._calls[index].close()
             case "citation-start" if message.citations != NULL:
-                check_room(self._citations, NOTES, "citations", self._endpoint.name)
+                if len(self._citations) >= NOTES:
+                    raise overfull(NOTES, "citations", self._endpoint.name)
                 self._citations += _as_list(message.citations)
             case "message-end":
                 yield from self._end(delta)
@@ -233,7 +234,8 @@ class CohereDecoder:
         known = self._calls.get(index)
         function = call.function or _NO_FUNCTION
         if known is None:
-            check_room(self._calls, TOOLS, "tool calls", self._endpoint.name)
+            if len(self._calls) >= TOOLS:
+                raise overfull(TOOLS, "tool calls", self._endpoint.name)
             place = len(self._calls)
             known = self._calls[index] = _ToolCall(place)
             yield known.begin(call.id or f"call_{self._id}_{place}", function.name or "")

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from strowger_gateway.adapters.base import Endpoint
-from strowger_gateway.adapters.decoder_limits import CHOICES, NOTES, check_room
+from strowger_gateway.adapters.decoder_limits import CHOICES, NOTES, overfull
 from strowger_gateway.adapters.errors import unreadable
 from strowger_gateway.adapters.gemini.errors import error_inside
 from strowger_gateway.adapters.gemini.finish_reasons import FAILED, FINISH
@@ -34,7 +34,7 @@ from strowger_gateway.adapters.gemini.wire import (
 )
 from strowger_gateway.adapters.generated_images import IMAGES, Image
 from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_list, read_object
-from strowger_gateway.adapters.openai.later_counts import continued
+from strowger_gateway.adapters.openai.answer_head import continued
 from strowger_gateway.adapters.web_search.answers import grounding_of
 from strowger_gateway.schemas.errors import UpstreamBroken, UpstreamFailed
 from strowger_gateway.schemas.events import (
@@ -173,7 +173,8 @@ class GeminiDecoder:
         candidate = read_candidate(raw)
         if candidate.index not in self._choices:
             most = max(self._expected, CHOICES)
-            check_room(self._choices, most, "candidates", self._endpoint.name)
+            if len(self._choices) >= most:
+                raise overfull(most, "candidates", self._endpoint.name)
         choice = self._choices.setdefault(candidate.index, _Choice())
         logprobs = token_logprobs(candidate.logprobs_result)
         for part in candidate.content.parts if candidate.content else ():
@@ -210,11 +211,13 @@ class GeminiDecoder:
         if part.inline_data != NULL and not part.thought:
             image = image_from(part.inline_data, len(choice.images))
             if image is not None:
-                check_room(choice.images, NOTES, "images", self._endpoint.name)
+                if len(choice.images) >= NOTES:
+                    raise overfull(NOTES, "images", self._endpoint.name)
                 choice.images.append(image)
                 del rest["inlineData"]
         if rest:
-            check_room(choice.parts, NOTES, "parts", self._endpoint.name)
+            if len(choice.parts) >= NOTES:
+                raise overfull(NOTES, "parts", self._endpoint.name)
             if part.text is None and part.function_call is None:
                 # Its signature must be sent back on the part itself.
                 choice.parts.append(raw.copy())

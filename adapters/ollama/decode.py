@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from strowger_gateway.adapters.base import Endpoint
-from strowger_gateway.adapters.decoder_limits import NOTES, check_room
+from strowger_gateway.adapters.decoder_limits import NOTES, overfull
 from strowger_gateway.adapters.errors import error_inside, unreadable
 from strowger_gateway.adapters.generated_images import IMAGES, Image, image_of
 from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
@@ -152,7 +152,8 @@ class OllamaDecoder:
             events.append(self._call(call))
             self._tools += 1
         for data in (*(message.images or ()), *filter(None, (part.image,))):
-            check_room(self._images, NOTES, "images", self._endpoint.name)
+            if len(self._images) >= NOTES:
+                raise overfull(NOTES, "images", self._endpoint.name)
             self._images.append(image_of(_media_type(data), data, len(self._images)))
 
     def _call(self, call: _Call) -> ToolDelta:

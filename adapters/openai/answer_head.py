@@ -1,4 +1,4 @@
-"""Collects an OpenAI-dialect answer's top-level fields: id, model, and unknown ones.
+"""Collects an OpenAI-dialect answer's top-level fields: id, model, counts, and unknown ones.
 
 Unknown fields may come in any frame. Frames without any decode as a stricter type, so that only the
 others need a second, slower decoding.
@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from strowger_gateway.adapters.decoder_limits import NOTES, check_room
+from strowger_gateway.adapters.decoder_limits import NOTES, overfull
 from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_object
 from strowger_gateway.adapters.openai.message_repair import as_text, seconds
 from strowger_gateway.adapters.openai.wire import (
@@ -117,7 +117,8 @@ class AnswerHead(Struct, eq=False):
             if name in KNOWN:
                 continue
             if raw != self.extra.get(name) and raw != NULL:
-                check_room(self.extra, NOTES, "fields", self.upstream)
+                if len(self.extra) >= NOTES:
+                    raise overfull(NOTES, "fields", self.upstream)
                 self.extra[name] = raw.copy()
                 news = True
         return news
@@ -148,6 +149,7 @@ def _head_of(data: bytes) -> Head:
 
 _NO_PROMPT_DETAILS = PromptDetails()
 _NO_COMPLETION_DETAILS = CompletionDetails()
+_COUNTS = tuple(field for field in Usage.__struct_fields__ if field != "raw")
 
 
 def usage_from(raw: Raw) -> Usage:
@@ -186,6 +188,23 @@ def usage_from(raw: Raw) -> Usage:
         reasoning_tokens=reasoning,
         raw=kept,
     )
+
+
+def continued(before: Usage | None, later: Usage) -> Usage:
+    """Return the later counts, with the earlier ones that they lack.
+
+    Counts of one answer never fall to nothing, so a later 0 or absence says that the vendor did not
+    count there: the last frames of Workers AI and of some proxies repeat the totals with
+    `cached_tokens: 0`.
+    """
+    if before is None:
+        return later
+    kept = {
+        name: count
+        for name in _COUNTS
+        if (count := getattr(before, name)) and not getattr(later, name)
+    }
+    return replace(later, **kept) if kept else later
 
 
 def _with_reasoning(counts: UsageCounts, reasoning: int) -> int | None:

@@ -14,13 +14,13 @@ import msgspec
 from msgspec import Raw
 
 from strowger_gateway.adapters.base import STRAY, Endpoint
-from strowger_gateway.adapters.decoder_limits import CHOICES, TOOLS, check_room
+from strowger_gateway.adapters.decoder_limits import CHOICES, TOOLS, overfull
 from strowger_gateway.adapters.errors import error_inside
+from strowger_gateway.adapters.framing import TextPlace, place_of
 from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_object
-from strowger_gateway.adapters.openai.answer_head import AnswerHead, usage_from
+from strowger_gateway.adapters.openai.answer_head import AnswerHead, continued, usage_from
 from strowger_gateway.adapters.openai.choice_state import ChoiceState, whole_message
 from strowger_gateway.adapters.openai.finish_reasons import FAILED, FINISH
-from strowger_gateway.adapters.openai.later_counts import continued
 from strowger_gateway.adapters.openai.logprobs import refusal_logprobs, token_logprobs
 from strowger_gateway.adapters.openai.message_repair import repaired
 from strowger_gateway.adapters.openai.model_families import is_gemini
@@ -43,7 +43,6 @@ from strowger_gateway.adapters.openai.wire import (
     read_text_chunk,
     reports_failure,
 )
-from strowger_gateway.adapters.text_place import TextPlace, place_of
 from strowger_gateway.schemas.errors import UpstreamBroken, UpstreamFailed
 from strowger_gateway.schemas.events import (
     OF_CHOICE,
@@ -237,9 +236,9 @@ class OpenAIDecoder:
         index, states = choice.index, self._choices
         state = states.get(index)
         if state is None:
-            if len(states) >= CHOICES:  # checked here to spare the call in most answers
-                most = max(self._expected, CHOICES)
-                check_room(states, most, "choices", self._endpoint.name)
+            most = max(self._expected, CHOICES)
+            if len(states) >= most:
+                raise overfull(most, "choices", self._endpoint.name)
             state = states[index] = ChoiceState()
         message = choice.delta
         if message is None or choice.message is not None:

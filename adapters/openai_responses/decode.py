@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from strowger_gateway.adapters.base import Endpoint
-from strowger_gateway.adapters.decoder_limits import BLOCKS, NOTES, TOOLS, check_room
+from strowger_gateway.adapters.decoder_limits import BLOCKS, NOTES, TOOLS, overfull
 from strowger_gateway.adapters.errors import unreadable
 from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
 from strowger_gateway.adapters.openai_responses.errors import error_inside
@@ -232,7 +232,8 @@ class ResponsesDecoder:
         return found + self._begin(index, self._item(raw))
 
     def _begin(self, index: int, item: OutputItem) -> list[Event]:
-        check_room(self._items, BLOCKS, "items", self._endpoint.name)
+        if len(self._items) >= BLOCKS:
+            raise overfull(BLOCKS, "items", self._endpoint.name)
         opened = OpenItem(item, tool=self._tools, thought=self._thoughts, proves=self._proves)
         self._items[index] = opened
         self._tools += opened.calls
@@ -254,14 +255,16 @@ class ResponsesDecoder:
         if self._native and self._stream:
             self._ended.append(raw.copy())
         if item.type not in READ:
-            check_room(self._others, NOTES, "items", self._endpoint.name)
+            if len(self._others) >= NOTES:
+                raise overfull(NOTES, "items", self._endpoint.name)
             self._others.append(raw.copy())
         if item.type == "web_search_call" and not self._native:
             found += self._searched(raw)
         if item.type == "message":
             cited, self._told = annotations_of(item, self._told)
             for one in cited:
-                check_room(self._annotations, NOTES, "annotations", self._endpoint.name)
+                if len(self._annotations) >= NOTES:
+                    raise overfull(NOTES, "annotations", self._endpoint.name)
                 self._annotations.append(one)
         return found + self._showing(opened.close(item))
 

@@ -11,8 +11,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from strowger_gateway.adapters.json_objects import UNREADABLE
 from strowger_gateway.adapters.openai_responses.original_fields import DIALECT
-from strowger_gateway.adapters.openai_responses.proofs import opened
 from strowger_gateway.adapters.openai_responses.row import ResponsesRow
+from strowger_gateway.adapters.openai_responses.wire import opened
 from strowger_gateway.adapters.unnamed_messages import check_unnamed
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.messages import (
@@ -73,7 +73,8 @@ class InputItems:
         """Raises InvalidRequest for what the API has no item for, by its path."""
         for place, one in enumerate(messages):
             field = f"messages[{place}]"
-            check_unnamed(one, field)
+            if one.name or one.role == "function":
+                check_unnamed(one, field)
             match one.role:
                 case "assistant":
                     self._add_answer(one, place, field)

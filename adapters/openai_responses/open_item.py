@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import msgspec
 
 from strowger_gateway.adapters.json_objects import NULL
-from strowger_gateway.adapters.openai_responses.proofs import sealed
 from strowger_gateway.adapters.openai_responses.wire import (
     ItemPart,
     OutputItem,
     StreamEvent,
     logprobs_of,
+    sealed,
 )
 from strowger_gateway.schemas.events import (
     Event,

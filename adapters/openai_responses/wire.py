@@ -1,4 +1,4 @@
-"""Wire types of the Responses API's answers: the response, its items, and the events of a stream.
+"""Wire types of the Responses API: the response, its items and proofs, the events of a stream.
 
 Only what is read is declared. Servers add events, items and fields at any time, so that an event of
 an unknown type is read no further than its type.
@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
 from strowger_gateway.adapters.openai.logprobs import chat_logprobs
 from strowger_gateway.schemas.events import TokenLogprob, Usage
+from strowger_gateway.schemas.messages import Thought
 
 
 class StreamEvent(Struct, frozen=True, kw_only=True, gc=False):
@@ -106,6 +107,7 @@ read_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _counts = msgspec.json.Decoder(ResponseCounts).decode
 _NO_INPUT = InputDetails()
 _NO_OUTPUT = OutputDetails()
+_IN_PROOF = "."
 
 
 def usage_of(raw: Raw) -> Usage:
@@ -133,3 +135,17 @@ def usage_of(raw: Raw) -> Usage:
 def logprobs_of(found: tuple[Raw, ...] | None) -> tuple[TokenLogprob, ...]:
     """Raises one of `UNREADABLE`."""
     return chat_logprobs(found) if found else ()
+
+
+def sealed(id: str, encrypted: str) -> str:
+    """Return encrypted reasoning as a proof: with the id of its item, which has no dot.
+
+    The API rejects encrypted reasoning under the id of another item, so both travel together.
+    """
+    return f"{id}{_IN_PROOF}{encrypted}"
+
+
+def opened(thought: Thought) -> tuple[str, str]:
+    """Return the id in a proof, "" if it has none, and the encrypted reasoning."""
+    id, separator, encrypted = (thought.data or thought.signature).partition(_IN_PROOF)
+    return (id, encrypted) if separator else ("", id)

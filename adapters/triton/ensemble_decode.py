@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw, Struct, UnsetType
 
 from strowger_gateway.adapters.base import Endpoint
-from strowger_gateway.adapters.decoder_limits import CHOICES, check_room
+from strowger_gateway.adapters.decoder_limits import CHOICES, overfull
 from strowger_gateway.adapters.errors import error_inside, unreadable
 from strowger_gateway.adapters.framing import UnmarkedSSEParser
 from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
@@ -123,7 +123,8 @@ class TextDecoder:
         found = self._sequences.get(index)
         if found is None:
             most = max(self._answers, CHOICES)
-            check_room(self._sequences, most, "sequences", self._endpoint.name)
+            if len(self._sequences) >= most:
+                raise overfull(most, "sequences", self._endpoint.name)
             deltas = answer.model_name in DELTAS_ONLY
             found = self._sequences[index] = _Sequence(self._stops, deltas=deltas)
         return found

@@ -4,8 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from strowger_gateway.adapters.base import Decoder, EndMarked
-from strowger_gateway.adapters.framing import Frame, FrameParser
-from strowger_gateway.adapters.text_place import UNREADABLE, TextPlace, read_text
+from strowger_gateway.adapters.framing import (
+    UNREADABLE,
+    Frame,
+    FrameParser,
+    TextPlace,
+    read_text,
+)
 from strowger_gateway.gateway.backends.upstream.large_answers import LARGE, check_frame
 from strowger_gateway.gateway.backends.upstream.patience import Patience
 from strowger_gateway.gateway.backends.upstream.transport import AnswerTooLarge
