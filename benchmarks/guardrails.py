@@ -17,7 +17,7 @@ from strowger_gateway.gateway.content.hooks.answer_texts import mask_text
 from strowger_gateway.gateway.content.hooks.counts import GuardCounts
 from strowger_gateway.gateway.content.hooks.guards import Rail, RequestGuards
 from strowger_gateway.gateway.content.hooks.stream_guard import StreamGuard
-from strowger_gateway.gateway.content.hooks.stream_sink import now
+from strowger_gateway.gateway.content.hooks.streamed_answer import now
 from strowger_gateway.schemas.events import Event, Finished, TextDelta
 
 PATTERNS: Final = 50

@@ -6,7 +6,7 @@ from strowger_gateway.gateway.config.schema.cache import CacheConfig
 from strowger_gateway.gateway.config.schema.config import Config
 
 if TYPE_CHECKING:
-    from strowger_gateway.gateway.content.cache.rules import CacheRules
+    from strowger_gateway.gateway.content.cache.key import CacheRules
 
 
 def cache_of(config: Config) -> "CacheRules | None":
@@ -15,7 +15,7 @@ def cache_of(config: Config) -> "CacheRules | None":
     if config.cache is None and not models:
         return None
     from strowger_gateway.gateway.content.cache.fingerprints import fingerprints_of
-    from strowger_gateway.gateway.content.cache.rules import CacheRules
+    from strowger_gateway.gateway.content.cache.key import CacheRules
 
     return CacheRules(
         config=config.cache or CacheConfig(), models=models, fingerprints=fingerprints_of(config)

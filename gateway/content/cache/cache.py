@@ -1,18 +1,35 @@
-"""The cache of one process: its store, the requests that wait for each other, and its counts."""
+"""The cache of one process: entries in memory or elsewhere, and requests that wait for each other.
+
+Of equal requests at the same time, the first one calls the backend, and the others wait for it: a
+`Flight`. It lands when the answer is complete, and leaves when requests find it in the store.
+"""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine
-from typing import Final
+from typing import Final, Literal
 
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.content.cache.counts import CacheCounts, StoreSize
-from strowger_gateway.gateway.content.cache.flights import Flights
-from strowger_gateway.gateway.content.cache.rules import CacheRules
-from strowger_gateway.gateway.content.cache.stores import CacheUnavailable, MemoryStore, RemoteStore
+from strowger_gateway.gateway.content.cache.key import CacheRules
+from strowger_gateway.gateway.content.cache.remote_store import CacheUnavailable, RemoteStore
+from strowger_gateway.gateway.platform.clock import now
+from strowger_gateway.gateway.platform.eventloop.inline_task import in_task
 from strowger_gateway.schemas.secret import Secret
+
+ENTRY_BYTES: Final = 400
+"""What an entry takes besides its data: its key, and its places in a dictionary."""
 
 MOST_WRITES: Final = 64
 """Entries on their way to the store; further ones are not kept."""
+
+Landing = bytes | Literal["failed", "alone"]
+"""An entry; or the leader failed or left, and one that waits takes its place; or each of those that
+wait goes on alone, because the answer is not for them."""
+
+MOST_LEADERS: Final = 3
+"""Leaders that a request waits for, one after the other, before it goes on alone: a backend that
+fails is asked by all, as without a cache, and not by one after the other."""
 
 
 class AnswerCache:
@@ -92,6 +109,118 @@ class AnswerCache:
         task = asyncio.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+
+
+class MemoryStore:
+    """Entries in memory, at most `max_bytes`: those not used for the longest time leave first.
+
+    bytes, evicted: how much there is, and how many entries left to make room.
+    """
+
+    def __init__(self, max_bytes: int, clock: Callable[[], float] = now) -> None:
+        self.bytes = self.evicted = 0
+        self._max_bytes = max_bytes
+        self._clock = clock
+        self._entries: OrderedDict[str, tuple[bytes, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def resize(self, max_bytes: int) -> None:
+        """Allow so many bytes from now on."""
+        self._max_bytes = max_bytes
+        self._make_room()
+
+    def get(self, key: str) -> bytes | None:
+        """Return an entry that has not expired."""
+        found = self._entries.get(key)
+        if found is None:
+            return None
+        data, until = found
+        if until <= self._clock():
+            self._drop(key)
+            return None
+        self._entries.move_to_end(key)
+        return data
+
+    def put(self, key: str, data: bytes, ttl_s: float) -> None:
+        """Keep an entry, unless it is larger than the memory."""
+        if key in self._entries:
+            self._drop(key)
+        if len(data) + ENTRY_BYTES > self._max_bytes:
+            return
+        self._entries[key] = data, self._clock() + ttl_s
+        self.bytes += len(data) + ENTRY_BYTES
+        self._make_room()
+
+    def clear(self) -> None:
+        """Forget all entries."""
+        self._entries.clear()
+        self.bytes = 0
+
+    def _make_room(self) -> None:
+        while self.bytes > self._max_bytes:
+            self._drop(next(iter(self._entries)))
+            self.evicted += 1
+
+    def _drop(self, key: str) -> None:
+        data, _ = self._entries.pop(key)
+        self.bytes -= len(data) + ENTRY_BYTES
+
+
+class Flights:
+    """Those of one process, by key."""
+
+    def __init__(self) -> None:
+        self._flights: dict[str, Flight] = {}
+
+    def of(self, key: str) -> "Flight | None":
+        """Return the one to wait for."""
+        return self._flights.get(key)
+
+    def begin(self, key: str) -> "Flight":
+        return Flight(self._flights, key)
+
+
+class Flight:
+    """One call of a backend. It lands once."""
+
+    __slots__ = ("_flights", "_key", "_landed", "_landing")
+
+    def __init__(self, flights: "dict[str, Flight]", key: str) -> None:
+        self._landing: Landing | None = None
+        self._landed: asyncio.Event | None = None
+        """Created by the first that waits: most flights are awaited by none."""
+        self._flights = flights
+        self._key = key
+        flights[key] = self
+
+    async def landing(self, within_s: float) -> Landing | None:
+        """Wait for the landing; `None` if there is none in time."""
+        if self._landing is None:
+            await in_task()
+        if self._landing is None:
+            if self._landed is None:
+                self._landed = asyncio.Event()
+            try:
+                async with asyncio.timeout(within_s):
+                    await self._landed.wait()
+            except TimeoutError:
+                return self._landing
+        return self._landing
+
+    def land(self, landing: Landing, *, stays: bool = False) -> None:
+        """Wake all that wait. stays: until `leave`, so that requests find what is being written."""
+        if self._landing is None:
+            self._landing = landing
+            if self._landed is not None:
+                self._landed.set()
+        if not stays:
+            self.leave()
+
+    def leave(self) -> None:
+        if self._flights.get(self._key) is self:
+            del self._flights[self._key]
 
 
 async def _put(

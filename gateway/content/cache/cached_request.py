@@ -5,20 +5,18 @@ from contextlib import aclosing
 from functools import partial
 from typing import Final, Literal
 
-from strowger_gateway.gateway.content.cache.cache import AnswerCache
+from strowger_gateway.gateway.content.cache.cache import MOST_LEADERS, AnswerCache, Flight
 from strowger_gateway.gateway.content.cache.entry import (
     Entry,
+    Recording,
     decoded,
     entry_of_answer,
     entry_of_events,
     entry_of_plain,
     entry_of_vectors,
 )
-from strowger_gateway.gateway.content.cache.flights import MOST_LEADERS, Flight
-from strowger_gateway.gateway.content.cache.key import KeyPlace, cache_key
-from strowger_gateway.gateway.content.cache.recording import Recording
-from strowger_gateway.gateway.content.cache.rules import CacheRules, Use
-from strowger_gateway.gateway.content.cache.stores import CacheUnavailable, RemoteStore
+from strowger_gateway.gateway.content.cache.key import CacheRules, KeyPlace, Use, cache_key
+from strowger_gateway.gateway.content.cache.remote_store import CacheUnavailable, RemoteStore
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.participation import NO_PARTICIPATION
 from strowger_gateway.gateway.routing.planning.plan import Plan

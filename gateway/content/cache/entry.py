@@ -1,6 +1,12 @@
-"""What is kept of an answer, as bytes."""
+"""What is kept of an answer, as bytes.
+
+`Recording` collects the events of a stream in a form that does not show how it was cut. Each kind
+of answer has a function that makes bytes of it, and `Entry` gives it back.
+"""
 
 import time
+from collections.abc import Sequence
+from itertools import chain
 from typing import Final, cast
 
 import msgspec
@@ -13,12 +19,14 @@ from strowger_gateway.schemas.events import (
     Event,
     Finished,
     FinishReason,
+    Logits,
     NativeDelta,
     OpaqueDelta,
     ReasoningDelta,
     RefusalDelta,
     Started,
     TextDelta,
+    TokenLogprob,
     Tokens,
     ToolDelta,
     Usage,
@@ -29,6 +37,12 @@ COMPLETE: Final[frozenset[FinishReason]] = frozenset(
     {"stop", "length", "tool_calls", "function_call"}
 )
 """How an answer that is kept has ended: not by a vendor's filter."""
+
+_EVENT_BYTES: Final = 64
+"""Estimated size of an event without its text."""
+
+_TEXTS: Final = (TextDelta, RefusalDelta, ReasoningDelta, ToolDelta)
+"""Events that are a piece of a text."""
 
 
 class _Native(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="native", gc=False):
@@ -143,6 +157,14 @@ def entry_of_vectors(vectors: Embeddings, record: RequestRecord) -> bytes | None
     return _encoded(record, vectors.usage, vectors=replace(vectors, usage=Usage()))
 
 
+def decoded(data: bytes) -> Entry | None:
+    """Return an entry; `None` if it cannot be read, as one with a number that is not finite."""
+    try:
+        return _decoder.decode(data)
+    except ValueError:  # msgspec's errors are, too
+        return None
+
+
 def as_answer(plain: PlainAnswer) -> Answer:
     """Return what the events of the same answer would add up to."""
     extra: dict[str, Raw] = {}
@@ -160,12 +182,64 @@ def as_answer(plain: PlainAnswer) -> Answer:
     return Answer(started=started, choices=[choice], usage=plain.usage)
 
 
-def decoded(data: bytes) -> Entry | None:
-    """Return an entry; `None` if it cannot be read, as one with a number that is not finite."""
-    try:
-        return _decoder.decode(data)
-    except ValueError:  # msgspec's errors are, too
-        return None
+class Recording:
+    """The events of one stream, until there is more than `most` bytes.
+
+    Consecutive pieces of one text are one event. The choices follow each other, and the counts
+    come last; those that came before any content are also there. complete: nothing was left out.
+    """
+
+    __slots__ = ("_bytes", "_choices", "_early", "_most", "_started", "_usage", "complete")
+
+    def __init__(self, most: int) -> None:
+        self.complete = True
+        self._most = most
+        self._bytes = 0
+        self._started: Started | None = None
+        self._early: Usage | None = None
+        self._usage: Usage | None = None
+        self._choices: dict[int, list[list[Event]]] = {}
+
+    def add(self, batch: Sequence[Event]) -> None:
+        """Add events, in the order in which they arrive."""
+        if not self.complete:
+            return
+        for event in batch:
+            self._add(event)
+        if self._bytes > self._most:
+            self.complete = False
+            self._choices.clear()
+
+    def events(self) -> tuple[Event, ...]:
+        """Return what was collected, if it is complete."""
+        head: tuple[Event | None, ...] = (self._started, self._early)
+        found = [one for one in head if one is not None]
+        for index in sorted(self._choices):
+            found += [_joined(run) for run in self._choices[index]]
+        if self._usage is not None:
+            found.append(self._usage)
+        return tuple(found)
+
+    def _add(self, event: Event) -> None:
+        self._bytes += _EVENT_BYTES
+        match event:
+            case Started():
+                self._started = event
+            case Usage():
+                self._usage = event
+                if not self._choices:
+                    self._early = event
+            case Logits():
+                self.complete = False
+            case _:
+                self._bytes += len(
+                    event.arguments if isinstance(event, ToolDelta) else _text(event)
+                )
+                runs = self._choices.setdefault(event.index, [])
+                if runs and _continues(runs[-1][0], event):
+                    runs[-1].append(event)
+                else:
+                    runs.append([event])
 
 
 def _encoded(
@@ -221,3 +295,47 @@ def _event(kept: _Event) -> Event:
         block=None if kept.block is UNSET else kept.block,
         delta=None if kept.delta is UNSET else kept.delta,
     )
+
+
+def _text(event: Event) -> str:
+    return event.text if isinstance(event, TextDelta | RefusalDelta | ReasoningDelta) else ""
+
+
+def _continues(first: Event, event: Event) -> bool:
+    if type(first) is not type(event) or type(event) not in _TEXTS:
+        return False
+    if isinstance(first, ReasoningDelta) and isinstance(event, ReasoningDelta):
+        return first.block == event.block
+    if isinstance(first, ToolDelta) and isinstance(event, ToolDelta):
+        return first.tool == event.tool
+    return True
+
+
+def _joined(run: Sequence[Event]) -> Event:
+    """Return one event for consecutive pieces of one text."""
+    first = run[0]
+    if len(run) == 1:
+        return first
+    match first:
+        case TextDelta() | RefusalDelta():
+            return replace(
+                first,
+                text="".join([_text(one) for one in run]),
+                logprobs=tuple(chain.from_iterable(_logprobs(one) for one in run)),
+            )
+        case ToolDelta():
+            pieces = [one.arguments for one in run if isinstance(one, ToolDelta)]
+            return replace(first, arguments="".join(pieces))
+        case _:
+            blocks = [one for one in run if isinstance(one, ReasoningDelta)]
+            return replace(
+                blocks[0],
+                text="".join([one.text for one in blocks]),
+                signature="".join([one.signature for one in blocks]),
+                data="".join([one.data for one in blocks]),
+                format=blocks[-1].format,
+            )
+
+
+def _logprobs(event: Event) -> tuple[TokenLogprob, ...]:
+    return event.logprobs if isinstance(event, TextDelta | RefusalDelta) else ()

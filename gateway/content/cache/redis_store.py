@@ -14,7 +14,7 @@ from redis.exceptions import (
     RedisError,
 )
 
-from strowger_gateway.gateway.content.cache.stores import CacheUnavailable
+from strowger_gateway.gateway.content.cache.remote_store import CacheUnavailable
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.platform.eventloop.inline_task import in_task
 from strowger_gateway.gateway.storage.redis.client import open_client

@@ -1,34 +1,89 @@
-"""The guardrails of a configuration, and one request that is held to them."""
+"""The guardrails of a configuration, and one request that is held to them.
+
+`Guards` finds those that apply. `GuardedRequest` examines the request before backends are ordered
+(`guard_request`), and then its answer: events as they arrive, a whole answer, or an error.
+"""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final, cast
 
+from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from strowger_gateway.gateway.config.schema.guardrails import GuardrailConfig
-from strowger_gateway.gateway.content.hooks.answer_texts import mask_text
-from strowger_gateway.gateway.content.hooks.answer_words import (
+from strowger_gateway.gateway.content.hooks.answer_texts import (
     guard_error,
     guarded_started,
     guarded_usage,
+    mask_text,
 )
-from strowger_gateway.gateway.content.hooks.contract import AsyncHook, ClosingHook, Hook
+from strowger_gateway.gateway.content.hooks.contract import (
+    AsyncHook,
+    ClosingHook,
+    Edited,
+    Hook,
+    HookRefusal,
+)
 from strowger_gateway.gateway.content.hooks.counts import GuardCounts
 from strowger_gateway.gateway.content.hooks.guards import Rail, RequestGuards
-from strowger_gateway.gateway.content.hooks.input import guard_request
+from strowger_gateway.gateway.content.hooks.request_text import has_tokens, measure_arguments
 from strowger_gateway.gateway.content.hooks.streamed_answer import guard_events
 from strowger_gateway.gateway.content.hooks.whole_answer import guard_answer
+from strowger_gateway.gateway.content.repeated_names import repeated_name
 from strowger_gateway.gateway.governance.limits.scope import covers, subject_of
 from strowger_gateway.schemas.answers import Answer, Embeddings
 from strowger_gateway.schemas.errors import (
     ContentBlocked,
     GatewayError,
+    InvalidRequest,
     UpstreamError,
     UpstreamRejected,
 )
 from strowger_gateway.schemas.event_source import EventSource
 from strowger_gateway.schemas.events import Started
-from strowger_gateway.schemas.requests import Request
+from strowger_gateway.schemas.measured_json import Meter, TooComplex
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
+
+PLACE = "request"
+
+_MOST_KEPT: Final = 4096
+"""Combinations of caller and model whose guardrails are remembered; clients choose model names."""
+
+
+class Guards:
+    """The guardrails of one configuration."""
+
+    def __init__(
+        self, rails: Mapping[str, Hook | AsyncHook], settings: Sequence[GuardrailConfig]
+    ) -> None:
+        """rails: the hooks, by the guardrail's name."""
+        self._rails = [_rail(one, rails[one.name]) for one in settings]
+        self._found: dict[tuple[str, ...], tuple[Rail, ...]] = {}
+
+    async def aclose(self) -> None:
+        """Close what hooks have open; those without `aclose` have nothing."""
+        for rail in self._rails:
+            if isinstance(rail.hook, ClosingHook):
+                await rail.hook.aclose()
+
+    def of(
+        self, counts: GuardCounts, key: str, team: str, user: str, *models: str
+    ) -> "GuardedRequest | None":
+        """Return those that apply to a request; `None` if none does. models: its names."""
+        caller = (key, team, user, *models)
+        found = self._found.get(caller)
+        if found is None:
+            if len(self._found) >= _MOST_KEPT:
+                self._found.clear()
+            found = self._found[caller] = tuple(
+                rail
+                for rail in self._rails
+                if covers(rail.settings.models, *models)
+                and subject_of(rail.settings, key, team, user) is not None
+            )
+        return GuardedRequest(found, counts) if found else None
 
 
 class GuardedRequest(RequestGuards):
@@ -69,32 +124,25 @@ class GuardedRequest(RequestGuards):
                     error.message = blocked.message
 
 
-class Guards:
-    """The guardrails of one configuration."""
+async def guard_request(guards: RequestGuards, request: Request, size: int) -> Request:
+    """Return the request as backends may receive it.
 
-    def __init__(
-        self, rails: Mapping[str, Hook | AsyncHook], settings: Sequence[GuardrailConfig]
-    ) -> None:
-        """rails: the hooks, by the guardrail's name."""
-        self._rails = [_rail(one, rails[one.name]) for one in settings]
-
-    async def aclose(self) -> None:
-        """Close what hooks have open; those without `aclose` have nothing."""
-        for rail in self._rails:
-            if isinstance(rail.hook, ClosingHook):
-                await rail.hook.aclose()
-
-    def of(
-        self, counts: GuardCounts, key: str, team: str, user: str, *models: str
-    ) -> "GuardedRequest | None":
-        """Return those that apply to a request; `None` if none does. models: its names."""
-        found = [
-            rail
-            for rail in self._rails
-            if covers(rail.settings.models, *models)
-            and subject_of(rail.settings, key, team, user) is not None
-        ]
-        return GuardedRequest(found, counts) if found else None
+    size: bytes of a large body, which is examined in a thread; 0 of any other. Raises
+    ContentBlocked, InvalidRequest for what cannot be examined, Throttled and Unavailable.
+    """
+    _refuse_unreadable(guards, request)
+    if any(rail.enforces for rail in guards.input):
+        meter = Meter()
+        await guards.run(partial(_check_forms, request, meter if size else None), size)
+        inside = meter.weight.size + 2 * meter.size
+        guards.claim(inside)
+        size += inside
+    for rail in guards.input:
+        if rail.waits and not rail.enforces:
+            guards.in_background(_examine(guards, rail, request, size))
+        else:
+            request = await _examine(guards, rail, request, size)
+    return request
 
 
 def _rail(settings: GuardrailConfig, hook: Hook | AsyncHook) -> Rail:
@@ -105,3 +153,92 @@ def _rail(settings: GuardrailConfig, hook: Hook | AsyncHook) -> Rail:
         enforces=settings.mode != "monitor",
         waits=any(inspect.iscoroutinefunction(method) for method in methods),
     )
+
+
+async def _examine(guards: RequestGuards, rail: Rail, request: Request, size: int) -> Request:
+    found = await guards.call(rail, PLACE, rail.hook.before, request, size)
+    if found is None or found is request:
+        return request
+    if isinstance(found, HookRefusal):
+        guards.report(rail, PLACE, found.rules or ("refused",), blocks=True)
+        return request
+    rules = (found.rules or ("edited",)) if isinstance(found, Edited) else ("edited",)
+    guards.report(rail, PLACE, rules)
+    if not rail.enforces:
+        return request
+    return found.request if isinstance(found, Edited) else found
+
+
+def _refuse_unreadable(guards: RequestGuards, request: Request) -> None:
+    """Refuse what a guardrail would not see as a backend does.
+
+    Token ids have no text, log probabilities repeat it, and of a name that an object has twice, a
+    backend may read the value that is not examined.
+    """
+    if has_tokens(request):
+        for rail in (*guards.input, *guards.output):
+            if rail.enforces:
+                raise InvalidRequest(
+                    f"the guardrail {rail.settings.name!r} examines text, and this request has "
+                    "token ids; send text",
+                    code="content_not_readable",
+                )
+            guards.report(rail, PLACE, ("not_readable",))
+    if isinstance(request, EmbeddingsRequest) or request.sampling.logprobs in (UNSET, None, False):
+        return
+    for rail in guards.output:
+        if rail.enforces:
+            raise InvalidRequest(
+                f"the guardrail {rail.settings.name!r} may mask the answer, and logprobs would "
+                "repeat it; leave logprobs out",
+                param="logprobs",
+                code="content_not_readable",
+            )
+
+
+def _check_forms(request: Request, meter: Meter | None) -> None:
+    """Raise InvalidRequest for JSON of which a guardrail would not see all, or too much.
+
+    meter: of a large request; a small one has too little to decode.
+    """
+    _refuse_repeated_names(request)
+    if meter is None:
+        return
+    try:
+        measure_arguments(request, meter)
+    except TooComplex as exc:
+        raise InvalidRequest(
+            f"a guardrail cannot examine the arguments of tool calls in this request: {exc.problem}"
+            "; shorten the arguments of earlier calls",
+            param="messages",
+            code="body_too_complex",
+        ) from None
+
+
+def _refuse_repeated_names(request: Request) -> None:
+    for raw in _raws(request):
+        name = repeated_name(bytes(raw))
+        if name is not None:
+            raise InvalidRequest(
+                f"an object has {name[:64]!r} twice, and a guardrail examines only one of its "
+                "values; send each name once",
+                code="content_not_readable",
+            )
+
+
+def _raws(value: object) -> Iterator[Raw]:
+    """The JSON that a request keeps as its client sent it: nothing else can repeat a name."""
+    match value:
+        case Raw():
+            yield value
+        case Struct():
+            for name in value.__struct_fields__:
+                yield from _raws(getattr(value, name))
+        case dict():
+            for one in cast("dict[object, object]", value).values():
+                yield from _raws(one)
+        case tuple() | list():
+            for one in cast("tuple[object, ...]", value):
+                yield from _raws(one)
+        case _:
+            pass

@@ -12,12 +12,12 @@ from strowger_gateway.gateway.content.hooks.counts import GuardCounts
 from strowger_gateway.gateway.content.hooks.hook_call import (
     ASKED_BY_US,
     HookFailed,
+    checked,
     in_background,
     result_at_once,
     result_of,
     result_of_now,
 )
-from strowger_gateway.gateway.content.hooks.hook_result import checked
 from strowger_gateway.schemas.errors import ContentBlocked
 from strowger_gateway.schemas.holdings import Holder
 

@@ -7,12 +7,13 @@ from msgspec.structs import replace
 
 from strowger_gateway.gateway.content.hooks.answer_texts import (
     Examination,
+    guarded_started,
+    guarded_usage,
     mask_fields,
     mask_json,
     mask_text,
     with_stop_masked,
 )
-from strowger_gateway.gateway.content.hooks.answer_words import guarded_started, guarded_usage
 from strowger_gateway.gateway.content.hooks.contract import Block
 from strowger_gateway.gateway.content.hooks.guards import ANSWER, DIRECT, Rail, RequestGuards
 from strowger_gateway.gateway.content.hooks.plain_escapes import with_plain_escapes
