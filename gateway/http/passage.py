@@ -17,7 +17,7 @@ from strowger_gateway.gateway.server.asgi.response import ResponseWriter
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 from strowger_gateway.schemas.answers import Answer, Embeddings
 from strowger_gateway.schemas.errors import GatewayError
-from strowger_gateway.schemas.event_source import EventSource
+from strowger_gateway.schemas.events import EventSource
 from strowger_gateway.schemas.holdings import Holder
 from strowger_gateway.schemas.plain_answer import PlainAnswer
 from strowger_gateway.schemas.requests import (

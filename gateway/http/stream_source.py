@@ -11,8 +11,7 @@ from strowger_gateway.gateway.routing.planning.plan import Plan
 from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.gateway.server.asgi.response import ResponseWriter
 from strowger_gateway.schemas.answers import Fold, folded
-from strowger_gateway.schemas.event_source import EventSource
-from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.events import Event, EventSource
 from strowger_gateway.schemas.requests import GenerateRequest
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from strowger_gateway.gateway.routing.planning.plan import Plan
 from strowger_gateway.schemas.answers import Answer, Embeddings
 from strowger_gateway.schemas.errors import GatewayError
-from strowger_gateway.schemas.event_source import EventSource
+from strowger_gateway.schemas.events import EventSource
 from strowger_gateway.schemas.plain_answer import PlainAnswer
 
 T = TypeVar("T")

@@ -16,8 +16,14 @@ from strowger_gateway.gateway.backends.upstream.patience import Patience
 from strowger_gateway.gateway.backends.upstream.transport import AnswerTooLarge
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.schemas.errors import UpstreamError, UpstreamSilent
-from strowger_gateway.schemas.event_source import EventSink, TextSink, text_sink
-from strowger_gateway.schemas.events import CONTENT, Event, TextDelta
+from strowger_gateway.schemas.events import (
+    CONTENT,
+    Event,
+    EventSink,
+    TextDelta,
+    TextSink,
+    text_sink,
+)
 
 _SEARCHES: Final = 8
 """Frames in a row whose text is looked for without effect: their other bytes differ each time."""

@@ -65,8 +65,7 @@ from strowger_gateway.schemas.errors import (
     UpstreamFailed,
     UpstreamSilent,
 )
-from strowger_gateway.schemas.event_source import EventSource
-from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.events import Event, EventSource
 from strowger_gateway.schemas.plain_answer import PlainAnswer
 from strowger_gateway.schemas.requests import (
     ChatRequest,

@@ -23,8 +23,7 @@ from strowger_gateway.gateway.routing.planning.plan import Plan
 from strowger_gateway.gateway.routing.request_record import CacheUse, RequestRecord
 from strowger_gateway.schemas.answers import Answer, Embeddings
 from strowger_gateway.schemas.errors import DeadlineExceeded
-from strowger_gateway.schemas.event_source import EventSink, EventSource
-from strowger_gateway.schemas.events import Event
+from strowger_gateway.schemas.events import Event, EventSink, EventSource
 from strowger_gateway.schemas.plain_answer import PlainAnswer
 from strowger_gateway.schemas.requests import Request
 

@@ -41,8 +41,7 @@ from strowger_gateway.schemas.errors import (
     UpstreamError,
     UpstreamRejected,
 )
-from strowger_gateway.schemas.event_source import EventSource
-from strowger_gateway.schemas.events import Started
+from strowger_gateway.schemas.events import EventSource, Started
 from strowger_gateway.schemas.measured_json import Meter, TooComplex
 from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
 

@@ -18,10 +18,11 @@ from strowger_gateway.gateway.content.hooks.guards import DIRECT, RequestGuards
 from strowger_gateway.gateway.content.hooks.stream_guard import StreamGuard
 from strowger_gateway.gateway.platform.eventloop.inline_task import in_task
 from strowger_gateway.schemas.errors import GatewayError
-from strowger_gateway.schemas.event_source import EventSink, EventSource
 from strowger_gateway.schemas.events import (
     CONTENT,
     Event,
+    EventSink,
+    EventSource,
     NativeDelta,
     OpaqueDelta,
     ReasoningDelta,

@@ -21,15 +21,17 @@ from strowger_gateway.gateway.routing.execution.token_timing import Intervals
 from strowger_gateway.gateway.routing.planning.plan import Plan
 from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.schemas.answers import Answer, Embeddings, Fold
-from strowger_gateway.schemas.event_source import EventSink, EventSource, text_sink
 from strowger_gateway.schemas.events import (
     CONTENT,
     LONGEST_TOKEN,
     Event,
+    EventSink,
+    EventSource,
     Finished,
     Started,
     TextDelta,
     Usage,
+    text_sink,
     tokens_of,
 )
 from strowger_gateway.schemas.requests import EmbeddingsRequest, GenerateRequest, TokenRequest

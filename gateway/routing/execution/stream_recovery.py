@@ -39,8 +39,7 @@ from strowger_gateway.schemas.errors import (
     UpstreamLost,
     UpstreamStarting,
 )
-from strowger_gateway.schemas.event_source import EventSink, EventSource
-from strowger_gateway.schemas.events import Event, Finished
+from strowger_gateway.schemas.events import Event, EventSink, EventSource, Finished
 from strowger_gateway.schemas.requests import GenerateRequest
 
 Announce = Callable[[str], None]

@@ -14,7 +14,6 @@ from strowger_gateway.gateway.surfaces.base import Surface
 from strowger_gateway.gateway.surfaces.databricks.surface import CHAT as DATABRICKS
 from strowger_gateway.gateway.surfaces.openai.surface import CHAT, COMPLETIONS
 from strowger_gateway.gateway.surfaces.responses.surface import RESPONSES
-from strowger_gateway.schemas.event_source import text_sink
 from strowger_gateway.schemas.events import (
     Event,
     Finished,
@@ -22,6 +21,7 @@ from strowger_gateway.schemas.events import (
     Started,
     TextDelta,
     Usage,
+    text_sink,
 )
 from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, Sampling
 
