@@ -1,8 +1,8 @@
 """The events that make up an answer. A backend answers only in this form.
 
 An upstream yields them in batches (`list[Event]`), one per read from the backend, so that events
-that arrived together are sent together. `index` is the choice that an event belongs to. Whoever
-reads a stream may give its source a sink, which takes the batches without a turn of the reader.
+that arrived together are sent together. `index` is the choice that an event belongs to. The
+reader of a stream may give its source a sink, which takes batches without waking the reader.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
