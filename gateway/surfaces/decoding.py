@@ -8,7 +8,7 @@ time to collect the fields that the struct does not know.
 import codecs
 import re
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, Generic, TypeVar, cast
 
 import msgspec
@@ -26,6 +26,12 @@ _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 
 MAX_FIELDS: Final = 1_000
 """Maximum number of top-level fields of a body that has unknown ones."""
+
+MODEL_NAME: Final = (
+    "a string of at most 256 characters: letters, digits and . - _ / : @ +, "
+    "neither starting nor ending with one of . - _"
+)
+_model_name: Final = re.compile(r"[A-Za-z0-9/:@+](?:[A-Za-z0-9._/:@+-]*[A-Za-z0-9/:@+])?")
 
 _SHOWN: Final = 300
 _utf8: Final = codecs.getincrementaldecoder("utf-8")
@@ -179,6 +185,22 @@ def check_utf8(body: bytes) -> None:
         except UnicodeDecodeError as exc:
             place = max(at + exc.start, 0)
             raise UnicodeDecodeError(exc.encoding, b"", place, place + 1, exc.reason) from exc
+
+
+def model_name(named: str | None, path: str) -> str:
+    """Return the model that a body names, or its path does. Raises InvalidRequest."""
+    if path:
+        return path
+    if named is None:
+        raise InvalidRequest("model is required", param="model")
+    return _checked_model(named)
+
+
+@lru_cache(maxsize=1024)
+def _checked_model(name: str) -> str:
+    if _model_name.fullmatch(name) is None:
+        raise InvalidRequest(f"model must be {MODEL_NAME}", param="model")
+    return name
 
 
 def is_null(raw: Raw) -> bool:

@@ -22,6 +22,7 @@ from strowger_gateway.gateway.surfaces.anthropic.web_searches import (
     citation_frame,
     citations,
 )
+from strowger_gateway.gateway.surfaces.sse import one_line
 from strowger_gateway.schemas.events import NativeDelta, ReasoningDelta, ToolDelta
 from strowger_gateway.schemas.measured_json import JsonPieces
 from strowger_gateway.schemas.searches import Cited
@@ -125,10 +126,10 @@ class BlockWriter:
                 self._held.append(event)
                 return
             self.calls += b'"tool_use"' in bytes(event.block)
-            self._begin(_NATIVE, bytes(event.block), out)
+            self._begin(_NATIVE, one_line(bytes(event.block)), out)
         elif event.delta is not None:
             if self._index >= 0:
-                out.append(block_delta(self._index, bytes(event.delta)))
+                out.append(block_delta(self._index, one_line(bytes(event.delta))))
         else:
             self._end(out)
 

@@ -1,5 +1,8 @@
 """Frames of a Messages stream: one event per frame, with its type as the event's name.
 
+JSON that is given to them is without line breaks, which would end a frame: `one_line` removes a
+backend's own.
+
 https://docs.anthropic.com/en/docs/build-with-claude/streaming
 """
 
@@ -7,8 +10,6 @@ from collections.abc import Callable
 from typing import Final
 
 import msgspec
-
-from strowger_gateway.gateway.surfaces.sse import one_line
 
 encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 
@@ -30,14 +31,14 @@ def block_start(index: int, block: bytes) -> bytes:
     return (
         b"event: content_block_start\n"
         b'data: {"type":"content_block_start","index":%d,"content_block":%b}\n\n'
-    ) % (index, one_line(block))
+    ) % (index, block)
 
 
 def block_delta(index: int, delta: bytes) -> bytes:
     return (
         b"event: content_block_delta\n"
         b'data: {"type":"content_block_delta","index":%d,"delta":%b}\n\n'
-    ) % (index, one_line(delta))
+    ) % (index, delta)
 
 
 def delta_start(index: int, kind: bytes, field: bytes) -> bytes:
@@ -57,5 +58,5 @@ def message_delta(delta: bytes, more: bytes, usage: bytes) -> bytes:
     return b'event: message_delta\ndata: {"type":"message_delta","delta":%b%b,"usage":%b}\n\n' % (
         delta,
         more,
-        one_line(usage),
+        usage,
     )

@@ -6,6 +6,9 @@ https://docs.anthropic.com/en/api/messages
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import msgspec
+from msgspec import DecodeError, Raw
+
 from strowger_gateway.gateway.surfaces.anthropic import proofs
 from strowger_gateway.gateway.surfaces.anthropic.block_writer import BlockWriter, tool_use
 from strowger_gateway.gateway.surfaces.anthropic.errors import error_body
@@ -16,9 +19,9 @@ from strowger_gateway.gateway.surfaces.anthropic.frames import (
     message_delta,
     message_start,
 )
-from strowger_gateway.gateway.surfaces.anthropic.usage import usage_json
 from strowger_gateway.gateway.surfaces.anthropic.web_searches import citations, search_blocks
 from strowger_gateway.gateway.surfaces.openai.stream_chunks import members, with_members
+from strowger_gateway.gateway.surfaces.openai.usage import MAX_BYTES
 from strowger_gateway.gateway.surfaces.sse import frame, one_line
 from strowger_gateway.gateway.surfaces.token_estimate.estimate import estimated_input
 from strowger_gateway.gateway.surfaces.turn_renderer import TurnRenderer, finish_of
@@ -35,6 +38,7 @@ from strowger_gateway.schemas.events import (
     TextDelta,
     Tokens,
     ToolDelta,
+    Usage,
 )
 from strowger_gateway.schemas.measured_json import kind_of_json
 from strowger_gateway.schemas.messages import Thought, ToolCall
@@ -70,6 +74,15 @@ OWN_REASONS: Final = frozenset(
 )
 """A backend's own reasons that clients of this API know."""
 
+_NO_USAGE: Final = b'{"input_tokens":0,"output_tokens":0}'
+"""For `message_start` of a backend that counts at the end: its counts follow in `message_delta`."""
+
+_TOTALS: Final = frozenset({"input_tokens", "output_tokens"})
+_OTHERS: Final = frozenset({"prompt_tokens", "total_tokens"})
+"""Counts of other formats, whose `input_tokens` include the cached ones."""
+
+_fields: Final = msgspec.json.Decoder(dict[str, Raw])
+
 _WITHOUT_CALLS: Final = ("tool_use", "stop")
 """The backend said that it calls, and did not: its adapter knows better."""
 
@@ -101,7 +114,6 @@ class MessagesRenderer(TurnRenderer):
         self._model = request.model
         self._refused = False
         self._blocks = BlockWriter()
-        self._searches = bool(request.tools) and offers_search(request)
         self._searched_for = 0
         self._cited: list[Cited] = []
 
@@ -149,16 +161,14 @@ class MessagesRenderer(TurnRenderer):
         finished = self._end or Finished(reason="stop")
         called = self._blocks.calls > 0
         reason, match = _stop(finished, called=called, refused=self._refused)
-        opaque = {name: raw for name, raw in self._opaque.items() if name not in _OURS}
-        inside = {name: raw for name, raw in opaque.items() if name not in _BESIDE}
-        beside = {name: raw for name, raw in opaque.items() if name in _BESIDE}
         delta = b'{"stop_reason":"%b","stop_sequence":%b}' % (reason.encode(), encode(match))
-        out += (
-            message_delta(
-                with_members(delta, inside, ()), members(beside, ()), usage_json(self._usage)
-            ),
-            STOP,
-        )
+        beside = b""
+        if self._opaque:
+            opaque = {name: raw for name, raw in self._opaque.items() if name not in _OURS}
+            inside = {name: raw for name, raw in opaque.items() if name not in _BESIDE}
+            delta = with_members(delta, inside, ())
+            beside = members({name: opaque[name] for name in opaque if name in _BESIDE}, ())
+        out += (message_delta(delta, beside, usage_json(self._usage)), STOP)
         return b"".join(out)
 
     def error(self, exc: GatewayError) -> bytes:
@@ -187,7 +197,7 @@ class MessagesRenderer(TurnRenderer):
 
     def _searched(self, event: OpaqueDelta, out: list[bytes]) -> None:
         """Write the searches that are not yet written, and what the answer cites."""
-        if not self._searches:
+        if not offers_search(self._request):
             return
         cited = citations_of(event.fields)
         self._cited += cited
@@ -203,7 +213,7 @@ class MessagesRenderer(TurnRenderer):
         """Return the blocks in the order of this API: reasoning, searches, text, calls."""
         blocks = [_thought(thought) for thought in choice.thoughts]
         cited = b""
-        if self._searches and choice.opaque:
+        if choice.opaque and offers_search(self._request):
             for place, search in enumerate(whole_searches_of(choice.opaque)):
                 blocks += search_blocks(search, self._id, place).whole
             found = b",".join(citations(citations_of(choice.opaque)))
@@ -299,3 +309,45 @@ def _stop(finish: Finished, *, called: bool, refused: bool) -> tuple[str, str | 
     if reason == "end_turn":
         reason = "tool_use" if called else "refusal" if refused else reason
     return reason, match if reason == "stop_sequence" else None
+
+
+def usage_json(usage: Usage | None) -> bytes:
+    """Return the counts on one line; cached tokens are not among `input_tokens`.
+
+    Clients require both totals, so one that is unknown is 0.
+    """
+    if usage is None:
+        return _NO_USAGE
+    vendor = _vendor(usage.raw)
+    if vendor:
+        return one_line(encode(vendor))
+    cached, written = usage.cached_tokens, usage.cache_write_tokens
+    prompt = (usage.prompt_tokens or 0) - (cached or 0) - (written or 0)
+    fields: dict[str, object] = {
+        "input_tokens": max(prompt, 0),
+        "output_tokens": usage.completion_tokens or 0,
+    }
+    if written is not None:
+        fields["cache_creation_input_tokens"] = written
+        long = usage.cache_write_1h_tokens
+        if long is not None:
+            fields["cache_creation"] = {
+                "ephemeral_5m_input_tokens": max(written - long, 0),
+                "ephemeral_1h_input_tokens": long,
+            }
+    if cached is not None:
+        fields["cache_read_input_tokens"] = cached
+    if usage.reasoning_tokens is not None:
+        fields["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
+    return encode(fields)
+
+
+def _vendor(raw: Raw | None) -> dict[str, Raw]:
+    """Return the vendor's object if it is in this API's format."""
+    if raw is None or len(memoryview(raw)) > MAX_BYTES or b'"input_tokens"' not in bytes(raw):
+        return {}
+    try:
+        found = _fields.decode(raw)
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+    return found if found.keys() >= _TOTALS and _OTHERS.isdisjoint(found) else {}

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from strowger_gateway.gateway.surfaces.decoding import MODEL_NAME
 from strowger_gateway.gateway.surfaces.openai.wire import Count, FunctionName, Model, NonEmpty, Unit
 
 
@@ -165,10 +166,7 @@ class Metadata(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 ALLOWED: Final[dict[str, str]] = {
-    "model": (
-        "a string of at most 256 characters: letters, digits and . - _ / : @ +, "
-        "neither starting nor ending with one of . - _"
-    ),
+    "model": MODEL_NAME,
     "max_tokens": "an integer of 1 or more",
     "stop_sequences": "a list of strings",
     "stop_sequences[]": "a string",

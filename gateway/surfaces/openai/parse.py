@@ -5,13 +5,12 @@ absent: `UNSET`, never a default of the gateway. That includes the dialect's def
 for completions, which the generating side applies (`COMPLETION_MAX_TOKENS`).
 """
 
-from functools import lru_cache
 from typing import Final, Literal, cast
 
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
-from strowger_gateway.gateway.surfaces.decoding import BodyReader, is_null, is_object
+from strowger_gateway.gateway.surfaces.decoding import BodyReader, is_null, is_object, model_name
 from strowger_gateway.gateway.surfaces.openai.messages import read_messages
 from strowger_gateway.gateway.surfaces.openai.stream_options import NO_OPTIONS, read_stream_options
 from strowger_gateway.gateway.surfaces.openai.tools import (
@@ -25,7 +24,6 @@ from strowger_gateway.gateway.surfaces.openai.wire import (
     CHAT_NUMBERS,
     COMPLETION_ALLOWED,
     INPUT_NUMBERS,
-    MODEL_NAME,
     PROMPT_NUMBERS,
     ChatWire,
     CompletionWire,
@@ -206,21 +204,6 @@ def parse_embeddings(
         timeout_s=UNSET if wire.timeout is None else wire.timeout,
         extra=extra,
     )
-
-
-def model_name(named: str | None, path: str) -> str:
-    if path:
-        return path
-    if named is None:
-        raise InvalidRequest("model is required", param="model")
-    return _checked_model(named)
-
-
-@lru_cache(maxsize=1024)
-def _checked_model(name: str) -> str:
-    if MODEL_NAME.fullmatch(name) is None:
-        raise InvalidRequest(f"model must be {ALLOWED['model']}", param="model")
-    return name
 
 
 def _sampling(

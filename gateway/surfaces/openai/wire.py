@@ -5,12 +5,12 @@ https://platform.openai.com/docs/api-reference, plus the extensions that other s
 dialect and the local engine accept.
 """
 
-import re
 from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-MODEL_NAME: Final = re.compile(r"[A-Za-z0-9/:@+](?:[A-Za-z0-9._/:@+-]*[A-Za-z0-9/:@+])?")
+from strowger_gateway.gateway.surfaces.decoding import MODEL_NAME
+
 LONGEST_NAME: Final = 512
 """Characters of a function's name. Vendors take fewer: see adapters/repairs/tool_names.py."""
 
@@ -117,10 +117,7 @@ _TOKEN_ID: Final = "a token id, an integer from 0 to 2147483647"
 _PROMPT: Final = "a string, a list of strings, a list of token ids, or a list of lists of token ids"
 
 ALLOWED: Final[dict[str, str]] = {
-    "model": (
-        "a string of at most 256 characters: letters, digits and . - _ / : @ +, "
-        "neither starting nor ending with one of . - _"
-    ),
+    "model": MODEL_NAME,
     "messages": "a list of at least one message",
     "temperature": "a number from 0 to 2",
     "top_p": "a number from 0 to 1",

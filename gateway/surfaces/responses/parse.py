@@ -12,8 +12,7 @@ from typing import Final
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
-from strowger_gateway.gateway.surfaces.decoding import BodyReader, is_null, is_object
-from strowger_gateway.gateway.surfaces.openai.parse import model_name
+from strowger_gateway.gateway.surfaces.decoding import BodyReader, is_null, is_object, model_name
 from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
 from strowger_gateway.gateway.surfaces.openai.stream_options import read_stream_options
 from strowger_gateway.gateway.surfaces.responses.contents import DIALECT

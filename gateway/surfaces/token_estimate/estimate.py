@@ -81,7 +81,9 @@ def estimated_input(request: ChatRequest, model: str, *, quickly: bool = False) 
 
 
 def _message(one: Message, image: Callable[[int, int], float], quickly: bool) -> float:
-    total = PER_MESSAGE + text_tokens(thinking_of(one))
+    total: float = PER_MESSAGE
+    if one.thoughts or one.reasoning:
+        total += text_tokens(thinking_of(one))
     if isinstance(one.content, str):
         total += text_tokens(one.content)
     else:
