@@ -69,6 +69,15 @@ def test_a_short_answer_is_these_very_bytes() -> None:
     )  # fmt: skip
 
 
+def test_counts_that_a_backend_writes_on_several_lines_end_no_frame() -> None:
+    counts = Usage(raw=Raw(b'{"input_tokens":3,"output_tokens":1,"server_tool_use":{\n}}'))
+
+    data = messages_stream([[counts, TextDelta(text="Hi")], [counts, STOP]])
+
+    frames = [frame for frame in data.split(b"\n\n") if b'"server_tool_use":{' in frame]
+    assert [frame.count(b"\n") for frame in frames] == [1, 1]
+
+
 def test_an_error_is_an_event_and_no_end() -> None:
     exc = UpstreamBroken("cut off", upstream="remote")
     exc.request_id = "r-1"
