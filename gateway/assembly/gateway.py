@@ -6,10 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from strowger_gateway.gateway.assembly.admission import Admission
+from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.assembly.peers import NoPeers, Peers
+from strowger_gateway.gateway.assembly.process_parts import (
+    Link,
+    NoLeader,
+    ProcessParts,
+    ProcessState,
+)
 from strowger_gateway.gateway.assembly.request_log import RequestLog
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.audit.log import AuditLog, NoAudit
@@ -77,6 +84,8 @@ if TYPE_CHECKING:
     from strowger_gateway.gateway.observability.payloads.payloads import PayloadLog
     from strowger_gateway.gateway.observability.tracing.tracing import Tracing
 
+T = TypeVar("T")
+
 MAX_LOAD_FOR_MIRRORING = 0.5
 """Share of `max_in_flight` beyond which no request is mirrored."""
 
@@ -96,6 +105,7 @@ class Gateway:
     store: if there is one. archive, keys: the stored responses and the issued keys in it.
     audit: records what operators do. audit_rows: what was recorded, if there is a store.
     payload_rows: the payloads in the store, if there is one.
+    parts: the sides of all parts in this process.
     watch: turns what happens to backends into events. clock: of their state, to be replaced by
     tests.
     """
@@ -107,14 +117,19 @@ class Gateway:
         *,
         recorder: Recorder | None = None,
         seed: int | None = None,
+        store: StoreAccess | None = None,
+        link: Link | None = None,
     ) -> None:
         """recorder: of usage and outcomes; `None` keeps no records.
 
         seed: of the draws that policies use; `None` takes the system's randomness.
+        store: `None` keeps nothing. link: to the parts' sides in the leader; `None` without one.
         """
         server = runtime.config.server
         self.runtime, self.clock = runtime, now
         self.log = RequestLog(access_log, recorder)
+        self.store = store
+        self.parts = ProcessParts(PARTS, self._state(), NoLeader() if link is None else link)
         self.watch = self._backend_watch()
         self.admission, self.large_bodies = Admission(self.log), LargeBodyQueue()
         self.shares = KeyShares(self.large_bodies)
@@ -147,7 +162,6 @@ class Gateway:
         self.payloads: PayloadLog | None = None
         self.payload_rows: PayloadRows | None = None
         self._configure_payloads(runtime)
-        self.store: StoreAccess | None = None
         self.experiments: ExperimentService | None = None
         self.experiment_jobs: ExperimentJobs | None = None
         self.archive: ResponseArchive | None = None
@@ -160,6 +174,22 @@ class Gateway:
         self.sessions = self.admin_sessions()
         self.worker, self.started_at = 0, int(time.time())
         self.config_rejected, self.import_problem, self.differing_gateways = False, "", 0
+
+    def side(self, kind: type[T]) -> T:
+        """Return the side of a part, by its class. Raises LookupError if there is none."""
+        return self.parts.side(kind)
+
+    def _state(self) -> ProcessState:
+        log = self.log
+        return ProcessState(
+            config=lambda: self.runtime.config,
+            registry=log.metrics.registry,
+            crashed=log.metrics.internal_errors.count,
+            store=self.store,
+            own=(self.runtime.issued, self.runtime.experiments),
+            flush=log.flush,
+            stages_changed=_no_stages,
+        )
 
     def _most_in_flight(self) -> int:
         return min(self.runtime.config.server.max_in_flight, self.shares.room)
@@ -179,6 +209,7 @@ class Gateway:
         self.log.flush()
         self.runtime = runtime
         self._watch_backends()
+        self.parts.use(runtime.config)
         self.keepalive.configure(server.sse_keepalive_s, server.commit_after_s)
         self.cors = CorsHeaders(server.cors.allow_origins)
         self.use_rules()
@@ -383,3 +414,7 @@ class Gateway:
         for experiment in self.runtime.config.experiments:
             status = self.runtime.experiments.status(fingerprint(experiment))
             yield experiment.name, status.paused
+
+
+def _no_stages() -> None:
+    """Until routes have stages, nothing depends on them."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from strowger_gateway.gateway.assembly.wiring.cache import cache_of
+from strowger_gateway.gateway.assembly.wiring.engine_processes import engine_processes
 from strowger_gateway.gateway.assembly.wiring.guards import guards_of
 from strowger_gateway.gateway.assembly.wiring.models import models_of
 from strowger_gateway.gateway.assembly.wiring.prices import prices_of
@@ -17,7 +18,6 @@ from strowger_gateway.gateway.backends.engines.process.process import (
     READY,
     EngineProcess,
     EngineView,
-    engine_settings,
 )
 from strowger_gateway.gateway.backends.gauges.readings import ReplicaReadings
 from strowger_gateway.gateway.config.adapter_names import LOCAL
@@ -29,7 +29,6 @@ from strowger_gateway.gateway.governance.budgets.costs import RouteCosts
 from strowger_gateway.gateway.governance.identities.setup import known_issuers, token_callers
 from strowger_gateway.gateway.governance.sessions.tokens import SessionTokens
 from strowger_gateway.gateway.governance.sign_in.setup import sign_in_provider
-from strowger_gateway.gateway.observability.telemetry.logs import message_style
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.planning.enrolment import ExperimentState
 from strowger_gateway.gateway.routing.planning.planner import Planner
@@ -198,21 +197,6 @@ class Runtime:
             for backend in self.backends.values():
                 if backend.upstream is upstream:
                     backend.breaker.reset(at)
-
-
-def engine_processes(config: Config, run_dir: Path) -> dict[str, EngineProcess]:
-    """An engine for each local provider, by its name; not started."""
-    local = [provider for provider in config.providers if provider.engine is not None]
-    log_stderr = message_style(config.logging) == "json"
-    return {
-        provider.name: EngineProcess(
-            provider.name,
-            engine_settings(provider, engines=len(local)),
-            run_dir,
-            log_stderr=log_stderr,
-        )
-        for provider in local
-    }
 
 
 def _default_model(config: Config) -> str:

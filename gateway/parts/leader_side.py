@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
@@ -14,10 +14,16 @@ from strowger_gateway.gateway.storage.sql.base import Store
 
 ToLeaderT = TypeVar("ToLeaderT")
 ToWorkerT = TypeVar("ToWorkerT")
-SideT = TypeVar("SideT")
+FoundT = TypeVar("FoundT")
 
 Work = tuple[str, Callable[[], Awaitable[None]]]
 """A name, one of a small fixed set, and what runs until it is cancelled; see `keep_running`."""
+
+
+class Finds(Protocol):
+    """Finds an object by its class. Raises LookupError if there is none."""
+
+    def __call__(self, kind: type[FoundT], /) -> FoundT: ...
 
 
 class LeaderContext(Struct, frozen=True, kw_only=True, eq=False):
@@ -28,6 +34,7 @@ class LeaderContext(Struct, frozen=True, kw_only=True, eq=False):
     store:    the database. imported_at: returns until when records are in it, Unix seconds.
     broadcast: sends a message of the part to all serving processes.
     side:     returns the side of an earlier part.
+    alone:    this process serves as well, and no other does.
     run_dir:  of sockets and locks. freed: returns when an earlier gateway has ended what may run
               once only; `None` without one.
     """
@@ -40,21 +47,34 @@ class LeaderContext(Struct, frozen=True, kw_only=True, eq=False):
     imported_at: Callable[[], float]
     audit: AuditLog
     broadcast: Callable[[Any], None]
-    side: Callable[[type[Any]], Any]
+    side: Finds
+    alone: bool
     run_dir: Path
     freed: Callable[[], Awaitable[None]] | None
 
 
 class LeaderSide(Generic[ToLeaderT, ToWorkerT]):
-    """A part overrides what it has. Methods run in the event loop of the leader."""
+    """A part overrides what it has. Methods run in the event loop of the leader.
+
+    receives:  the type of the messages that the part's sides in serving processes send.
+    questions: that of their questions. Both are unions of tagged frozen Structs.
+    carries:   the type of what `carried` returns.
+    """
+
+    receives: ClassVar[Any] = None
+    questions: ClassVar[Any] = None
+    carries: ClassVar[Any] = None
+
+    async def prepare(self, config: Config) -> None:
+        """Get ready for a configuration, the first one too, before processes get it.
+
+        Raises InvalidConfig.
+        """
 
     async def start(self) -> None:
         """Read what is needed before a process serves. An outage blocks nothing."""
 
-    async def prepare(self, config: Config) -> None:
-        """Get ready for a configuration, before the processes are asked. Raises InvalidConfig."""
-
-    def first(self, worker: int) -> ToWorkerT | None:
+    def first(self) -> ToWorkerT | None:
         """Return the message with which a new worker's side is built: the state until now."""
         return None
 
@@ -67,13 +87,23 @@ class LeaderSide(Generic[ToLeaderT, ToWorkerT]):
     def on_message(self, worker: int, message: ToLeaderT) -> None:
         """Take a message of a worker's side."""
 
-    async def answer(self, worker: int, question: ToLeaderT) -> object:
+    async def answer(self, question: Any) -> object:
         """Answer what a worker's side asks; see ProcessContext.ask."""
         raise NotImplementedError
 
     def works(self) -> Sequence[Work]:
         """Return what runs from the start to the end."""
         return ()
+
+    def carried(self) -> object:
+        """Return what the gateway that takes over needs to know; `None` if nothing.
+
+        It is sent as JSON, perhaps to another version of this program.
+        """
+        return None
+
+    def carry(self, found: Any) -> None:
+        """Take what the side of an earlier gateway has `carried`, before this one serves."""
 
     async def release(self) -> None:
         """A new gateway takes over: end what may run in one gateway at a time."""

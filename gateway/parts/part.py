@@ -33,17 +33,14 @@ class Part:
     name:      of its messages and slots, and of its section if it has one: as in config.yaml.
     section:   the type of its section, a frozen Struct; `config.section(TYPE)` returns it. Sections
                of config.yaml that are older than parts are fields of `Config`.
-    columns:   its fields in the access log, the API, the database and exports.
-    to_leader, to_worker: a union of tagged frozen Structs: what its sides send each other;
-               `None` if nothing.
-    modules:   what is imported late, because most gateways do not use it.
+    columns:   its fields in the access log, the API, the database and exports; all of them.
+
+    All processes and commands import the object, so what it is made of is imported late.
     """
 
     name: ClassVar[str]
     section: ClassVar[type[Struct] | None] = None
-    columns: ClassVar[Sequence[Column]] = ()
-    to_leader: ClassVar[Any] = None
-    to_worker: ClassVar[Any] = None
+    columns: ClassVar[Sequence[Column[Any]]] = ()
 
     def check(self, config: Config, problems: Problems) -> None:
         """Record faults of the configuration, and settings that have no effect.
@@ -55,7 +52,7 @@ class Part:
         """Return by setting why it cannot change while the gateway runs; {} if all can."""
         return {}
 
-    async def leader(self, at: LeaderContext) -> "LeaderSide[Any, Any] | None":
+    def leader(self, at: LeaderContext) -> "LeaderSide[Any, Any] | None":
         """Return what exists once per gateway; `None` if there is nothing. Raises InvalidConfig."""
         return None
 

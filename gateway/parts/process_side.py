@@ -1,14 +1,13 @@
 """The side of a part in each process that serves requests."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.parts.leader_side import Work
+from strowger_gateway.gateway.parts.leader_side import Finds, LeaderSide, Work
 from strowger_gateway.gateway.platform.background import OnCrash
 from strowger_gateway.gateway.storage.store_access import StoreAccess
 
@@ -17,34 +16,53 @@ ToWorkerT = TypeVar("ToWorkerT")
 AnswerT = TypeVar("AnswerT")
 
 
+class Asks(Protocol):
+    """Asks the part's side in the leader, and returns its answer, of the type given.
+
+    Raises Unavailable if the leader does not answer.
+    """
+
+    def __call__(self, question: object, kind: type[AnswerT], /) -> Awaitable[AnswerT]: ...
+
+
+class First(Protocol):
+    """Returns the message of `LeaderSide.first`, of the type given; `None` if it sent nothing."""
+
+    def __call__(self, kind: type[AnswerT], /) -> AnswerT | None: ...
+
+
 class ProcessContext(Struct, frozen=True, kw_only=True, eq=False):
     """What the sides in a serving process get.
 
     worker:   the number of this process, from 0; 0 if it is the only one.
+    alone:    the gateway has one process. leader: then, the part's side in it; `None` if that
+              runs in another process, or nowhere, as in tests.
     config:   returns the configuration in effect.
     registry: of the process's metrics; crashed: counts internal errors.
-    store:    the database, whose calls run in threads.
-    first:    the message of `LeaderSide.first`.
+    store:    the database, whose calls run in threads; `None` if nothing is kept.
+    first:    see First.
     send:     sends a message to the part's side in the leader.
-    ask:      sends a question there, and returns the answer as a value of the type given. Raises
-              Unavailable if the leader does not answer.
+    ask:      see Asks.
     side:     returns the side of an earlier part.
+    own:      returns what the process has itself.
     flush:    settles and records the requests that have ended.
     stages_changed: call it when `Prepared.stages` would return others than before.
     """
 
     worker: int
+    alone: bool
+    leader: LeaderSide[Any, Any] | None
     config: Callable[[], Config]
     registry: CollectorRegistry
     crashed: OnCrash
-    store: StoreAccess
-    first: Any
+    store: StoreAccess | None
+    first: First
     send: Callable[[Any], None]
-    ask: Callable[[Any, Any], Awaitable[Any]]
-    side: Callable[[type[Any]], Any]
+    ask: Asks
+    side: Finds
+    own: Finds
     flush: Callable[[], None]
     stages_changed: Callable[[], None]
-    run_dir: Path
 
 
 class ProcessSide(Generic[ToLeaderT, ToWorkerT]):
@@ -52,7 +70,12 @@ class ProcessSide(Generic[ToLeaderT, ToWorkerT]):
 
     Sides that have stages, or keep something per generation, are `ServesRequests`, too: see
     gateway/stages/stage.py.
+
+    receives: the type of the messages of the part's side in the leader, a union of tagged frozen
+    Structs.
     """
+
+    receives: ClassVar[Any] = None
 
     async def start(self) -> None:
         """Read what is needed before the process serves. An outage blocks nothing."""

@@ -37,9 +37,13 @@ class Ready(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Accept(Struct, frozen=True, kw_only=True, tag=True):
-    """The old gateway accepts no more connections. uses: what counts towards limits."""
+    """The old gateway accepts no more connections. uses: what counts towards limits.
+
+    parts: what parts of the new gateway need to know, by their names.
+    """
 
     uses: tuple[CarriedUse, ...] = ()
+    parts: dict[str, msgspec.Raw] = {}
 
 
 class Freed(Struct, frozen=True, kw_only=True, tag=True):

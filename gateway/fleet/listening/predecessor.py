@@ -4,11 +4,13 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic_ns
 from typing import Final
+
+import msgspec
 
 from strowger_gateway.gateway.fleet.listening.hand_over_messages import (
     VARIABLE,
@@ -20,7 +22,7 @@ from strowger_gateway.gateway.fleet.listening.hand_over_messages import (
     line_of,
 )
 from strowger_gateway.gateway.fleet.listening.listening_socket import Listener
-from strowger_gateway.gateway.governance.limits.carried import CarriedUse, carry
+from strowger_gateway.gateway.governance.limits.carried import carry
 from strowger_gateway.gateway.governance.limits.ledger import Account
 
 _log = logging.getLogger("strowger")
@@ -40,7 +42,7 @@ class Predecessor:
         self._control = control
         self._access_log = Path(offer.access_log)
         self._freed = asyncio.Event()
-        self._accepted: asyncio.Future[tuple[CarriedUse, ...]] | None = None
+        self._accepted: asyncio.Future[Accept] | None = None
         self._following: asyncio.Task[None] | None = None
         self._writer: asyncio.StreamWriter | None = None
         self.takes = False
@@ -87,11 +89,8 @@ class Predecessor:
         with suppress(OSError):
             os.link(self._access_log, path)
 
-    async def accepts(self) -> tuple[CarriedUse, ...]:
-        """Say that this gateway can serve, and return when it has to.
-
-        Returns what counts towards limits.
-        """
+    async def accepts(self) -> Accept:
+        """Say that this gateway can serve, and return when it has to."""
         loop = asyncio.get_running_loop()
         self._accepted = loop.create_future()
         self._control.setblocking(False)
@@ -105,20 +104,24 @@ class Predecessor:
         self,
         warm: Callable[[], Awaitable[bool]],
         account_of: Callable[[str, str], Account | None],
+        carry_parts: Callable[[Mapping[str, msgspec.Raw]], None],
         begin: Callable[[], None],
         give_up: Callable[[], None],
     ) -> bool:
         """Begin to serve in place of the old gateway as soon as this one is ready.
 
         warm: returns when it is, or false if it never will be. account_of: of limits; `None` if
-        they do not exist, or are kept elsewhere. Returns false after `give_up`.
+        they do not exist, or are kept elsewhere. carry_parts: takes what the old gateway's parts
+        have carried. Returns false after `give_up`.
         """
         try:
             if not await warm():
                 _log.error("not taking over, because an engine has failed; the old gateway goes on")
                 give_up()
                 return False
-            carry(account_of, await self.accepts(), monotonic_ns())
+            accept = await self.accepts()
+            carry(account_of, accept.uses, monotonic_ns())
+            carry_parts(accept.parts)
         except Exception:  # noqa: BLE001  a bug must not leave a gateway that never serves
             _log.exception("internal error while taking over from the old gateway")
             give_up()
@@ -139,14 +142,14 @@ class Predecessor:
             self._control.close()
 
     async def _follow(
-        self, reader: asyncio.StreamReader, accepted: "asyncio.Future[tuple[CarriedUse, ...]]"
+        self, reader: asyncio.StreamReader, accepted: "asyncio.Future[Accept]"
     ) -> None:
         try:
             while line := await reader.readline():
                 match from_old.decode(line):
-                    case Accept(uses=uses):
+                    case Accept() as accept:
                         if not accepted.done():
-                            accepted.set_result(uses)
+                            accepted.set_result(accept)
                     case Freed():
                         _log.info("the old gateway finishes its last requests")
                         return
@@ -157,5 +160,5 @@ class Predecessor:
             _log.warning("lost the old gateway; going on without it: %s", exc)
         finally:
             if not accepted.done():
-                accepted.set_result(())
+                accepted.set_result(Accept())
             self._freed.set()

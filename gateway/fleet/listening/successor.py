@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from strowger_gateway.gateway.fleet.listening.accept_queue import Mode
 from strowger_gateway.gateway.fleet.listening.hand_over_messages import (
     VARIABLE,
@@ -43,11 +45,12 @@ class HandOver:
         access_log: Path,
         *,
         uses: Callable[[], tuple[CarriedUse, ...]],
+        carried: Callable[[], dict[str, msgspec.Raw]],
         surfaces: Callable[[], tuple[str, ...]],
         drain: Callable[[Mode], None],
         release: Callable[[], Awaitable[None]],
     ) -> None:
-        """access_log: its lock. uses: returns what counts towards limits.
+        """access_log: its lock. uses: returns what counts towards limits. carried: of parts.
 
         surfaces: returns those that clients have used, which the new gateway loads first.
         drain: finishes what is open. release: ends what may run only once.
@@ -55,6 +58,7 @@ class HandOver:
         self._listener = listener
         self._access_log = access_log
         self._uses = uses
+        self._carried = carried
         self._surfaces = surfaces
         self._drain = drain
         self._release = release
@@ -160,9 +164,9 @@ class HandOver:
         self._over = self._handed = True
         _log.info("process %d takes over; finishing open connections", process.pid)
         notify(f"MAINPID={process.pid}")
-        uses = self._uses()
+        uses, carried = self._uses(), self._carried()
         self._drain("hand_over" if ready.takes else "refuse")
-        writer.write(line_of(Accept(uses=uses)))
+        writer.write(line_of(Accept(uses=uses, parts=carried)))
         try:
             await self._release()
         finally:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from strowger_gateway.gateway.assembly.runtime import engine_processes
+from strowger_gateway.gateway.assembly.wiring.engine_processes import engine_processes
 from strowger_gateway.gateway.backends.engines.process.process import EngineProcess, engine_settings
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.observability.telemetry.logs import message_style

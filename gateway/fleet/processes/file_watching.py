@@ -3,6 +3,7 @@
 import asyncio
 from functools import partial
 
+from strowger_gateway.gateway.assembly.leader_parts import LeaderParts
 from strowger_gateway.gateway.fleet.processes.engine_addresses import EngineAddresses
 from strowger_gateway.gateway.fleet.processes.reload import Reload
 from strowger_gateway.gateway.fleet.processes.replica_watch import ReplicaWatch
@@ -15,6 +16,7 @@ def watching(
     tls: TlsWatch,
     addresses: EngineAddresses,
     replicas: ReplicaWatch,
+    parts: LeaderParts,
     crashed: OnCrash,
 ) -> list[asyncio.Task[None]]:
     """Reload when the configuration changes, if it wants that.
@@ -27,6 +29,7 @@ def watching(
         ("certificate watcher", lambda: tls.run(lambda: reload.config.server.tls)),
         ("engine discovery", partial(addresses.follow, reload)),
         *replicas.works(lambda: reload.config),
+        *parts.works(),
     ]
     if reload.config.server.reload == "auto":
         works.append(("file watcher", reload.watch))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from strowger_gateway.gateway.assembly.leader_parts import LeaderParts, LeaderState
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.experiments.background_jobs import ExperimentJobs
 from strowger_gateway.gateway.fleet.coordination.probe_locks import ACCESS_LOG_LOCK
@@ -24,6 +25,7 @@ from strowger_gateway.gateway.governance.limits.lease_leader import LimitLeaseLe
 from strowger_gateway.gateway.governance.limits.limits import RequestLimits
 from strowger_gateway.gateway.observability.recording.setup import Records
 from strowger_gateway.gateway.observability.telemetry.metric_snapshot import MetricFamilies
+from strowger_gateway.gateway.observability.telemetry.process_metrics import ProcessMetrics
 from strowger_gateway.gateway.server.tls.watch import TlsWatch
 
 if TYPE_CHECKING:
@@ -58,6 +60,24 @@ class Launch(Struct, frozen=True, kw_only=True, eq=False):
         """See Predecessor.freed."""
         return None if self.predecessor is None else self.predecessor.freed
 
+    def leader_state(
+        self, first: Config, config: Callable[[], Config], metrics: ProcessMetrics, *, alone: bool
+    ) -> LeaderState:
+        """Return what parts get of the leader. config: returns the one in effect."""
+        importer = self.records.importer
+        return LeaderState(
+            first=first,
+            config=config,
+            registry=metrics.registry,
+            crashed=metrics.internal_errors.count,
+            store=self.records.store,
+            imported_at=lambda: importer.status.whole_at,
+            audit=self.records.audit,
+            alone=alone,
+            run_dir=self.run_dir,
+            freed=self.freed,
+        )
+
     def follow_signals(
         self,
         reload: Reload,
@@ -66,6 +86,7 @@ class Launch(Struct, frozen=True, kw_only=True, eq=False):
         stop_now: Callable[[], None],
         limits: "RequestLimits | LimitLeaseLeader | SharedLimits",
         jobs: ExperimentJobs,
+        parts: LeaderParts,
         counted: Callable[[], Iterable[MetricFamilies]],
     ) -> HandOver:
         """Stop, reload and hand over by signals.
@@ -76,9 +97,10 @@ class Launch(Struct, frozen=True, kw_only=True, eq=False):
             self.listener,
             self.run_dir / ACCESS_LOG_LOCK,
             uses=partial(_uses_of, limits),
+            carried=parts.carried,
             surfaces=lambda: _surfaces_in(counted()),
             drain=drain,
-            release=partial(_release, jobs, self.records),
+            release=partial(_release, jobs, parts, self.records),
         )
         on_stop(hand_over.stop, stop_now)
         on_hangup(reload.reload, hand_over.stop)
@@ -90,9 +112,9 @@ class Launch(Struct, frozen=True, kw_only=True, eq=False):
         return (hand_over,) if self.predecessor is None else (hand_over, self.predecessor)
 
 
-async def _release(jobs: ExperimentJobs, records: Records) -> None:
+async def _release(jobs: ExperimentJobs, parts: LeaderParts, records: Records) -> None:
     """End what one gateway may do at a time: the next one does it from now on."""
-    await asyncio.gather(jobs.close(), records.release())
+    await asyncio.gather(jobs.close(), parts.release(), records.release())
 
 
 def _surfaces_in(counted: Iterable[MetricFamilies]) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from strowger_gateway.gateway.assembly.leader_parts import LeaderParts
+from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.backends.engines.process.process import EngineProcess
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.experiments.harm_limit_metrics import HarmLimitCollector
@@ -55,8 +57,18 @@ async def run_leader(config: Config, launch: Launch) -> None:
     for collector in (*records.metrics, harm, issued, tls):
         metrics.registry.register(collector)
     history = partial(getattr, jobs.history, "latest")
+    state = launch.leader_state(config, lambda: reload.config, metrics, alone=False)
+    parts = LeaderParts(PARTS, state)
+    await parts.prepare(config)
     pool = WorkerPool(
-        launch.listener, run_dir, metrics, history=history, keys=keys, tls=tls, replicas=replicas
+        launch.listener,
+        run_dir,
+        metrics,
+        parts=parts,
+        history=history,
+        keys=keys,
+        tls=tls,
+        replicas=replicas,
     )
     rules = _limiting(pool, config, keys, lambda: reload.config)
     engines = EnginePool(config, run_dir, made=partial(_follow, pool), until=pool.serving)
@@ -70,6 +82,7 @@ async def run_leader(config: Config, launch: Launch) -> None:
         hold_starts=pool.hold_worker_starts,
         audit=records.audit,
         replicas=replicas,
+        parts=parts,
     )
     budgets = _spending(pool, rules, lambda: reload.config, records, metrics)
     hand_over = launch.follow_signals(
@@ -78,17 +91,20 @@ async def run_leader(config: Config, launch: Launch) -> None:
         stop_now=pool.stop_now,
         limits=pool.limits,
         jobs=jobs,
+        parts=parts,
         counted=pool.counted,
     )
-    await asyncio.gather(keys.start(crashed), budgets.start(crashed))
+    await asyncio.gather(keys.start(crashed), budgets.start(crashed), parts.start())
     pool.waits, pool.surfaces = launch.predecessor is not None, launch.surfaces
     pool.start(
         config.server.workers,
         lambda: (reload.config, tuple(engines.processes.values()), reload.rejected),
     )
     beside = [records.importing(pool.serving, pool.on_import_problem, launch.freed)]
-    beside += _opening(pool, engines, launch.predecessor) + _sharing(pool.limits, metrics, crashed)
-    beside += watching(reload, tls, addresses, replicas, crashed)
+    beside += _opening(pool, engines, parts, launch.predecessor) + _sharing(
+        pool.limits, metrics, crashed
+    )
+    beside += watching(reload, tls, addresses, replicas, parts, crashed)
     engines.start()
     jobs.start()
     leases = partial(FileLeases, run_dir / PROBES)
@@ -98,7 +114,7 @@ async def run_leader(config: Config, launch: Launch) -> None:
         ):
             await pool.ended()
     finally:
-        groups = (jobs,), (reload,), (pool,), (keys, budgets, replicas), (engines,)
+        groups = (jobs,), (reload,), (pool,), (keys, budgets, replicas, parts), (engines,)
         await close_all(beside, launch.ends(hand_over), *groups)
 
 
@@ -124,7 +140,7 @@ def _spending(
 
 
 def _opening(
-    pool: WorkerPool, engines: EnginePool, predecessor: Predecessor | None
+    pool: WorkerPool, engines: EnginePool, parts: LeaderParts, predecessor: Predecessor | None
 ) -> list[asyncio.Task[None]]:
     """Report when the workers serve; before that, take over from another gateway, if there is one.
 
@@ -132,7 +148,7 @@ def _opening(
     """
 
     async def opened() -> None:
-        begin = (warm, account, pool.open, pool.stop_now)
+        begin = (warm, account, parts.carry, pool.open, pool.stop_now)
         if predecessor is not None and not await predecessor.take_over(*begin):
             return
         await pool.serving()

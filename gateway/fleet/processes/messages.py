@@ -15,11 +15,14 @@ Each worker has one socket to the leader, on which messages keep their order (`c
 4. Questions. The leader asks a worker by `Ask`, answered by `Answer`. A worker asks the others, or
    the leader, by `AskPeers`, answered by `PeerAnswers`: a page or a scrape reaches one worker, and
    shows all of them.
-5. News, without an answer: keys, certificates, replicas, engines and problems from the leader;
+5. Parts. `PartMessage` carries what the sides of a feature send each other, either way;
+   `PartQuestion` what a worker's side asks the leader's, answered by `PeerAnswers`. The
+   first message of each is in `WorkerInit`.
+6. News, without an answer: keys, certificates, replicas, engines and problems from the leader;
    events of backends and used keys from workers; breakers and load from each worker to all others,
    through `StateHub`.
-6. Leases of limits and budgets: see `gateway/governance/leases`.
-7. End. After `Drain`, a worker answers `Drained` when it has no requests left, and goes on to
+7. Leases of limits and budgets: see `gateway/governance/leases`.
+8. End. After `Drain`, a worker answers `Drained` when it has no requests left, and goes on to
    refuse new ones. When all have, and no connection waits to be accepted, `Close` lets them exit.
    After a hand-over (`Mode`), another gateway accepts, so workers exit without these two.
    `StopNow` waits for nothing. If the leader dies, the socket closes: its workers accept no more
@@ -31,6 +34,7 @@ import os
 import msgspec
 from msgspec import Struct
 
+from strowger_gateway.gateway.assembly.part_messages import packed, secret
 from strowger_gateway.gateway.backends.discovery.discovered import NOTHING_DISCOVERED, Discovered
 from strowger_gateway.gateway.backends.engines.process.process import EngineView, State
 from strowger_gateway.gateway.backends.gauges.readings import ReplicaReadings
@@ -57,7 +61,6 @@ from strowger_gateway.gateway.server.tls.files import TlsFiles
 from strowger_gateway.gateway.storage.sql.key_rows import KeyList
 from strowger_gateway.local_engine.protocol.frames import HEAD_BYTES
 from strowger_gateway.schemas.errors import InvalidConfig
-from strowger_gateway.schemas.secret import Secret
 
 
 class EngineState(Struct, frozen=True, kw_only=True):
@@ -115,7 +118,7 @@ class WorkerInit(Struct, frozen=True, kw_only=True, tag=True):
     messages, because the names of files need not be Unicode.
     keys: the last known issued keys, if any. tls: `None` serves cleartext.
     discovered: the addresses of replicas. waits: accept no connections before Open.
-    surfaces: to load before WorkerReady.
+    surfaces: to load before WorkerReady. parts: the first message of each part that has one.
     """
 
     worker: int
@@ -127,6 +130,14 @@ class WorkerInit(Struct, frozen=True, kw_only=True, tag=True):
     discovered: Discovered = NOTHING_DISCOVERED
     waits: bool = False
     surfaces: tuple[str, ...] = ()
+    parts: dict[str, bytes] = {}
+
+
+class PartMessage(Struct, frozen=True, kw_only=True, tag=True):
+    """A message of a part, either way. body: encoded as the part's own type."""
+
+    part: str
+    body: bytes
 
 
 class Prepare(Struct, frozen=True, kw_only=True, tag=True):
@@ -195,7 +206,10 @@ class Ask(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class PeerAnswers(Struct, frozen=True, kw_only=True, tag=True):
-    """The answers of the other workers to AskPeers, each encoded in msgpack."""
+    """The answers of the other workers to AskPeers, each encoded in msgpack.
+
+    To a PartQuestion, the one of the leader.
+    """
 
     id: int
     bodies: tuple[bytes, ...]
@@ -247,8 +261,17 @@ class AskPeers(Struct, frozen=True, kw_only=True, tag=True):
     question: Question | HistoryRequest | LimitsRequest | EventsRequest
 
 
+class PartQuestion(Struct, frozen=True, kw_only=True, tag=True):
+    """Ask the part's side in the leader; answered by PeerAnswers."""
+
+    id: int
+    part: str
+    body: bytes
+
+
 ToWorker = (
     WorkerInit
+    | PartMessage
     | Prepare
     | Commit
     | Discard
@@ -282,6 +305,8 @@ ToLeader = (
     | Idle
     | Answer
     | AskPeers
+    | PartMessage
+    | PartQuestion
     | BreakerReset
     | BreakerUpdate
     | LoadUpdate
@@ -295,32 +320,14 @@ ToLeader = (
 )
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, Secret):
-        return value.reveal()
-    raise NotImplementedError(f"{type(value)} cannot be sent between processes")
-
-
-def _secret(kind: type, value: object) -> object:
-    if kind is Secret and isinstance(value, str):
-        return Secret(value)
-    raise NotImplementedError(f"{kind} cannot be sent between processes")
-
-
-_encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
-to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker, dec_hook=_secret)
-to_leader: msgspec.msgpack.Decoder[ToLeader] = msgspec.msgpack.Decoder(ToLeader, dec_hook=_secret)
+to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker, dec_hook=secret)
+to_leader: msgspec.msgpack.Decoder[ToLeader] = msgspec.msgpack.Decoder(ToLeader, dec_hook=secret)
 
 
 def frame(message: ToWorker | ToLeader) -> bytes:
     """Encode a message, prefixed with its length."""
-    body = _encoder.encode(message)
+    body = packed(message)
     return len(body).to_bytes(HEAD_BYTES, "big") + body
-
-
-def packed(body: object) -> bytes:
-    """Encode the body of an answer."""
-    return _encoder.encode(body)
 
 
 def check_sendable(config: Config) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from strowger_gateway.gateway.assembly.leader_parts import LeaderParts
 from strowger_gateway.gateway.audit.log import AuditLog, NoAudit
 from strowger_gateway.gateway.backends.engines.process.process import EngineProcess
 from strowger_gateway.gateway.config.schema.config import Config
@@ -58,13 +59,14 @@ class Reload:
         hold_starts: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
         audit: AuditLog | None = None,
         replicas: ReplicaWatch | None = None,
+        parts: LeaderParts | None = None,
         prepare_s: float = PREPARE_S,
     ) -> None:
         """read: reads the file and applies the command line's overrides; raises InvalidConfig.
 
         targets: the serving processes; none is added within `hold_starts`.
         audit: records what each reload changed, or why it was rejected.
-        replicas: finds the addresses that a new configuration needs.
+        replicas: finds the addresses that a new configuration needs. parts: get ready for it.
         """
         self.config = self.declared = config
         self._expanded: Callable[[Config], Config] = lambda config: config
@@ -79,6 +81,7 @@ class Reload:
         self._audit = ReloadAudit(NoAudit() if audit is None else audit, source)
         self._prepare_s = prepare_s
         self._replicas = replicas
+        self._parts = parts
         self._number = 0
         self._lock = asyncio.Lock()
         self._stopping: set[asyncio.Task[None]] = set()
@@ -99,6 +102,8 @@ class Reload:
                 if config != before:
                     if self._replicas is not None:
                         await self._replicas.prepare(config)
+                    if self._parts is not None:
+                        await self._parts.prepare(config)
                     await self._apply_with_retry(config)
                     self.declared = declared
                     await asyncio.to_thread(self._audit.applied, before, config, by)

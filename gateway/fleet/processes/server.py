@@ -11,6 +11,7 @@ from pathlib import Path
 
 from strowger_gateway.gateway.assembly.client_connections import FilesCollector, limits_in_force
 from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.assembly.process_parts import Link
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.backends.discovery.discovered import NOTHING_DISCOVERED, Discovered
 from strowger_gateway.gateway.backends.engines.process.process import EngineView
@@ -81,18 +82,20 @@ class Server:
         announces: bool = True,
         tls: TlsFiles | None = None,
         discovered: Discovered = NOTHING_DISCOVERED,
+        link: Link | None = None,
     ) -> None:
         """announces: log changes of experiments, and check backends; true in one process only.
 
-        tls: `None` serves cleartext. discovered: the addresses of replicas. Raises InvalidConfig.
+        tls: `None` serves cleartext. discovered: the addresses of replicas.
+        link: to the parts' sides in the leader. Raises InvalidConfig.
         """
         first = Runtime(config, run_dir=run_dir, engines=engines, discovered=discovered)
         self._recorder = FileRecorder(open_spool(config))
-        self.gateway = Gateway(first, access_log, recorder=self._recorder)
+        self._store = open_store(config.store.url)
+        access = StoreAccess(self._store)
+        self.gateway = Gateway(first, access_log, recorder=self._recorder, store=access, link=link)
         registry = self.gateway.log.metrics.registry
         registry.register(RecorderCollector(self._recorder))
-        self._store = open_store(config.store.url)
-        access = self.gateway.store = StoreAccess(self._store)
         self._experiments = self.gateway.experiments = ExperimentService(
             access,
             self._recorder,
@@ -157,9 +160,12 @@ class Server:
             asyncio.create_task(keep_running("issued keys", self._follow_keys, crashed)),
             asyncio.create_task(keep_running("audit log", self._count_repeats, crashed)),
         ]
+        for name, work in self.gateway.parts.works():
+            beside.append(asyncio.create_task(keep_running(name, work, crashed)))
         if self._checks is not None:
             checks = keep_running("health checks", self._checks.run, crashed)
             beside.append(asyncio.create_task(checks))
+        await self.gateway.parts.start()
         self.gateway.sessions.start()
         _tune_garbage_collector()
         # The loop keeps a list of running async generators and closes those that are still open at
@@ -178,6 +184,7 @@ class Server:
                 self.gateway.close_tracing(FLUSH_S),
                 self.gateway.close_payloads(FLUSH_S),
                 self.gateway.close_cache(),
+                self.gateway.parts.close(FLUSH_S),
             )
             await asyncio.to_thread(self._recorder.close)  # the disk may block; the loop must not
             if self._audit is not None:
@@ -212,6 +219,7 @@ class Server:
     async def prepare(self, proposal: Proposal) -> tuple[str, ...]:
         """See Target.prepare."""
         try:
+            await self.gateway.parts.ready(proposal.config)
             runtime = Runtime(
                 proposal.config,
                 run_dir=self._run_dir,

@@ -6,7 +6,10 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from strowger_gateway.gateway.assembly.leader_parts import LeaderParts
+from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.assembly.peers import NoPeers
+from strowger_gateway.gateway.assembly.process_parts import SameProcess
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.experiments.harm_limit_metrics import HarmLimitCollector
 from strowger_gateway.gateway.fleet.coordination.gateway_transport import GatewayTransport
@@ -81,6 +84,9 @@ async def run_single_process(config: Config, launch: Launch, access_log: AccessL
     metrics.workers.set(1)
     count_unhandled(crashed := metrics.internal_errors.count)
     replicas = await ReplicaWatch.of(config, metrics)
+    state = launch.leader_state(config, lambda: reload.config, metrics, alone=True)
+    parts = LeaderParts(PARTS, state)
+    await parts.prepare(config)
     serving = Server(
         config,
         run_dir=run_dir,
@@ -88,7 +94,9 @@ async def run_single_process(config: Config, launch: Launch, access_log: AccessL
         access_log=access_log,
         tls=tls.files,
         discovered=replicas.latest,
+        link=SameProcess(parts),
     )
+    parts.joined(0, serving.gateway.parts.on_message)
     jobs = serving.gateway.experiment_jobs = experiment_jobs_for(
         records.store, lambda: reload.config, records.audit, crashed, launch.freed
     )
@@ -106,6 +114,7 @@ async def run_single_process(config: Config, launch: Launch, access_log: AccessL
         metrics=metrics,
         audit=records.audit,
         replicas=replicas,
+        parts=parts,
     )
     rules = RulesInForce(lambda: reload.config, partial(latest_keys, keys))
     limits = shared_limits(config, rules.limits)
@@ -116,26 +125,32 @@ async def run_single_process(config: Config, launch: Launch, access_log: AccessL
         stop_now=serving.stop_now,
         limits=serving.gateway.limits if limits is None else limits,
         jobs=jobs,
+        parts=parts,
         counted=lambda: (serving.gateway.counted(),),
     )
-    await asyncio.gather(keys.start(crashed), budgets.start(crashed))
-    gate, opening = _opening(serving, engines, launch.predecessor, shared=limits is not None)
+    await asyncio.gather(keys.start(crashed), budgets.start(crashed), parts.start())
+    gate, opening = _opening(serving, engines, parts, launch.predecessor, shared=limits is not None)
     beside = [records.importing(serving.accepting, serving.on_import_problem, launch.freed)]
     beside += [opening]
     beside += _spending(lent, serving, crashed)
     beside += _limiting(limits, serving, metrics, crashed)
-    beside += watching(reload, tls, addresses, replicas, crashed)
+    beside += watching(reload, tls, addresses, replicas, parts, crashed)
     engines.start()
     try:
         async with _synchronised(transport, serving, reload, metrics, keys):
             await serving.run(*launch.listener.sockets, gate=gate)
     finally:
-        groups = (reload,), (keys, budgets, replicas), (engines,)
+        groups = (reload,), (keys, budgets, replicas, parts), (engines,)
         await close_all(beside, launch.ends(hand_over), *groups)
 
 
 def _opening(
-    serving: Server, engines: EnginePool, predecessor: Predecessor | None, *, shared: bool
+    serving: Server,
+    engines: EnginePool,
+    parts: LeaderParts,
+    predecessor: Predecessor | None,
+    *,
+    shared: bool,
 ) -> tuple[asyncio.Event, asyncio.Task[None]]:
     """Return what opens the listening sockets, and the task that reports when they are open.
 
@@ -147,7 +162,7 @@ def _opening(
     async def opened() -> None:
         if predecessor is not None:
             await asyncio.to_thread(import_translations, predecessor.surfaces)
-        begin = (engines.warm, account, gate.set, serving.stop_now)
+        begin = (engines.warm, account, parts.carry, gate.set, serving.stop_now)
         if predecessor is not None and not await predecessor.take_over(*begin):
             return
         await serving.accepting()

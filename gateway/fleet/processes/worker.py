@@ -12,16 +12,12 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
-from itertools import count
 from pathlib import Path
 
-import msgspec
-
+from strowger_gateway.gateway.assembly.part_messages import packed
 from strowger_gateway.gateway.backends.discovery.discovered import Discovered
 from strowger_gateway.gateway.backends.gauges.readings import ReplicaReadings
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.experiments.history import ExperimentHistory
 from strowger_gateway.gateway.fleet.coordination.probe_locks import (
     ACCESS_LOG_LOCK,
     PROBES,
@@ -34,7 +30,6 @@ from strowger_gateway.gateway.fleet.processes.main import loop_factory
 from strowger_gateway.gateway.fleet.processes.messages import (
     Answer,
     Ask,
-    AskPeers,
     BreakerUpdate,
     Close,
     Commit,
@@ -44,16 +39,14 @@ from strowger_gateway.gateway.fleet.processes.messages import (
     Drain,
     Drained,
     EngineUpdate,
-    EventsRequest,
     Heartbeat,
-    HistoryRequest,
     Idle,
     ImportProblem,
-    LimitsRequest,
     LoadUpdate,
     MetricsRequest,
     Open,
     OutcomeWatch,
+    PartMessage,
     PeerAnswers,
     Prepare,
     Prepared,
@@ -66,9 +59,9 @@ from strowger_gateway.gateway.fleet.processes.messages import (
     WaitIdle,
     WorkerInit,
     WorkerReady,
-    packed,
     to_worker,
 )
+from strowger_gateway.gateway.fleet.processes.other_workers import OtherWorkers, WorkerLink
 from strowger_gateway.gateway.fleet.processes.reload_target import Proposal
 from strowger_gateway.gateway.fleet.processes.remote_engine_view import RemoteEngineViews
 from strowger_gateway.gateway.fleet.processes.server import Server as Served
@@ -76,100 +69,23 @@ from strowger_gateway.gateway.governance.budgets.lease_worker import BudgetLease
 from strowger_gateway.gateway.governance.budgets.messages import BudgetsToWorker
 from strowger_gateway.gateway.governance.limits.lease_worker import LimitLeaseWorker
 from strowger_gateway.gateway.governance.limits.messages import LimitsToLeader, LimitsToWorker
-from strowger_gateway.gateway.governance.limits.standing import LimitPlace, LimitStanding
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog
 from strowger_gateway.gateway.observability.telemetry.logs import (
     configure_logging,
     has_colours,
     line_style,
 )
-from strowger_gateway.gateway.observability.telemetry.metric_snapshot import MetricFamilies
-from strowger_gateway.gateway.observability.telemetry.recent_requests import RecentRequest
-from strowger_gateway.gateway.observability.telemetry.time_series import BackendSeries, Window
 from strowger_gateway.gateway.platform.background import count_unhandled
-from strowger_gateway.gateway.routing.backend_events.event import ListedEvent
 from strowger_gateway.gateway.server.tls.files import TlsFiles
 from strowger_gateway.gateway.storage.sql.key_rows import KeyList
 from strowger_gateway.gateway.surfaces.late_module import import_translations
-from strowger_gateway.schemas.errors import Unavailable
 
 _log = logging.getLogger("strowger")
-
-PEER_TIMEOUT_S = 2.0
-"""Timeout of the answers of the other processes."""
 
 HEARTBEAT_S = 1.0
 """Interval between reports of counters to the leader: kill -9 loses at most this much.
 
 A worker that does not hang sends a message at least this often."""
-
-_families: msgspec.msgpack.Decoder[MetricFamilies] = msgspec.msgpack.Decoder(MetricFamilies)
-_series: msgspec.msgpack.Decoder[tuple[BackendSeries, ...]] = msgspec.msgpack.Decoder(
-    tuple[BackendSeries, ...]
-)
-_history: msgspec.msgpack.Decoder[ExperimentHistory] = msgspec.msgpack.Decoder(ExperimentHistory)
-_standings: msgspec.msgpack.Decoder[tuple[LimitStanding, ...]] = msgspec.msgpack.Decoder(
-    tuple[LimitStanding, ...]
-)
-_events: msgspec.msgpack.Decoder[list[ListedEvent]] = msgspec.msgpack.Decoder(list[ListedEvent])
-_recent: msgspec.msgpack.Decoder[list[RecentRequest]] = msgspec.msgpack.Decoder(list[RecentRequest])
-
-
-class OtherWorkers:
-    """The other workers, queried through the leader."""
-
-    def __init__(self, channel: Channel[ToWorker]) -> None:
-        self._channel = channel
-        self._ids = count(1)
-        self._pending: dict[int, asyncio.Future[tuple[bytes, ...]]] = {}
-
-    async def counted(self) -> list[MetricFamilies]:
-        """See Peers.counted."""
-        return [_families.decode(body) for body in await self._ask_all(MetricsRequest())]
-
-    async def series_by_backend(self, window: Window, at: float) -> list[tuple[BackendSeries, ...]]:
-        """See Peers.series_by_backend."""
-        query = SeriesRequest(window=window, at=at)
-        return [_series.decode(body) for body in await self._ask_all(query)]
-
-    async def recent(self, limit: int, request_id: str) -> list[list[RecentRequest]]:
-        """See Peers.recent."""
-        query = RecentRequestsQuery(limit=limit, request_id=request_id)
-        return [_recent.decode(body) for body in await self._ask_all(query)]
-
-    async def experiment_history(self) -> ExperimentHistory:
-        """See Peers.experiment_history."""
-        (body,) = await self._ask_all(HistoryRequest())
-        return _history.decode(body)
-
-    async def backend_events(self) -> list[ListedEvent]:
-        """See Peers.backend_events."""
-        (body,) = await self._ask_all(EventsRequest())
-        return _events.decode(body)
-
-    async def limit_standings(self, places: Sequence[LimitPlace]) -> tuple[LimitStanding, ...]:
-        """See Peers.limit_standings."""
-        (body,) = await self._ask_all(LimitsRequest(places=tuple(places)))
-        return _standings.decode(body)
-
-    def on_message(self, answers: PeerAnswers) -> None:
-        waiting = self._pending.get(answers.id)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(answers.bodies)
-
-    async def _ask_all(
-        self, question: Question | HistoryRequest | LimitsRequest | EventsRequest
-    ) -> tuple[bytes, ...]:
-        number = next(self._ids)
-        waiting = self._pending[number] = asyncio.get_running_loop().create_future()
-        self._channel.send(AskPeers(id=number, question=question))
-        try:
-            async with asyncio.timeout(PEER_TIMEOUT_S):
-                return await waiting
-        except TimeoutError:
-            raise Unavailable("the other processes do not answer", retry_after=1) from None
-        finally:
-            del self._pending[number]
 
 
 class Worker:
@@ -181,6 +97,8 @@ class Worker:
         self._channel = channel
         self._engines = RemoteEngineViews()
         run_dir = Path(os.fsdecode(begin.run_dir))
+        self._others = OtherWorkers(channel)
+        self._link = WorkerLink(begin, channel, self._others)
         self.serving = Served(
             begin.config,
             run_dir=run_dir,
@@ -189,9 +107,9 @@ class Worker:
             announces=begin.worker == 0,
             tls=begin.tls,
             discovered=begin.discovered,
+            link=self._link,
         )
         self._leases = FileLeases(run_dir / PROBES)
-        self._others = OtherWorkers(channel)
         gateway = self.serving.gateway
         gateway.worker = begin.worker
         gateway.peers = self._others
@@ -268,6 +186,9 @@ class Worker:
                 self._limits.on_message(message.message)
             case BudgetsToWorker():
                 self._budgets.on_message(message.message)
+            case PartMessage(part=part):
+                side = self.serving.gateway.parts.sides[part]
+                side.on_message(self._link.received(message, side.receives))
             case KeyList():
                 self.serving.use_keys(message)
             case Discovered():

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from strowger_gateway.gateway.assembly.leader_parts import LeaderParts
+from strowger_gateway.gateway.assembly.part_messages import packed
 from strowger_gateway.gateway.backends.discovery.discovered import Discovered
 from strowger_gateway.gateway.backends.engines.process.process import EngineView
 from strowger_gateway.gateway.config.schema.config import Config
@@ -39,6 +41,8 @@ from strowger_gateway.gateway.fleet.processes.messages import (
     MetricsRequest,
     Open,
     OutcomeUpdate,
+    PartMessage,
+    PartQuestion,
     PeerAnswers,
     Prepared,
     Preparing,
@@ -47,7 +51,6 @@ from strowger_gateway.gateway.fleet.processes.messages import (
     ToWorker,
     WorkerInit,
     WorkerReady,
-    packed,
     state_of,
 )
 from strowger_gateway.gateway.fleet.processes.replica_watch import ReplicaWatch
@@ -110,6 +113,7 @@ class WorkerPool:
         run_dir: Path,
         metrics: ProcessMetrics,
         *,
+        parts: LeaderParts,
         history: Callable[[], ExperimentHistory],
         keys: KeySync | None = None,
         tls: TlsWatch | None = None,
@@ -123,6 +127,7 @@ class WorkerPool:
         self._listener = listener
         self._run_dir = run_dir
         self._metrics = metrics
+        self._parts = parts
         self._history = history
         self._keys = keys
         if keys is not None:
@@ -303,11 +308,13 @@ class WorkerPool:
                     discovered=Discovered() if self._replicas is None else self._replicas.latest,
                     waits=self.waits,
                     surfaces=self.surfaces,
+                    parts={part: packed(one) for part, one in self._parts.first().items()},
                 )
             )
             worker.notify_config_rejected(rejected=rejected)
             worker.send(ImportProblem(problem=self._import_problem))
             self.workers[number] = worker
+            self._parts.joined(number, partial(_send_part, worker))
         if self._stopping.is_set():
             worker.send(StopNow())
         self.hub.join(number, worker.send)
@@ -321,6 +328,7 @@ class WorkerPool:
             process.kill()
             raise
         finally:
+            self._parts.left(number)
             self.hub.leave(number)
             self.limits.leave(number)
             self.budgets.leave(number)
@@ -346,6 +354,10 @@ class WorkerPool:
                 worker.on_message(message)
             case BreakerReset() | BreakerUpdate() | LoadUpdate() | OutcomeUpdate():
                 self.hub.on_message(worker.number, message)
+            case PartMessage():
+                self._parts.receive(worker.number, message.part, message.body)
+            case PartQuestion():
+                self._begin(self._answer_part(worker, message))
             case BackendEvent():
                 self.events.add(message)
             case LimitsToLeader():
@@ -387,6 +399,10 @@ class WorkerPool:
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
 
+    async def _answer_part(self, asking: WorkerHandle, question: PartQuestion) -> None:
+        body = await self._parts.answer_packed(question.part, question.body)
+        asking.send(PeerAnswers(id=question.id, bodies=(body,)))
+
     async def _answer_limits(
         self, asking: WorkerHandle, number: int, places: tuple[LimitPlace, ...]
     ) -> None:
@@ -407,3 +423,7 @@ class WorkerPool:
             bodies = [one.counted for one in running if one.counted is not None]
             bodies += [packed(self._ended_counts), packed(snapshot(self._metrics.registry))]
         asking.send(PeerAnswers(id=message.id, bodies=tuple(bodies)))
+
+
+def _send_part(worker: WorkerHandle, part: str, message: object) -> None:
+    worker.send(PartMessage(part=part, body=packed(message)))

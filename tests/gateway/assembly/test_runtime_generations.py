@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from strowger_gateway.gateway.assembly.runtime import Runtime, engine_processes
+from strowger_gateway.gateway.assembly.runtime import Runtime
+from strowger_gateway.gateway.assembly.wiring.engine_processes import engine_processes
 from strowger_gateway.gateway.backends.engines.process.process import engine_settings
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.routing.resilience.retry import RetryBudget

@@ -23,6 +23,7 @@ from strowger_gateway.gateway.fleet.processes.worker_handle import WorkerHandle
 from strowger_gateway.gateway.fleet.processes.worker_pool import WorkerPool
 from strowger_gateway.gateway.observability.telemetry.process_metrics import ProcessMetrics
 from tests.gateway.config.configs import read
+from tests.gateway.fleet.processes.leading import leading
 
 pytestmark = pytest.mark.anyio
 
@@ -83,7 +84,12 @@ async def led(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Led, N
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         pool = WorkerPool(
-            Listener(sockets=(listener,)), folder, metrics, history=ExperimentHistory, hang_s=HANG_S
+            Listener(sockets=(listener,)),
+            folder,
+            metrics,
+            parts=leading(first, lambda: reload.config, metrics, folder),
+            history=ExperimentHistory,
+            hang_s=HANG_S,
         )
         reload = Reload(
             first,

@@ -15,6 +15,7 @@ from strowger_gateway.gateway.fleet.processes.worker_pool import MAX_BACKOFF_S, 
 from strowger_gateway.gateway.observability.telemetry.process_metrics import ProcessMetrics
 from strowger_gateway.local_engine.config import EngineConfig
 from tests.gateway.config.configs import GOOD, read
+from tests.gateway.fleet.processes.leading import leading
 
 pytestmark = pytest.mark.anyio
 
@@ -33,11 +34,13 @@ async def starting(
 ) -> None:
     """Run until a worker failed to start that often, then until the pool is stopped."""
     config: Config = read(GOOD)
+    metrics = ProcessMetrics()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         pool = WorkerPool(
             Listener(sockets=(listener,)),
             folder,
-            ProcessMetrics(),
+            metrics,
+            parts=leading(config, lambda: config, metrics, folder),
             history=ExperimentHistory,
             backoff_s=backoff_s,
         )

@@ -1,0 +1,179 @@
+"""The sides of all parts in a serving process: what is built, called and closed for each of them.
+
+`Link` is their connection to the leader's sides: in the same process (`SameProcess`), in another
+one (gateway/fleet/processes/worker_link.py), or to nothing (`NoLeader`).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeVar, cast
+
+from msgspec import Struct
+from prometheus_client import CollectorRegistry
+
+from strowger_gateway.gateway.assembly.leader_parts import LeaderParts
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.parts.leader_side import LeaderSide, Work
+from strowger_gateway.gateway.parts.part import Part
+from strowger_gateway.gateway.parts.process_side import Asks, First, ProcessContext, ProcessSide
+from strowger_gateway.gateway.platform.background import OnCrash
+from strowger_gateway.gateway.storage.store_access import StoreAccess
+from strowger_gateway.schemas.errors import Unavailable
+
+T = TypeVar("T")
+
+
+class Link(Protocol):
+    """What connects the sides of this process with the leader's, by part.
+
+    worker: the number of this process. alone: no other process serves.
+    """
+
+    @property
+    def worker(self) -> int: ...
+    @property
+    def alone(self) -> bool: ...
+    def leader(self, part: str) -> LeaderSide[Any, Any] | None:
+        """Return the leader's side if it is in this process."""
+        ...
+
+    def first(self, part: str, kind: type[T], /) -> T | None:
+        """Return the message with which the side is built."""
+        ...
+
+    def send(self, part: str, message: object) -> None:
+        """Send a message to the leader's side."""
+        ...
+
+    def ask(self, part: str, question: object, kind: type[T], /) -> Awaitable[T]:
+        """Ask the leader's side. Raises Unavailable."""
+        ...
+
+
+class NoLeader:
+    """A process by itself: parts keep what they have in memory."""
+
+    worker, alone = 0, True
+
+    def leader(self, part: str) -> LeaderSide[Any, Any] | None:
+        return None
+
+    def first(self, part: str, kind: type[T], /) -> T | None:
+        return None
+
+    def send(self, part: str, message: object) -> None:
+        """There is nobody to send it to."""
+
+    async def ask(self, part: str, question: object, kind: type[T], /) -> T:
+        raise Unavailable("this gateway has no leader")
+
+
+class SameProcess:
+    """The only process, which leads and serves: messages are handed over as they are."""
+
+    worker, alone = 0, True
+
+    def __init__(self, leader: LeaderParts) -> None:
+        self._leader = leader
+        self._first = leader.first()
+
+    def leader(self, part: str) -> LeaderSide[Any, Any] | None:
+        return self._leader.sides.get(part)
+
+    def first(self, part: str, kind: type[T], /) -> T | None:
+        return cast("T | None", self._first.get(part))
+
+    def send(self, part: str, message: object) -> None:
+        self._leader.on_message(0, part, message)
+
+    async def ask(self, part: str, question: object, kind: type[T], /) -> T:
+        return cast(T, await self._leader.answer(part, question))
+
+
+class ProcessState(Struct, frozen=True, kw_only=True, eq=False):
+    """What parts get of the process: see ProcessContext.
+
+    own: what `ProcessContext.own` finds.
+    """
+
+    config: Callable[[], Config]
+    registry: CollectorRegistry
+    crashed: OnCrash
+    store: StoreAccess | None
+    own: Sequence[object]
+    flush: Callable[[], None]
+    stages_changed: Callable[[], None]
+
+
+class ProcessParts:
+    """The sides by their parts' names, from their creation until `close`."""
+
+    def __init__(self, parts: Sequence[Part], state: ProcessState, link: Link) -> None:
+        """Raises InvalidConfig."""
+        self._state = state
+        self._link = link
+        self._by_class: dict[type, object] = {}
+        self.sides: dict[str, ProcessSide[Any, Any]] = {}
+        for part in parts:
+            side = part.process(self._context(part.name))
+            if side is not None:
+                self.sides[part.name] = side
+                self._by_class[type(side)] = side
+
+    def side(self, kind: type[T], /) -> T:
+        """Return the side of this class. Raises LookupError if there is none."""
+        return cast(T, self._by_class[kind])
+
+    async def start(self) -> None:
+        """Read what is needed before the process serves."""
+        await asyncio.gather(*(one.start() for one in self.sides.values()))
+
+    async def ready(self, config: Config) -> None:
+        """Get ready for a configuration that may take effect. Raises InvalidConfig."""
+        for one in self.sides.values():
+            await one.ready(config)
+
+    def use(self, config: Config) -> None:
+        """A configuration is in effect."""
+        for one in self.sides.values():
+            one.use(config)
+
+    def on_message(self, part: str, message: object) -> None:
+        """Take a message of the leader's side."""
+        self.sides[part].on_message(message)
+
+    def works(self) -> list[Work]:
+        """Return what runs while the process serves."""
+        return [work for one in self.sides.values() for work in one.works()]
+
+    async def close(self, within_s: float) -> None:
+        """Send and write the rest, the last part first; they wait for it at the same time."""
+        await asyncio.gather(*(one.close(within_s) for one in reversed(self.sides.values())))
+
+    def _own(self, kind: type[T], /) -> T:
+        for one in self._state.own:
+            if isinstance(one, kind):
+                return one
+        raise LookupError(f"a process has no {kind.__name__}")
+
+    def _context(self, name: str) -> ProcessContext:
+        state, link = self._state, self._link
+        first: Callable[..., Any] = partial(link.first, name)
+        ask: Callable[..., Any] = partial(link.ask, name)
+        return ProcessContext(
+            worker=link.worker,
+            alone=link.alone,
+            leader=link.leader(name),
+            config=state.config,
+            registry=state.registry,
+            crashed=state.crashed,
+            store=state.store,
+            first=cast(First, first),
+            send=partial(link.send, name),
+            ask=cast(Asks, ask),
+            side=self.side,
+            own=self._own,
+            flush=state.flush,
+            stages_changed=state.stages_changed,
+        )
