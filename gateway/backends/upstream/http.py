@@ -123,6 +123,7 @@ class HttpUpstream:
         self._timeouts = timeouts
         self._whole_s, self._stream_s = total_of(timeouts)
         self._patience = patience_of(timeouts, USUAL), patience_of(timeouts, REASONING)
+        self._begin_s = tuple([one.begin_s for one in self._patience])
         self._first_byte = first_byte_of(timeouts, USUAL), first_byte_of(timeouts, REASONING)
         self._head_reader = adapter if isinstance(adapter, HeadReader) else None
         plain = adapter.read_plain if isinstance(adapter, PlainReader) else None
@@ -146,7 +147,7 @@ class HttpUpstream:
         over = min(begun + (self._stream_s if outbound.stream else self._whole_s), call.deadline)
         patience = self._patience[call.reasons]
         if outbound.stream:
-            begin_s = patience.begin_s
+            begin_s = self._begin_s[call.reasons]
         else:
             begin_s = self._first_byte[call.reasons].within_s(request)
         head_by = min(started + begin_s, over)

@@ -35,7 +35,7 @@ from strowger_gateway.gateway.backends.upstream.transport import (
     relay_chunks,
 )
 from strowger_gateway.gateway.backends.upstream.wire.faults import unsent
-from strowger_gateway.gateway.backends.upstream.wire.head import Limits, ReplyHeaders
+from strowger_gateway.gateway.backends.upstream.wire.http_message import Limits, ReplyHeaders
 from strowger_gateway.gateway.config.schema.config import Tls
 from strowger_gateway.gateway.platform.eventloop.inline_task import in_task
 from strowger_gateway.gateway.platform.fair_slots import FairSlots

@@ -34,7 +34,6 @@ from httptools.parser.errors import HttpParserError, HttpParserUpgrade
 
 from strowger_gateway.gateway.backends.upstream.transport import Step
 from strowger_gateway.gateway.backends.upstream.wire import faults
-from strowger_gateway.gateway.backends.upstream.wire.chunk_scan import whole_chunk
 from strowger_gateway.gateway.backends.upstream.wire.connection_owner import ConnectionOwner
 from strowger_gateway.gateway.backends.upstream.wire.deadlines import Deadlines
 from strowger_gateway.gateway.backends.upstream.wire.exchange_state import (
@@ -46,7 +45,12 @@ from strowger_gateway.gateway.backends.upstream.wire.exchange_state import (
     ExchangeState,
 )
 from strowger_gateway.gateway.backends.upstream.wire.faults import StaleConnection
-from strowger_gateway.gateway.backends.upstream.wire.head import Limits, ReplyHeaders, head_of
+from strowger_gateway.gateway.backends.upstream.wire.http_message import (
+    Limits,
+    ReplyHeaders,
+    head_of,
+    whole_chunk,
+)
 from strowger_gateway.gateway.backends.upstream.wire.paced_reads import (
     BUFFER_BYTES,
     LONG,

@@ -13,7 +13,7 @@ from strowger_gateway.gateway.backends.upstream.wire.deadlines import Deadlines
 from strowger_gateway.gateway.backends.upstream.wire.dialing import Dialer, Resolve, resolve
 from strowger_gateway.gateway.backends.upstream.wire.exchange_state import ExchangeState
 from strowger_gateway.gateway.backends.upstream.wire.faults import StaleConnection
-from strowger_gateway.gateway.backends.upstream.wire.head import Limits, RequestHeads
+from strowger_gateway.gateway.backends.upstream.wire.http_message import Limits, RequestHeads
 from strowger_gateway.gateway.backends.upstream.wire.pool import Pool
 from strowger_gateway.gateway.config.schema.config import Tls
 from strowger_gateway.gateway.platform.room import Room

@@ -14,7 +14,7 @@ from strowger_gateway.gateway.backends.upstream.wire.exchange_state import (
     ExchangeState,
 )
 from strowger_gateway.gateway.backends.upstream.wire.faults import StaleConnection
-from strowger_gateway.gateway.backends.upstream.wire.head import Limits
+from strowger_gateway.gateway.backends.upstream.wire.http_message import Limits
 from strowger_gateway.schemas.errors import UpstreamError
 from tests.examples import examples
 

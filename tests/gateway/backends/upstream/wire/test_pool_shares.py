@@ -12,7 +12,7 @@ from strowger_gateway.gateway.backends.upstream.own_limits import ConnectionsInU
 from strowger_gateway.gateway.backends.upstream.sending import PartSending
 from strowger_gateway.gateway.backends.upstream.wire.connection import HttpConnection
 from strowger_gateway.gateway.backends.upstream.wire.deadlines import Deadlines
-from strowger_gateway.gateway.backends.upstream.wire.head import Limits
+from strowger_gateway.gateway.backends.upstream.wire.http_message import Limits
 from strowger_gateway.gateway.backends.upstream.wire.pool import Pool
 from strowger_gateway.schemas.errors import GatewayError, Unavailable, UpstreamUnreachable
 from strowger_gateway.schemas.holdings import ANONYMOUS, AT_ONCE, Holder

@@ -9,10 +9,9 @@ from httptools.parser.errors import HttpParserError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strowger_gateway.gateway.backends.upstream.wire.chunk_scan import whole_chunk
 from strowger_gateway.gateway.backends.upstream.wire.connection import HttpConnection
 from strowger_gateway.gateway.backends.upstream.wire.deadlines import Deadlines
-from strowger_gateway.gateway.backends.upstream.wire.head import Limits
+from strowger_gateway.gateway.backends.upstream.wire.http_message import Limits, whole_chunk
 from strowger_gateway.schemas.errors import UpstreamBroken
 from tests.gateway.backends.upstream.wire.exchanging import Nowhere, soon
 from tests.gateway.backends.upstream.wire.test_split_answers import Slot

@@ -7,7 +7,7 @@ import pytest
 
 from strowger_gateway.gateway.backends.upstream.wire.connection import HttpConnection
 from strowger_gateway.gateway.backends.upstream.wire.deadlines import Deadlines
-from strowger_gateway.gateway.backends.upstream.wire.head import Limits
+from strowger_gateway.gateway.backends.upstream.wire.http_message import Limits
 from strowger_gateway.schemas.errors import UpstreamBroken
 from tests.gateway.backends.upstream.wire.exchanging import Nowhere, soon
 from tests.stand_ins.doubles import chunked, sized

@@ -15,7 +15,7 @@ from strowger_gateway.gateway.backends.upstream.wire import WireTransport
 from strowger_gateway.gateway.backends.upstream.wire.connection import HttpConnection
 from strowger_gateway.gateway.backends.upstream.wire.deadlines import Deadlines
 from strowger_gateway.gateway.backends.upstream.wire.dialing import Address, Dialer, Resolve
-from strowger_gateway.gateway.backends.upstream.wire.head import Limits
+from strowger_gateway.gateway.backends.upstream.wire.http_message import Limits
 from strowger_gateway.gateway.backends.upstream.wire.pool import Pool
 from strowger_gateway.schemas.errors import UpstreamTimeout, UpstreamUnreachable
 from tests.gateway.backends.upstream.wire.exchanging import fetch, soon

@@ -6,7 +6,7 @@ import pytest
 
 from strowger_gateway.gateway.backends.upstream.wire.connection import HttpConnection
 from strowger_gateway.gateway.backends.upstream.wire.deadlines import Deadlines
-from strowger_gateway.gateway.backends.upstream.wire.head import Limits
+from strowger_gateway.gateway.backends.upstream.wire.http_message import Limits
 from strowger_gateway.gateway.backends.upstream.wire.pool import Pool
 from strowger_gateway.schemas.errors import Unavailable
 from strowger_gateway.schemas.holdings import ANONYMOUS

@@ -1,4 +1,4 @@
-"""HTTP heads: rendered for requests; parsed and bounded for answers."""
+"""Messages of HTTP/1.1 as bytes: heads of requests and answers, and chunks of bodies."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -10,6 +10,8 @@ from strowger_gateway.adapters.base import Outbound
 from strowger_gateway.gateway.backends.upstream.request_validation import check
 
 _SHORTEST_LINE = 4
+_TWO_DIGITS = 0xFF + 6
+"""Bytes of the largest chunk whose size has two digits, with the size and both line ends."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -104,6 +106,23 @@ def _begin(received: bytes, start: int) -> int:
     while received[start] in b"\r\n":
         start += 1
     return start
+
+
+def whole_chunk(data: bytes) -> bytes:
+    """Return the content of one whole chunk, as nearly every read of a stream is one.
+
+    b"" if data may be anything else, or if the chunk has extensions.
+
+    For data that follows a whole chunk: a parser of the body needs not see it. Sizes with leading
+    zeros or capital digits, and those below 16 or from 4 KiB, are left to the parser.
+    https://www.rfc-editor.org/rfc/rfc9112#section-7.1
+    """
+    size = len(data) - 6 if len(data) <= _TWO_DIGITS else len(data) - 7
+    head = b"%x\r\n" % size if size > 0 else b""
+    body = data[len(head) : -2]
+    if len(body) == size and data.startswith(head) and data.endswith(b"\r\n"):
+        return body
+    return b""
 
 
 _HEADS_KEPT = 256
