@@ -23,9 +23,8 @@ from strowger_gateway.gateway.governance.budgets.refusals import (
 from strowger_gateway.gateway.governance.limits.estimate import expected_tokens, requested_tier
 from strowger_gateway.gateway.routing.planning.route import Route
 from strowger_gateway.gateway.routing.request_record import RequestRecord
-from strowger_gateway.gateway.server.asgi.disconnect import DisconnectGuard
 from strowger_gateway.gateway.server.asgi.exchange import HotExchange
-from strowger_gateway.gateway.server.asgi.response import ResponseWriter
+from strowger_gateway.gateway.server.asgi.response import DisconnectGuard, ResponseWriter
 from strowger_gateway.schemas.errors import BudgetExceeded
 from strowger_gateway.schemas.requests import Request
 

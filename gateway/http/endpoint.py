@@ -50,7 +50,6 @@ from strowger_gateway.gateway.routing.request_record import (
     new_request_id,
 )
 from strowger_gateway.gateway.server.asgi.decompression import ENCODINGS, inflate
-from strowger_gateway.gateway.server.asgi.disconnect import DisconnectGuard
 from strowger_gateway.gateway.server.asgi.exchange import AsgiExchange, HotExchange
 from strowger_gateway.gateway.server.asgi.request_body import (
     arrived_body,
@@ -58,7 +57,7 @@ from strowger_gateway.gateway.server.asgi.request_body import (
     encoding_of,
     read_body,
 )
-from strowger_gateway.gateway.server.asgi.response import ResponseWriter
+from strowger_gateway.gateway.server.asgi.response import DisconnectGuard, ResponseWriter
 from strowger_gateway.gateway.surfaces.base import Inbound, Renderer, plain
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute, TemplatedPaths
 from strowger_gateway.gateway.surfaces.path_aliases import own_path

@@ -7,8 +7,7 @@ from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.governance.access.key_shares import Slot
 from strowger_gateway.gateway.routing.request_record import RequestRecord
-from strowger_gateway.gateway.server.asgi.disconnect import DisconnectGuard
-from strowger_gateway.gateway.server.asgi.response import ResponseWriter
+from strowger_gateway.gateway.server.asgi.response import DisconnectGuard, ResponseWriter
 from strowger_gateway.schemas.requests import Request
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from strowger_gateway.gateway.governance.limits.limits import RequestLimits
 from strowger_gateway.gateway.governance.limits.refusals import exceeded
 from strowger_gateway.gateway.governance.limits.shown import Headers
 from strowger_gateway.gateway.routing.request_record import RequestRecord
-from strowger_gateway.gateway.server.asgi.disconnect import DisconnectGuard
-from strowger_gateway.gateway.server.asgi.response import ResponseWriter
+from strowger_gateway.gateway.server.asgi.response import DisconnectGuard, ResponseWriter
 from strowger_gateway.schemas.errors import LimitExceeded
 
 

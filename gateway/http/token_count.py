@@ -15,9 +15,8 @@ from strowger_gateway.gateway.routing.participation import NO_PARTICIPATION
 from strowger_gateway.gateway.routing.planning.candidate import Candidate
 from strowger_gateway.gateway.routing.planning.plan import Plan
 from strowger_gateway.gateway.routing.request_record import RequestRecord
-from strowger_gateway.gateway.server.asgi.disconnect import DisconnectGuard
 from strowger_gateway.gateway.server.asgi.exchange import HotExchange
-from strowger_gateway.gateway.server.asgi.response import ResponseWriter
+from strowger_gateway.gateway.server.asgi.response import DisconnectGuard, ResponseWriter
 from strowger_gateway.gateway.surfaces.token_estimate.estimate import estimated_input
 from strowger_gateway.schemas.errors import GatewayError, Uncountable, UpstreamRefused
 from strowger_gateway.schemas.events import Usage

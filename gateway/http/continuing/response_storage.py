@@ -9,9 +9,8 @@ from strowger_gateway.gateway.governance.access.key_shares import Slot
 from strowger_gateway.gateway.http.continuing.sealed_items import earlier_items
 from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.gateway.server.asgi.body_complexity import measure
-from strowger_gateway.gateway.server.asgi.disconnect import DisconnectGuard
 from strowger_gateway.gateway.server.asgi.exchange import HotExchange
-from strowger_gateway.gateway.server.asgi.response import ResponseWriter
+from strowger_gateway.gateway.server.asgi.response import DisconnectGuard, ResponseWriter
 from strowger_gateway.gateway.storage.sql.response_rows import StoredResponse
 from strowger_gateway.gateway.surfaces.base import Renderer, Surface
 from strowger_gateway.gateway.surfaces.stored_items import EarlierItemsNeeded

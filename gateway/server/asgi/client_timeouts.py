@@ -8,7 +8,7 @@ from typing import Protocol, cast
 from litestar.types import HTTPScope, Receive, ReceiveMessage
 
 from strowger_gateway.gateway.platform.clock import now
-from strowger_gateway.gateway.server.asgi.disconnect import ClientGone
+from strowger_gateway.gateway.server.asgi.exchange import ClientGone
 from strowger_gateway.schemas.errors import RequestTimeout
 
 LEAST_RATE = 500

@@ -7,11 +7,19 @@ from litestar.types import HTTPScope, Message, Receive, ReceiveMessage, Send
 
 from strowger_gateway.gateway.platform.eventloop.turn import Turn
 from strowger_gateway.gateway.server.asgi.cors import Headers
+from strowger_gateway.schemas.errors import GatewayError
 
 if TYPE_CHECKING:
     import asyncio
 
 _Waiting = Generator["asyncio.Future[object]", None, Message]
+
+
+class ClientGone(GatewayError):
+    """The client disconnected. It receives no answer; the status is for the log alone."""
+
+    status = 499
+    code = "client_closed_request"
 
 
 class HotExchange(Protocol):

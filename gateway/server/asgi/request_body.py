@@ -6,8 +6,7 @@ from typing import Protocol
 from litestar.types import ReceiveMessage
 
 from strowger_gateway.gateway.server.asgi.client_timeouts import check_receive_deadline
-from strowger_gateway.gateway.server.asgi.disconnect import ClientGone
-from strowger_gateway.gateway.server.asgi.exchange import HotExchange
+from strowger_gateway.gateway.server.asgi.exchange import ClientGone, HotExchange
 from strowger_gateway.schemas.errors import BodyTooLarge, UnsupportedMediaType
 
 

@@ -1,17 +1,22 @@
-"""Send an answer: whole or as a stream, or the error in its place."""
+"""Answer a client, whole, as a stream or with an error, for as long as it is connected."""
 
 import asyncio
 import math
 from collections.abc import Iterable
 from functools import lru_cache
+from types import TracebackType
 from typing import Protocol
 from urllib.parse import quote
 
 from strowger_gateway.gateway.platform.clock import now
-from strowger_gateway.gateway.platform.eventloop.inline_task import in_task
+from strowger_gateway.gateway.platform.eventloop.inline_task import (
+    Canceller,
+    canceller_in,
+    in_task,
+)
 from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.gateway.server.asgi.cors import Headers
-from strowger_gateway.gateway.server.asgi.exchange import HotExchange
+from strowger_gateway.gateway.server.asgi.exchange import ClientGone, HotExchange
 from strowger_gateway.schemas.errors import (
     BodyTooLarge,
     GatewayError,
@@ -238,6 +243,46 @@ class ResponseWriter:
         if more := len(given) - _MOST_NAMES:
             shown += [f"and-{more}-more"] if more > 0 else []
         return ", ".join(dict.fromkeys(shown)).encode()
+
+
+class DisconnectGuard:
+    """While entered, a disconnect cancels the current work, and the block exits with ClientGone.
+
+    Enter it after the body was read. Call `disarm` before the last byte of the answer; after that
+    a disconnect is the normal end.
+    """
+
+    __slots__ = ("_armed", "_exchange", "_work", "gone")
+
+    def __init__(self, exchange: HotExchange) -> None:
+        self.gone = False
+        self._exchange = exchange
+        self._armed = True
+
+    def __enter__(self) -> "DisconnectGuard":
+        self._work: Canceller = canceller_in(self._exchange.turn)
+        self._exchange.on_gone(self._cancel)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._armed = False
+        self._exchange.on_gone(None)
+        if self.gone and isinstance(error, asyncio.CancelledError):
+            self._work.uncancel()
+            raise ClientGone("the client closed the connection") from error
+
+    def disarm(self) -> None:
+        self._armed = False
+
+    def _cancel(self) -> None:
+        if self._armed and not self.gone:
+            self.gone = True
+            self._work.cancel()
 
 
 @lru_cache(maxsize=256)

@@ -8,7 +8,7 @@ import pytest
 
 from strowger_gateway.gateway.config.error_codes import CODES, NO_ATTEMPTS
 from strowger_gateway.gateway.config.load import read_config
-from strowger_gateway.gateway.server.asgi.disconnect import ClientGone
+from strowger_gateway.gateway.server.asgi.exchange import ClientGone
 from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
 from strowger_gateway.schemas.errors import GatewayError
 from tests.gateway.config.configs import GOOD, faults, faults_of_model, read, warnings, with_model
