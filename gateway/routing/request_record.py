@@ -17,6 +17,7 @@ from strowger_gateway.gateway.platform.room import Room
 from strowger_gateway.gateway.platform.trace_context import RequestTrace
 from strowger_gateway.gateway.routing.participation import NO_PARTICIPATION, Participation
 from strowger_gateway.gateway.routing.payload_capture import CapturedPayload
+from strowger_gateway.gateway.storage.sql.rows import Attribute
 from strowger_gateway.schemas.errors import GatewayError
 from strowger_gateway.schemas.events import Usage
 from strowger_gateway.schemas.holdings import ANONYMOUS, LEVEL, Holder
@@ -141,6 +142,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     spender: the same, "" unless a budget needs it.
     client_headers: names in lower case; () unless a backend has a `pool`.
     budget:  the one that was used up, if it refused the request or sent it to a cheaper model.
+    attributes: that parts record; `None` without any. Set them with `Column.set`.
     """
 
     request_id: str
@@ -195,6 +197,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     client_headers: Iterable[tuple[bytes, bytes]] = ()
     payload: CapturedPayload | None = None
     cache: CacheUse | None = None
+    attributes: dict[str, Attribute] | None = None
 
     @property
     def attempt_running(self) -> bool:
@@ -207,6 +210,12 @@ class RequestRecord(Struct, kw_only=True, gc=False):
         if len(self.attempts) == 1:
             return int(not self.attempts[0].refused)
         return sum(not attempt.refused for attempt in self.attempts)
+
+    def set_attribute(self, name: str, value: Attribute) -> None:
+        """Record a value under the name of a part's column; a later one replaces it."""
+        if self.attributes is None:
+            self.attributes = {}
+        self.attributes[name] = value
 
     def record_error(self, error: GatewayError) -> None:
         """Record the error that the client receives."""

@@ -3,7 +3,7 @@
 Older requests come from the store, which records the outcome but not the decisions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Literal
 
 import msgspec
@@ -19,7 +19,7 @@ from strowger_gateway.gateway.observability.telemetry.recent_requests import Rec
 from strowger_gateway.gateway.routing.exclusion import Exclusion
 from strowger_gateway.gateway.routing.request_record import AttemptRecord
 from strowger_gateway.gateway.storage.sql.request_queries import RecordedRequest
-from strowger_gateway.gateway.storage.sql.rows import RecordedFields
+from strowger_gateway.gateway.storage.sql.rows import Attribute, RecordedFields
 from strowger_gateway.schemas.errors import RouteNotFound, Unavailable
 
 
@@ -54,6 +54,7 @@ class RequestView(RecordedFields, frozen=True, kw_only=True, omit_defaults=False
     candidates: in order of preference, tried or not. refused: why no backend was tried, else "".
     """
 
+    attributes: Mapping[str, Attribute] = {}
     source: Literal["memory", "store"]
     client_request_id: str
     excluded: Exclusion | None
@@ -131,6 +132,7 @@ def viewed(decision: RecentRequest) -> RequestView:
     for name in RequestView.__struct_fields__:
         if name != "source":
             values[name] = getattr(decision if hasattr(decision, name) else decision.line, name)
+    values["attributes"] = decision.line.attributes or {}
     values["ruled_out"] = [
         RuledOutView(backend=backend, reason=reason) for backend, reason in decision.ruled_out
     ]
@@ -154,7 +156,8 @@ def of_store(one: RecordedRequest) -> RequestView:
         for attempt in one.attempts
         if attempt.role != "mirror"
     ]
-    return msgspec.convert({**_NOT_STORED, **values, "attempts": attempts}, RequestView)
+    values |= {"attributes": one.attributes or {}, "attempts": attempts}
+    return msgspec.convert({**_NOT_STORED, **values}, RequestView)
 
 
 _NOT_STORED: dict[str, object] = {

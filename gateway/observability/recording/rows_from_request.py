@@ -69,11 +69,9 @@ def access_line(
         free if price is None else cost_of(usage, price.in_tier(tier) if tier else price),
         record.budget,
         "" if cache is None else cache.outcome,
+        record.attributes,
         record.client_request_id,  # from here on, what only the log has
         record.client,
-        "",  # method, path and actor are of other requests
-        "",
-        "",
         record.refusal if status in (401, 403) else "",
         in_one_line(record.param) if record.param else "",
         in_one_line(record.message) if record.message else "",
@@ -89,7 +87,7 @@ def access_line(
         record.certificate,
         tuple(record.findings) if record.findings else (),
         record.repairs if record.repaired or record.repaired_body else (),
-        tier,
+        tier,  # method, path and actor are of other requests
     )
 
 

@@ -12,7 +12,7 @@ import msgspec
 from strowger_gateway.gateway.observability.telemetry.logs import Style, painted
 from strowger_gateway.gateway.observability.telemetry.mirror_log_entry import MirrorLogEntry
 from strowger_gateway.gateway.routing.request_record import AttemptRecord
-from strowger_gateway.gateway.storage.sql.rows import RecordedFields, Source
+from strowger_gateway.gateway.storage.sql.rows import Attribute, RecordedFields, Source
 
 MAX_MESSAGE_CHARS = 500
 """Characters of an error message or a field path in a line, at most."""
@@ -43,9 +43,6 @@ class AccessLine(RecordedFields, frozen=True, omit_defaults=True, gc=False):
 
     client_request_id: str = ""
     client: str = ""
-    method: str = ""
-    path: str = ""
-    actor: str = ""
     denied: str = ""
     param: str = ""
     message: str = ""
@@ -62,6 +59,9 @@ class AccessLine(RecordedFields, frozen=True, omit_defaults=True, gc=False):
     guardrails: tuple[str, ...] = ()
     repaired: tuple[str, ...] = ()
     service_tier: str = ""
+    method: str = ""
+    path: str = ""
+    actor: str = ""
 
 
 _MOST_GATHERED = 16
@@ -211,6 +211,10 @@ def _other_as_text(line: AccessLine, colours: bool) -> bytes:
     return f"{_status_as_text(line.status, colours)} {text} {name}\n".encode()
 
 
+def _value(attribute: Attribute) -> str:
+    return in_one_line(attribute) if isinstance(attribute, str) else f"{attribute}"
+
+
 def _as_text(line: AccessLine | MirrorLogEntry, colours: bool) -> bytes:
     if isinstance(line, MirrorLogEntry):
         text = f"mirror {line.route} -> {line.mirror} {line.mirror_ms:.0f} ms {line.outcome}"
@@ -226,6 +230,7 @@ def _as_text(line: AccessLine | MirrorLogEntry, colours: bool) -> bytes:
     if line.cache == "hit":
         where += " (cached)"
     error = "".join([f" {one}" for one in (line.error, line.message) if one])
+    error += "".join([f" {name}={_value(one)}" for name, one in (line.attributes or {}).items()])
     return (
         f"{_status_as_text(line.status, colours)} {line.surface}/{line.task or '-'} "
         f"{in_one_line(line.model) or '-'}{where} {line.ms:.0f} ms{first}{tokens}{tried}{error} "

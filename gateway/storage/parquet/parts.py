@@ -45,6 +45,7 @@ def parquet(table: RecordTable, rows: Sequence[Sequence[Value]]) -> bytes:
         "int": pa.int64(),
         "float": pa.float64(),
         "bool": pa.bool_(),
+        "json": pa.string(),
     }
     schema = pa.schema([(name, types[kind]) for name, kind in table.columns.items()])
     columns = [
@@ -66,7 +67,7 @@ def _cell(kind: Kind, value: Value) -> object:
             return bool(value)
         case "float":
             return float(value)
-        case "int" | "text":
+        case "int" | "text" | "json":
             return value
 
 

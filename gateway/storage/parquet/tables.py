@@ -11,12 +11,12 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from strowger_gateway.gateway.storage.sql.database import Session, Value, listed
-from strowger_gateway.gateway.storage.sql.rows import ATTEMPT_COLUMNS, REQUEST_COLUMNS, Column
+from strowger_gateway.gateway.storage.sql.rows import ATTEMPT_COLUMNS, REQUEST_COLUMNS, TableColumn
 
-Kind = Literal["text", "time", "int", "float", "bool"]
+Kind = Literal["text", "time", "int", "float", "bool", "json"]
 
 
-def _exported(columns: Iterable[Column]) -> Mapping[str, Kind]:
+def _exported(columns: Iterable[TableColumn]) -> Mapping[str, Kind]:
     return {column.name: "time" if column.name == "time" else column.kind for column in columns}
 
 

@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 
+import msgspec
+
 from strowger_gateway.gateway.audit.event import AuditEvent
 from strowger_gateway.gateway.statistics.metrics import BUILT_IN, VOTE_RATE
 from strowger_gateway.gateway.storage.sql.audit_rows import append
@@ -15,10 +17,10 @@ from strowger_gateway.gateway.storage.sql.rows import (
     ATTEMPT_COLUMNS,
     REQUEST_COLUMNS,
     AttemptRow,
-    Column,
     FeedbackRow,
     RequestRow,
     Row,
+    TableColumn,
 )
 from strowger_gateway.gateway.storage.sql.spend_rows import add_spend, note_imported, spend_of
 from strowger_gateway.gateway.storage.sql.usage_rows import add_usage, new_copies, usage_of
@@ -198,22 +200,26 @@ def _add_up(session: Session, places: Sequence[_Voted]) -> None:
     session.many(_COUNT_VOTED, [(*unit, unit[0], VOTE_RATE, *unit[1:]) for unit in units])
 
 
-def _insert_of(table: str, columns: Sequence[Column], otherwise: str = "") -> Insert:
+def _insert_of(table: str, columns: Sequence[TableColumn], otherwise: str = "") -> Insert:
     """Return the insert of rows with the number of their transaction."""
     names = tuple(column.name for column in columns)
     return Insert(table=table, columns=(*names, "batch"), otherwise=otherwise)
 
 
-def _values_of(columns: Sequence[Column]) -> Callable[[RequestRow | AttemptRow], list[Value]]:
+def _values_of(columns: Sequence[TableColumn]) -> Callable[[RequestRow | AttemptRow], list[Value]]:
     """Return a function that takes the values of columns from a row."""
     read = attrgetter(*[column.name for column in columns])
     texts = attrgetter(*[column.name for column in columns if column.kind == "text"])
     flags = [place for place, column in enumerate(columns) if column.kind == "bool"]
+    objects = [place for place, column in enumerate(columns) if column.kind == "json"]
 
     def values(row: RequestRow | AttemptRow) -> list[Value]:
         found: list[Value] = list(read(row))
         for place in flags:
             found[place] = int(found[place] is True)
+        for place in objects:
+            if found[place] is not None:
+                found[place] = msgspec.json.encode(found[place]).decode()
         if "\0" in "".join(texts(row)):
             return [_text(value) if isinstance(value, str) else value for value in found]
         return found

@@ -29,6 +29,9 @@ _Attempt = tuple[str, str, str, str, float]
 _FIELDS = tuple(
     column.name for column in REQUEST_COLUMNS if column.name in RecordedFields.__struct_fields__
 )
+_OBJECTS = tuple(
+    column.name for column in REQUEST_COLUMNS if column.kind == "json" and column.name in _FIELDS
+)
 _COLUMNS = listed(_FIELDS)
 _BEFORE = f"SELECT {_COLUMNS} FROM requests WHERE time < ? ORDER BY time DESC LIMIT ?"
 _NAMED = f"SELECT {_COLUMNS} FROM requests WHERE request_id = ?"
@@ -50,6 +53,10 @@ def by_id(session: Session, request_id: str) -> RecordedRequest | None:
 
 def _with_attempts(session: Session, rows: Sequence[tuple[object, ...]]) -> list[RecordedRequest]:
     values = [dict(zip(_FIELDS, row, strict=True)) for row in rows]
+    for one in values:
+        for name in _OBJECTS:
+            text = one[name]
+            one[name] = msgspec.json.decode(text) if isinstance(text, str) else None
     requests = msgspec.convert(values, list[RecordedRequest], strict=False)
     attempts: dict[str, list[RecordedAttempt]] = {one.request_id: [] for one in requests}
     ids = list(attempts)

@@ -1,11 +1,12 @@
 """The recorded rows, and their columns: requests, usage of attempts, feedback, audit events."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 from msgspec.inspect import (
     BoolType,
+    DictType,
     FloatType,
     IntType,
     LiteralType,
@@ -27,6 +28,9 @@ Source = Literal["", "reported", "counted", "estimated"]
 
 CacheOutcome = Literal["", "hit", "miss", "bypass"]
 
+Attribute = str | int | float | bool
+"""A value that a part records of a request."""
+
 
 class RecordedFields(Struct, frozen=True, omit_defaults=True, gc=False):
     """What is recorded of one request, however it ended: the table of columns.
@@ -47,6 +51,8 @@ class RecordedFields(Struct, frozen=True, omit_defaults=True, gc=False):
     cache:      a hit was answered without a backend: its tokens are those of the answer when it was
                 made, and its cost is 0. After a miss or a bypass a backend answered. Empty: neither
                 side asked for an answer from the cache.
+    attributes: what parts record, by the names of their columns (`gateway/parts/columns.py`); a
+                JSON object in the database and its export; `None` without any.
     """
 
     time: float
@@ -74,6 +80,7 @@ class RecordedFields(Struct, frozen=True, omit_defaults=True, gc=False):
     cost_usd: float | None = None
     budget: str = ""
     cache: CacheOutcome = ""
+    attributes: Mapping[str, Attribute] | None = None
 
 
 class RequestRow(
@@ -138,10 +145,10 @@ class FeedbackRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="fe
     boolean: bool = False
 
 
-Kind = Literal["text", "int", "float", "bool"]
+Kind = Literal["text", "int", "float", "bool", "json"]
 
 
-class Column(Struct, frozen=True, kw_only=True):
+class TableColumn(Struct, frozen=True, kw_only=True):
     """A column of a table. optional: it may be NULL."""
 
     name: str
@@ -149,7 +156,7 @@ class Column(Struct, frozen=True, kw_only=True):
     optional: bool
 
 
-def columns_of(row: type[Struct], *, without: Collection[str]) -> tuple[Column, ...]:
+def columns_of(row: type[Struct], *, without: Collection[str]) -> tuple[TableColumn, ...]:
     """Return the columns for the fields of a row, except some, in order.
 
     Raises TypeError for a field that no column can have.
@@ -161,11 +168,13 @@ def columns_of(row: type[Struct], *, without: Collection[str]) -> tuple[Column, 
     )
 
 
-def _column(name: str, found: Type) -> Column:
+def _column(name: str, found: Type) -> TableColumn:
     types = found.types if isinstance(found, UnionType) else (found,)
     kinds: set[Kind] = {_kind(name, one) for one in types if not isinstance(one, NoneType)}
     (kind,) = kinds
-    return Column(name=name, kind=kind, optional=any(isinstance(one, NoneType) for one in types))
+    return TableColumn(
+        name=name, kind=kind, optional=any(isinstance(one, NoneType) for one in types)
+    )
 
 
 def _kind(name: str, found: Type) -> Kind:
@@ -178,6 +187,8 @@ def _kind(name: str, found: Type) -> Kind:
             return "int"
         case FloatType():
             return "float"
+        case DictType():
+            return "json"
         case _:
             raise TypeError(f"{name}: a field of this type has no column")
 

@@ -16,7 +16,12 @@ import msgspec
 
 from strowger_gateway.gateway.audit.chain import NO_HASH
 from strowger_gateway.gateway.storage.sql.database import Driver, Session
-from strowger_gateway.gateway.storage.sql.rows import ATTEMPT_COLUMNS, REQUEST_COLUMNS, Column, Kind
+from strowger_gateway.gateway.storage.sql.rows import (
+    ATTEMPT_COLUMNS,
+    REQUEST_COLUMNS,
+    Kind,
+    TableColumn,
+)
 from strowger_gateway.schemas.errors import InvalidConfig
 
 _TYPES: Final[Mapping[Kind, str]] = {
@@ -24,10 +29,11 @@ _TYPES: Final[Mapping[Kind, str]] = {
     "int": "BIGINT",
     "float": "DOUBLE PRECISION",
     "bool": "SMALLINT",
+    "json": "{text}",
 }
 
 
-def _declared(columns: Iterable[Column]) -> str:
+def _declared(columns: Iterable[TableColumn]) -> str:
     """Return the declarations of columns, for either database."""
     return ", ".join(
         f'"{column.name}" {_TYPES[column.kind]}{"" if column.optional else " NOT NULL"}'

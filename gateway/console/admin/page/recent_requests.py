@@ -210,4 +210,10 @@ def _pairs(line: AccessLine) -> Markup:
         "Status": str(line.status),
         "Request id": line.request_id,
     }
+    pairs |= {_label(name): str(value) for name, value in (line.attributes or {}).items()}
     return Markup().join(_PAIR.format(name, value) for name, value in pairs.items() if value)
+
+
+def _label(name: str) -> str:
+    """Return the name of an attribute as a label."""
+    return name.replace("_", " ").capitalize()

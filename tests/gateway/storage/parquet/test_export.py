@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from strowger_gateway.gateway.storage.parquet.export import MANIFEST, Export
 from strowger_gateway.gateway.storage.parquet.tables import ATTEMPTS, REQUESTS
@@ -108,7 +109,8 @@ def test_the_schema_is_the_same_in_every_file_and_values_are_those_of_the_store(
     store: SqlStore, tmp_path: Path
 ) -> None:
     store.import_rows("file", 0, 1, [request_row("one", time=NOON + 0.25, cost=0.5)])
-    store.import_rows("file", 1, 2, [request_row("two", tokens=7, fallback=True)])
+    other = replace(request_row("two", tokens=7, fallback=True), attributes={"turns": 3})
+    store.import_rows("file", 1, 2, [other])
     export(store, tmp_path / "out", part_rows=1)
     rows = table(tmp_path / "out", "requests").sort_by("request_id").to_pylist()
     files = sorted((tmp_path / "out" / "requests").rglob("*.parquet"))
@@ -120,6 +122,7 @@ def test_the_schema_is_the_same_in_every_file_and_values_are_those_of_the_store(
     assert (rows[0]["cost_usd"], rows[0]["completion_tokens"]) == (0.5, None)
     assert (rows[1]["completion_tokens"], rows[1]["fallback"]) == (7, True)
     assert rows[1]["stream"] is False
+    assert [row["attributes"] for row in rows] == [None, '{"turns":3}']
     assert str(rows[1]["day"]) == rows[1]["time"].strftime("%Y-%m-%d")
 
 

@@ -1,6 +1,7 @@
 """Schema versions and retention, on both databases."""
 
 import pytest
+from msgspec.structs import replace
 
 from strowger_gateway.gateway.storage.sql.database import Database, Value
 from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
@@ -171,6 +172,21 @@ def test_a_request_is_found_with_its_attempts_by_id_and_by_time(store: SqlStore)
     assert before[1] == found
     assert [one.request_id for one in store.recorded_before(NOON + 9, 1)] == ["r3"]
     assert store.recorded_request("r4") is None
+
+
+def test_what_parts_have_recorded_stays_when_parts_come_and_go(store: SqlStore) -> None:
+    """The names are in the rows, so no table changes with the parts of a program."""
+    first, second = {"tier": "cheap", "turns": 3}, {"saved_usd": 0.25, "looped": True, "why": "\0é"}
+    rows = [
+        replace(request_row("r1", time=NOON + 1), attributes=first),
+        replace(request_row("r2", time=NOON + 2), attributes=second),
+        request_row("r3", time=NOON + 3),
+    ]
+    store.import_rows("f", 0, 1, rows)
+
+    found = [one.attributes for one in store.recorded_before(NOON + 9, 5)]
+
+    assert found == [None, second, first]
 
 
 def test_of_all_that_use_a_store_one_has_a_turn(store: SqlStore) -> None:
