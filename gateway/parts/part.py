@@ -40,7 +40,7 @@ class Part:
 
     name: ClassVar[str]
     section: ClassVar[type[Struct] | None] = None
-    columns: ClassVar[Sequence[Column]] = ()
+    columns: ClassVar[Sequence[Column[Any]]] = ()
 
     def check(self, config: Config, problems: Problems) -> None:
         """Record faults of the configuration, and settings that have no effect.
