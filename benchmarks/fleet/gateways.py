@@ -14,22 +14,22 @@ from benchmarks.fleet.virtual_time import VirtualLoop
 from strowger_gateway.adapters.base import Supports
 from strowger_gateway.gateway.backends.gauges.poller import EVERY_S, GATHER_S, JITTER
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.fleet.coordination.breaker_messages import (
+from strowger_gateway.gateway.coordination.breaker_messages import (
     BreakerUpdate,
     LoadUpdate,
     OutcomeWatch,
     ToWorker,
 )
-from strowger_gateway.gateway.fleet.coordination.gateway_sync import GatewaySync
-from strowger_gateway.gateway.fleet.coordination.outcome_reports import OutcomeReports
-from strowger_gateway.gateway.fleet.coordination.probe_locks import LocalLeases
-from strowger_gateway.gateway.fleet.coordination.shared_limits import SharedLimits
-from strowger_gateway.gateway.fleet.coordination.state_hub import StateHub
-from strowger_gateway.gateway.fleet.coordination.state_sharing import SEND_INTERVAL_S
+from strowger_gateway.gateway.coordination.gateway_sync import GatewaySync
+from strowger_gateway.gateway.coordination.outcome_reports import OutcomeReports
+from strowger_gateway.gateway.coordination.probe_locks import LocalLeases
+from strowger_gateway.gateway.coordination.state_hub import StateHub
+from strowger_gateway.gateway.coordination.state_sharing import SEND_INTERVAL_S
 from strowger_gateway.gateway.governance.leases.messages import ToLeader
 from strowger_gateway.gateway.governance.limits.lease_worker import LimitLeaseWorker
 from strowger_gateway.gateway.governance.limits.ledger import Hold
 from strowger_gateway.gateway.governance.limits.limits import RequestLimits
+from strowger_gateway.gateway.governance.limits.over_gateways.shared_limits import SharedLimits
 from strowger_gateway.gateway.routing.planning.candidate import Candidate
 from strowger_gateway.gateway.routing.planning.policies import POLICIES, BackendStats
 from strowger_gateway.gateway.routing.planning.replica_order import replica_order

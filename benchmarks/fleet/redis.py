@@ -1,7 +1,7 @@
 """A Redis in memory, in virtual time: the notices, the probe leases and the script of the limits.
 
-The script is `gateway/fleet/coordination/limit_script.py`'s in Python, for windows and holders that
-live; tests/benchmarks/test_fleet.py compares both.
+The script is `gateway/governance/limits/over_gateways/limit_script.py`'s in Python, for windows and
+holders that live; tests/benchmarks/test_fleet.py compares both.
 """
 
 import asyncio
@@ -11,8 +11,8 @@ from typing import Final, cast
 import msgspec
 from msgspec import Struct
 
-from strowger_gateway.gateway.fleet.coordination.gateway_transport import LEASE_S, Ask
-from strowger_gateway.gateway.fleet.coordination.limit_script import (
+from strowger_gateway.gateway.coordination.gateway_transport import LEASE_S, Ask
+from strowger_gateway.gateway.governance.limits.over_gateways.limit_script import (
     ScriptAnswer,
     ScriptItem,
     ScriptRequest,

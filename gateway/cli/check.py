@@ -63,7 +63,7 @@ def build(config: Config) -> tuple[str, ...]:
     # Late: an invalid configuration does not get here.
     from strowger_gateway.gateway.assembly.runtime import Runtime
     from strowger_gateway.gateway.cli.newer_schema import refuse_other_tables
-    from strowger_gateway.gateway.fleet.coordination.setup import transport_of
+    from strowger_gateway.gateway.coordination.setup import transport_of
     from strowger_gateway.gateway.fleet.listening.listening_socket import listen
     from strowger_gateway.gateway.storage.sql.open import open_store
 

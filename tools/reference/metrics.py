@@ -43,7 +43,7 @@ SECTIONS = {
     "gateway/content/stored_responses": "Records, audit log and store",
     "gateway/observability/payloads": "Export of traces, metrics and payloads",
     "gateway/observability/otlp": "Export of traces, metrics and payloads",
-    "gateway/fleet/coordination": "Gateways",
+    "gateway/coordination": "Gateways",
     "gateway/backends/discovery": "Discovery",
     "gateway/backends/gauges": "Discovery",
     "gateway/backends/placement": "Placement (`strowger placement`)",

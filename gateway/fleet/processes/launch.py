@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from strowger_gateway.gateway.assembly.leader_parts import LeaderParts, LeaderState
 from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.coordination.probe_locks import ACCESS_LOG_LOCK
 from strowger_gateway.gateway.experiments.background_jobs import ExperimentJobs
-from strowger_gateway.gateway.fleet.coordination.probe_locks import ACCESS_LOG_LOCK
 from strowger_gateway.gateway.fleet.listening.accept_queue import Mode
 from strowger_gateway.gateway.fleet.listening.listening_socket import Listener
 from strowger_gateway.gateway.fleet.listening.predecessor import Predecessor
@@ -29,7 +29,7 @@ from strowger_gateway.gateway.observability.telemetry.process_metrics import Pro
 from strowger_gateway.gateway.server.tls.watch import TlsWatch
 
 if TYPE_CHECKING:
-    from strowger_gateway.gateway.fleet.coordination.shared_limits import SharedLimits
+    from strowger_gateway.gateway.governance.limits.over_gateways.shared_limits import SharedLimits
 
 
 _REQUESTS: Final = "strowger_requests"

@@ -9,13 +9,12 @@ from strowger_gateway.gateway.assembly.leader_parts import LeaderParts
 from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.backends.engines.process.process import EngineProcess
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.experiments.harm_limit_metrics import HarmLimitCollector
-from strowger_gateway.gateway.fleet.coordination.probe_locks import PROBES, FileLeases
-from strowger_gateway.gateway.fleet.coordination.setup import (
+from strowger_gateway.gateway.coordination.probe_locks import PROBES, FileLeases
+from strowger_gateway.gateway.coordination.setup import (
     gateway_sync_running,
-    shared_limits,
     transport_of,
 )
+from strowger_gateway.gateway.experiments.harm_limit_metrics import HarmLimitCollector
 from strowger_gateway.gateway.fleet.listening.predecessor import Predecessor
 from strowger_gateway.gateway.fleet.listening.systemd import notify
 from strowger_gateway.gateway.fleet.processes.closing import close_all
@@ -34,12 +33,13 @@ from strowger_gateway.gateway.governance.issued_keys.sync import KeySync, latest
 from strowger_gateway.gateway.governance.limits.lease_leader import LimitLeaseLeader
 from strowger_gateway.gateway.governance.limits.ledger import Account
 from strowger_gateway.gateway.governance.limits.metrics import LimitUseCollector
+from strowger_gateway.gateway.governance.limits.over_gateways.setup import shared_limits
 from strowger_gateway.gateway.observability.recording.setup import Records
 from strowger_gateway.gateway.observability.telemetry.process_metrics import ProcessMetrics
 from strowger_gateway.gateway.platform.background import OnCrash, count_unhandled, keep_running
 
 if TYPE_CHECKING:
-    from strowger_gateway.gateway.fleet.coordination.shared_limits import SharedLimits
+    from strowger_gateway.gateway.governance.limits.over_gateways.shared_limits import SharedLimits
 
 
 async def run_leader(config: Config, launch: Launch) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.fleet.coordination.probe_locks import ACCESS_LOG_LOCK, LogFileLock
+from strowger_gateway.gateway.coordination.probe_locks import ACCESS_LOG_LOCK, LogFileLock
 from strowger_gateway.gateway.fleet.listening.listening_socket import (
     Listener,
     bind,

@@ -34,12 +34,12 @@ import os
 import msgspec
 from msgspec import Struct
 
-from strowger_gateway.gateway.assembly.part_messages import packed, secret
+from strowger_gateway.gateway.assembly.part_messages import packed, revived
 from strowger_gateway.gateway.backends.discovery.discovered import NOTHING_DISCOVERED, Discovered
 from strowger_gateway.gateway.backends.engines.process.process import EngineView, State
 from strowger_gateway.gateway.backends.gauges.readings import ReplicaReadings
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.fleet.coordination.breaker_messages import (
+from strowger_gateway.gateway.coordination.breaker_messages import (
     BreakerReset,
     BreakerUpdate,
     LoadUpdate,
@@ -320,8 +320,8 @@ ToLeader = (
 )
 
 
-to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker, dec_hook=secret)
-to_leader: msgspec.msgpack.Decoder[ToLeader] = msgspec.msgpack.Decoder(ToLeader, dec_hook=secret)
+to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker, dec_hook=revived)
+to_leader: msgspec.msgpack.Decoder[ToLeader] = msgspec.msgpack.Decoder(ToLeader, dec_hook=revived)
 
 
 def frame(message: ToWorker | ToLeader) -> bytes:

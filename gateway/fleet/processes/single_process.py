@@ -11,16 +11,15 @@ from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.assembly.peers import NoPeers
 from strowger_gateway.gateway.assembly.process_parts import SameProcess
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.experiments.harm_limit_metrics import HarmLimitCollector
-from strowger_gateway.gateway.fleet.coordination.gateway_transport import GatewayTransport
-from strowger_gateway.gateway.fleet.coordination.probe_locks import LocalLeases
-from strowger_gateway.gateway.fleet.coordination.setup import (
+from strowger_gateway.gateway.coordination.gateway_transport import GatewayTransport
+from strowger_gateway.gateway.coordination.probe_locks import LocalLeases
+from strowger_gateway.gateway.coordination.setup import (
     gateway_sync_running,
-    shared_limits,
     transport_of,
 )
-from strowger_gateway.gateway.fleet.coordination.state_hub import StateHub
-from strowger_gateway.gateway.fleet.coordination.state_sharing import StateSharing
+from strowger_gateway.gateway.coordination.state_hub import StateHub
+from strowger_gateway.gateway.coordination.state_sharing import StateSharing
+from strowger_gateway.gateway.experiments.harm_limit_metrics import HarmLimitCollector
 from strowger_gateway.gateway.fleet.listening.predecessor import Predecessor
 from strowger_gateway.gateway.fleet.listening.systemd import notify
 from strowger_gateway.gateway.fleet.processes.closing import close_all
@@ -41,6 +40,7 @@ from strowger_gateway.gateway.governance.issued_keys.sync import KeySync, latest
 from strowger_gateway.gateway.governance.limits.lease_worker import LimitLeaseWorker
 from strowger_gateway.gateway.governance.limits.ledger import Account
 from strowger_gateway.gateway.governance.limits.metrics import LimitUseCollector
+from strowger_gateway.gateway.governance.limits.over_gateways.setup import shared_limits
 from strowger_gateway.gateway.governance.limits.standing import LimitPlace, LimitStanding
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog
 from strowger_gateway.gateway.observability.telemetry.metric_snapshot import (
@@ -53,7 +53,7 @@ from strowger_gateway.gateway.server.tls.watch import TlsWatch
 from strowger_gateway.gateway.surfaces.late_module import import_translations
 
 if TYPE_CHECKING:
-    from strowger_gateway.gateway.fleet.coordination.shared_limits import SharedLimits
+    from strowger_gateway.gateway.governance.limits.over_gateways.shared_limits import SharedLimits
 
 
 class LeaderCounters(NoPeers):

@@ -18,13 +18,13 @@ from strowger_gateway.gateway.assembly.part_messages import packed
 from strowger_gateway.gateway.backends.discovery.discovered import Discovered
 from strowger_gateway.gateway.backends.gauges.readings import ReplicaReadings
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.fleet.coordination.probe_locks import (
+from strowger_gateway.gateway.coordination.probe_locks import (
     ACCESS_LOG_LOCK,
     PROBES,
     FileLeases,
     LogFileLock,
 )
-from strowger_gateway.gateway.fleet.coordination.state_sharing import StateSharing
+from strowger_gateway.gateway.coordination.state_sharing import StateSharing
 from strowger_gateway.gateway.fleet.processes.channel import Channel
 from strowger_gateway.gateway.fleet.processes.main import loop_factory
 from strowger_gateway.gateway.fleet.processes.messages import (

@@ -17,8 +17,8 @@ from strowger_gateway.gateway.assembly.part_messages import packed
 from strowger_gateway.gateway.backends.discovery.discovered import Discovered
 from strowger_gateway.gateway.backends.engines.process.process import EngineView
 from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.coordination.state_hub import StateHub
 from strowger_gateway.gateway.experiments.history import ExperimentHistory
-from strowger_gateway.gateway.fleet.coordination.state_hub import StateHub
 from strowger_gateway.gateway.fleet.listening.accept_queue import Mode, empty
 from strowger_gateway.gateway.fleet.listening.listening_socket import Listener
 from strowger_gateway.gateway.fleet.processes.messages import (
@@ -81,7 +81,7 @@ from strowger_gateway.gateway.routing.backend_events.event import BackendEvent
 from strowger_gateway.gateway.server.tls.watch import TlsWatch
 
 if TYPE_CHECKING:
-    from strowger_gateway.gateway.fleet.coordination.shared_limits import SharedLimits
+    from strowger_gateway.gateway.governance.limits.over_gateways.shared_limits import SharedLimits
 
 _log = logging.getLogger("strowger")
 

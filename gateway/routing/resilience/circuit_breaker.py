@@ -26,7 +26,7 @@ If no other backend is left, a request may be sent to one that refuses, or whose
 Breakers of the same backend in several processes act as one: each sends its `snapshot` when it
 changes, the others `merge` it, and a lease lets one process probe at a time. Between gateways,
 evidence is added up first, and what opens a circuit here is never one other gateway's word
-(`gateway/fleet/coordination/shared_evidence.py`). Times are seconds of a monotonic clock, passed
+(`gateway/coordination/shared_evidence.py`). Times are seconds of a monotonic clock, passed
 in.
 
 E. S. Page, "Continuous inspection schemes", Biometrika 41 (1954), 100-115.

@@ -21,8 +21,8 @@ import psycopg
 import pytest
 from msgspec import Struct
 
-from strowger_gateway.gateway.fleet.coordination.limit_script import SILENT_MS
-from strowger_gateway.gateway.fleet.coordination.redis_transport import RedisTransport
+from strowger_gateway.gateway.coordination.redis_transport import RedisTransport
+from strowger_gateway.gateway.governance.limits.over_gateways.limit_script import SILENT_MS
 from strowger_gateway.schemas.secret import Secret
 from tests.gateway.commanded import Commanded, connected, pid_of
 from tests.gateway.fleet.burst.burst_clients import MAX_TOKENS, BurstClients

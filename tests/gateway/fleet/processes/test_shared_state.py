@@ -10,13 +10,13 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.config.schema.failover import BreakerRule as Rule
-from strowger_gateway.gateway.fleet.coordination.breaker_messages import (
+from strowger_gateway.gateway.coordination.breaker_messages import (
     BreakerUpdate,
     LoadUpdate,
     ToWorker,
 )
-from strowger_gateway.gateway.fleet.coordination.probe_locks import FileLeases
-from strowger_gateway.gateway.fleet.coordination.state_hub import GATHER_S, StateHub
+from strowger_gateway.gateway.coordination.probe_locks import FileLeases
+from strowger_gateway.gateway.coordination.state_hub import GATHER_S, StateHub
 from strowger_gateway.gateway.fleet.processes.messages import WorkerInit, frame, to_worker
 from strowger_gateway.gateway.observability.telemetry.metric_snapshot import (
     merge,
@@ -33,7 +33,7 @@ RULE = Rule(min_requests=2, cooldown_s=10, max_cooldown_s=40)
 PROBING = """
 import sys
 from pathlib import Path
-from strowger_gateway.gateway.fleet.coordination.probe_locks import FileLeases
+from strowger_gateway.gateway.coordination.probe_locks import FileLeases
 lease = FileLeases(Path(sys.argv[1])).lease("chat: one/m")
 print("taken" if lease.acquire() else "refused", flush=True)
 sys.stdin.read()

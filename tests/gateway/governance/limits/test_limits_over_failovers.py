@@ -14,7 +14,7 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from strowger_gateway.gateway.fleet.coordination.limit_shards import key_of
+from strowger_gateway.gateway.governance.limits.over_gateways.limit_shards import key_of
 from tests.gateway.commanded import Commanded
 from tests.gateway.forked_commands import forked
 from tests.gateway.governance.limits.test_limited_requests import HELLO, says_hello

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from strowger_gateway.gateway.fleet.coordination.redis_transport import RedisTransport
+from strowger_gateway.gateway.coordination.redis_transport import RedisTransport
 from strowger_gateway.schemas.secret import Secret
 from tests.gateway.commanded import SOON_S, Commanded, connected
 from tests.gateway.forked_commands import forked

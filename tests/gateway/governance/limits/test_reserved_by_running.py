@@ -13,14 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strowger_gateway.gateway.fleet.coordination.limit_script import (
-    RESERVED_MS,
-    SCRIPT,
-    ScriptAnswer,
-    ScriptItem,
-    ScriptRequest,
-)
-from strowger_gateway.gateway.fleet.coordination.redis_transport import RedisTransport
+from strowger_gateway.gateway.coordination.redis_transport import RedisTransport
 from strowger_gateway.gateway.governance.leases.worker import REPORT_S
 from strowger_gateway.gateway.governance.limits.ledger import (
     RESERVED_NS,
@@ -28,6 +21,13 @@ from strowger_gateway.gateway.governance.limits.ledger import (
     Accounts,
     Hold,
     LimitRefusal,
+)
+from strowger_gateway.gateway.governance.limits.over_gateways.limit_script import (
+    RESERVED_MS,
+    SCRIPT,
+    ScriptAnswer,
+    ScriptItem,
+    ScriptRequest,
 )
 from strowger_gateway.gateway.governance.limits.window import Window
 from strowger_gateway.schemas.secret import Secret

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strowger_gateway.gateway.config.schema.failover import BreakerRule
-from strowger_gateway.gateway.fleet.coordination.shared_circuits import bounded
+from strowger_gateway.gateway.coordination.shared_circuits import bounded
 from strowger_gateway.gateway.routing.resilience.breaker_per_model import Breakers
 from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot, later
 from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strowger_gateway.gateway.config.schema.failover import BreakerRule
-from strowger_gateway.gateway.fleet.coordination.shared_circuits import SharedCircuits, bounded
+from strowger_gateway.gateway.coordination.shared_circuits import SharedCircuits, bounded
 from strowger_gateway.gateway.routing.resilience.breaker_snapshot import later
 from strowger_gateway.gateway.routing.resilience.breaker_state import (
     LAST_RESORT_EVERY_S,

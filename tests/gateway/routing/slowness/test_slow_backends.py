@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from strowger_gateway.gateway.fleet.coordination.shared_circuits import bounded
+from strowger_gateway.gateway.coordination.shared_circuits import bounded
 from strowger_gateway.gateway.routing.planning.candidate import Candidate
 from strowger_gateway.gateway.routing.resilience.breaker_snapshot import later
 from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker

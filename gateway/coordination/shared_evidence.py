@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from msgspec import Struct
 
 from strowger_gateway.gateway.config.schema.failover import BreakerRule
-from strowger_gateway.gateway.fleet.coordination.breaker_messages import NewOutcomes
-from strowger_gateway.gateway.fleet.coordination.evidence_sum import LAG_S, EvidenceSum, Reported
+from strowger_gateway.gateway.coordination.breaker_messages import NewOutcomes
+from strowger_gateway.gateway.coordination.evidence_sum import LAG_S, EvidenceSum, Reported
 from strowger_gateway.gateway.routing.resilience.breaker_per_model import MOST
 from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
 

@@ -10,8 +10,11 @@ https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from strowger_gateway.gateway.fleet.coordination.limit_script import ScriptAnswer, ScriptItem
 from strowger_gateway.gateway.governance.leases.messages import Place
+from strowger_gateway.gateway.governance.limits.over_gateways.limit_script import (
+    ScriptAnswer,
+    ScriptItem,
+)
 
 KEY = "strowger:limit:1:"
 """Contains the version of the format."""

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING
 from prometheus_client.registry import CollectorRegistry
 
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.config.schema.limits import Limit
-from strowger_gateway.gateway.fleet.coordination.gateway_transport import GatewayTransport
-from strowger_gateway.gateway.fleet.coordination.probe_lease import LocalProbeBlocks
-from strowger_gateway.gateway.fleet.coordination.state_hub import StateHub
+from strowger_gateway.gateway.coordination.gateway_transport import GatewayTransport
+from strowger_gateway.gateway.coordination.probe_lease import LocalProbeBlocks
+from strowger_gateway.gateway.coordination.state_hub import StateHub
 from strowger_gateway.gateway.platform.background import OnCrash, keep_running
 from strowger_gateway.schemas.errors import InvalidConfig
 from strowger_gateway.schemas.secret import Secret
 
 if TYPE_CHECKING:
-    from strowger_gateway.gateway.fleet.coordination.key_versions import KeyVersions
-    from strowger_gateway.gateway.fleet.coordination.redis_transport import RedisTransport
-    from strowger_gateway.gateway.fleet.coordination.shared_limits import SharedLimits
+    from strowger_gateway.gateway.coordination.key_versions import KeyVersions
+    from strowger_gateway.gateway.coordination.redis_transport import RedisTransport
 
 
 def transport_of(config: Config) -> GatewayTransport | None:
@@ -47,8 +45,8 @@ async def gateway_sync_running(
         yield
         return
     # Imported here: a gateway without Redis saves 0.7 MB.
-    from strowger_gateway.gateway.fleet.coordination.gateway_sync import GatewaySync
-    from strowger_gateway.gateway.fleet.coordination.metrics import GatewaysCollector
+    from strowger_gateway.gateway.coordination.gateway_sync import GatewaySync
+    from strowger_gateway.gateway.coordination.metrics import GatewaysCollector
 
     sync = GatewaySync(hub, transport, blocks(), config, keys=keys)
     registry.register(GatewaysCollector(sync))
@@ -60,26 +58,13 @@ async def gateway_sync_running(
         await asyncio.gather(task, return_exceptions=True)
 
 
-def shared_limits(config: Config, limits: Callable[[], tuple[Limit, ...]]) -> "SharedLimits | None":
-    """Return the limits of all gateways, to be run; `None` without `store.redis_url`.
-
-    limits: those of the current configuration. Raises InvalidConfig.
-    """
-    if config.store.redis_url is None:
-        return None
-    from strowger_gateway.gateway.fleet.coordination.shared_limits import SharedLimits
-
-    transport = open_transport(config.store.redis_url)
-    return SharedLimits(transport, transport.name, limits)
-
-
 def open_transport(url: Secret) -> "RedisTransport":
     """Return a transport through Redis, not connected yet.
 
     Raises InvalidConfig for a malformed address, or without the extra it needs.
     """
     try:
-        from strowger_gateway.gateway.fleet.coordination.redis_transport import RedisTransport
+        from strowger_gateway.gateway.coordination.redis_transport import RedisTransport
     except ImportError as exc:
         raise InvalidConfig(
             (

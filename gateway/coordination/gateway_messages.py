@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from strowger_gateway.gateway.config.checks.access import is_loopback
 from strowger_gateway.gateway.config.schema.config import Config, Provider
 from strowger_gateway.gateway.config.schema.failover import BreakerRule
-from strowger_gateway.gateway.fleet.coordination.evidence_sum import Reported
+from strowger_gateway.gateway.coordination.evidence_sum import Reported
 from strowger_gateway.gateway.routing.resilience.breaker_per_model import MOST
 from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
 from strowger_gateway.local_engine.protocol.address import parse_address

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from strowger_gateway.gateway.fleet.coordination.breaker_messages import BreakerUpdate, LoadUpdate
-from strowger_gateway.gateway.fleet.coordination.gateway_messages import Shared
-from strowger_gateway.gateway.fleet.coordination.gateway_sync import FORGET_S, PEER_TIMEOUT_S
-from strowger_gateway.gateway.fleet.coordination.probe_lease import UNUSED_S
-from strowger_gateway.gateway.fleet.coordination.state_hub import GATHER_S
-from tests.gateway.fleet.coordination.board import (
+from strowger_gateway.gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
+from strowger_gateway.gateway.coordination.gateway_messages import Shared
+from strowger_gateway.gateway.coordination.gateway_sync import FORGET_S, PEER_TIMEOUT_S
+from strowger_gateway.gateway.coordination.probe_lease import UNUSED_S
+from strowger_gateway.gateway.coordination.state_hub import GATHER_S
+from tests.gateway.coordination.board import (
     CONFIG,
     KEY,
     NEVER,

@@ -10,7 +10,7 @@ from typing import cast
 
 from redis.exceptions import RedisClusterException, RedisError
 
-from strowger_gateway.gateway.fleet.coordination.gateway_transport import (
+from strowger_gateway.gateway.coordination.gateway_transport import (
     LEASE_S,
     Ask,
     TransportUnavailable,

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from strowger_gateway.gateway.fleet.coordination.gateway_sync import GatewaySync
+from strowger_gateway.gateway.coordination.gateway_sync import GatewaySync
 
 
 class GatewaysCollector(Collector):

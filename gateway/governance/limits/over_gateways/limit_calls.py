@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from strowger_gateway.gateway.fleet.coordination.limit_script import ScriptItem
 from strowger_gateway.gateway.governance.leases.messages import LeaseAsk, Place
+from strowger_gateway.gateway.governance.limits.over_gateways.limit_script import ScriptItem
 
 
 class LimitCall(Struct, eq=False):

@@ -5,9 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Protocol
 
-from strowger_gateway.gateway.assembly.gateway import Gateway
-from strowger_gateway.gateway.assembly.runtime import Runtime
-from strowger_gateway.gateway.fleet.coordination.breaker_messages import (
+from strowger_gateway.gateway.coordination.breaker_messages import (
     BreakerReset,
     BreakerUpdate,
     FromWorker,
@@ -15,8 +13,9 @@ from strowger_gateway.gateway.fleet.coordination.breaker_messages import (
     OutcomeWatch,
     ToWorker,
 )
-from strowger_gateway.gateway.fleet.coordination.outcome_reports import OutcomeReports
+from strowger_gateway.gateway.coordination.outcome_reports import OutcomeReports
 from strowger_gateway.gateway.platform.clock import now
+from strowger_gateway.gateway.routing.planning.route import Backend
 from strowger_gateway.gateway.routing.resilience.breaker_per_model import NAMED
 from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
 from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
@@ -36,11 +35,52 @@ class Leases(Protocol):
         ...
 
 
+class SharedRuntime(Protocol):
+    """A generation of the configuration. backends: by their names."""
+
+    @property
+    def backends(self) -> Mapping[str, Backend]: ...
+    def divide_budgets(self, processes: int) -> None:
+        """Take this process's part of the budgets of retries and hedges, of so many processes."""
+        ...
+
+
+class InFlight(Protocol):
+    """Requests in flight: in this process, and in the others, as last reported."""
+
+    others_in_flight: int
+
+    @property
+    def in_flight(self) -> int: ...
+
+
+class Buffered(Protocol):
+    """Bytes of bodies in memory: of this process, and of the others, as last reported."""
+
+    others_buffered: int
+
+    @property
+    def buffered(self) -> int: ...
+
+
+class SharingGateway(Protocol):
+    """A process that serves. differing_gateways: that run another configuration."""
+
+    differing_gateways: int
+
+    @property
+    def runtime(self) -> SharedRuntime: ...
+    @property
+    def admission(self) -> InFlight: ...
+    @property
+    def shares(self) -> Buffered: ...
+
+
 class StateSharing:
     """The sharing of one process; `follow` each generation of its configuration."""
 
     def __init__(
-        self, gateway: Gateway, leases: Leases, send: Callable[[FromWorker], None]
+        self, gateway: SharingGateway, leases: Leases, send: Callable[[FromWorker], None]
     ) -> None:
         self._gateway = gateway
         self._leases = leases
@@ -54,7 +94,7 @@ class StateSharing:
         self._processes = 1
         self.follow(gateway.runtime)
 
-    def follow(self, runtime: Runtime) -> None:
+    def follow(self, runtime: SharedRuntime) -> None:
         """Send and receive the updates of this Runtime's breakers and loads from now on."""
         runtime.divide_budgets(self._processes)
         gone = self._followed.keys() - runtime.backends.keys()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from strowger_gateway.gateway.fleet.coordination.breaker_messages import (
+from strowger_gateway.gateway.coordination.breaker_messages import (
     BreakerReset,
     BreakerUpdate,
     FromWorker,

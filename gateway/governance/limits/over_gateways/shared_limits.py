@@ -15,27 +15,10 @@ from typing import Final, cast
 import msgspec
 
 from strowger_gateway.gateway.config.schema.limits import Limit
-from strowger_gateway.gateway.fleet.coordination.gateway_transport import (
+from strowger_gateway.gateway.coordination.gateway_transport import (
     ScriptRunner,
     TransportUnavailable,
 )
-from strowger_gateway.gateway.fleet.coordination.limit_calls import LimitCall, MissedUses
-from strowger_gateway.gateway.fleet.coordination.limit_script import (
-    RESERVED_MS,
-    SCRIPT,
-    SILENT_MS,
-    ScriptAnswer,
-    ScriptItem,
-    ScriptRequest,
-)
-from strowger_gateway.gateway.fleet.coordination.limit_shards import (
-    KEY,
-    given_back,
-    key_of,
-    merged,
-    shards,
-)
-from strowger_gateway.gateway.fleet.coordination.shared_standings import TurnTaker, shared_standings
 from strowger_gateway.gateway.governance.leases.messages import (
     LeaseAsk,
     LeaseDenial,
@@ -52,6 +35,29 @@ from strowger_gateway.gateway.governance.leases.pool import PART, Loan
 from strowger_gateway.gateway.governance.limits.lease_leader import LimitLeaseLeader
 from strowger_gateway.gateway.governance.limits.ledger import Account, LimitRefusal, Quantity
 from strowger_gateway.gateway.governance.limits.limits import PERIODS
+from strowger_gateway.gateway.governance.limits.over_gateways.limit_calls import (
+    LimitCall,
+    MissedUses,
+)
+from strowger_gateway.gateway.governance.limits.over_gateways.limit_script import (
+    RESERVED_MS,
+    SCRIPT,
+    SILENT_MS,
+    ScriptAnswer,
+    ScriptItem,
+    ScriptRequest,
+)
+from strowger_gateway.gateway.governance.limits.over_gateways.limit_shards import (
+    KEY,
+    given_back,
+    key_of,
+    merged,
+    shards,
+)
+from strowger_gateway.gateway.governance.limits.over_gateways.shared_standings import (
+    TurnTaker,
+    shared_standings,
+)
 from strowger_gateway.gateway.governance.limits.standing import LimitPlace, LimitStanding
 
 HEARTBEAT_S: Final = 1.0

@@ -7,19 +7,19 @@ from typing import Final, cast
 import msgspec
 
 from strowger_gateway.gateway.config.schema.limits import Limit
-from strowger_gateway.gateway.fleet.coordination.gateway_transport import (
+from strowger_gateway.gateway.coordination.gateway_transport import (
     ScriptRunner,
     TransportUnavailable,
 )
-from strowger_gateway.gateway.fleet.coordination.limit_script import (
+from strowger_gateway.gateway.governance.limits.limits import PERIODS
+from strowger_gateway.gateway.governance.limits.over_gateways.limit_script import (
     SCRIPT,
     SILENT_MS,
     ScriptAnswer,
     ScriptItem,
     ScriptRequest,
 )
-from strowger_gateway.gateway.fleet.coordination.limit_shards import Place, key_of
-from strowger_gateway.gateway.governance.limits.limits import PERIODS
+from strowger_gateway.gateway.governance.limits.over_gateways.limit_shards import Place, key_of
 from strowger_gateway.gateway.governance.limits.standing import (
     LimitPlace,
     LimitStanding,

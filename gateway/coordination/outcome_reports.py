@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from strowger_gateway.gateway.fleet.coordination.breaker_messages import NewOutcomes, OutcomeUpdate
+from strowger_gateway.gateway.coordination.breaker_messages import NewOutcomes, OutcomeUpdate
 from strowger_gateway.gateway.routing.resilience.breaker_per_model import MOST
 from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
 

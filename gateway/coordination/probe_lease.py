@@ -8,7 +8,7 @@ holds it. So no request waits for the lease. An unused lease passes to another g
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-from strowger_gateway.gateway.fleet.coordination.gateway_transport import Ask, GatewayTransport
+from strowger_gateway.gateway.coordination.gateway_transport import Ask, GatewayTransport
 from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
 
 AHEAD_S = 1.0

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from strowger_gateway.gateway.config.redis_address import redis_address
-from strowger_gateway.gateway.fleet.coordination.gateway_transport import TransportUnavailable
-from strowger_gateway.gateway.fleet.coordination.redis_transport import RedisTransport
-from strowger_gateway.gateway.fleet.coordination.setup import open_transport
+from strowger_gateway.gateway.coordination.gateway_transport import TransportUnavailable
+from strowger_gateway.gateway.coordination.redis_transport import RedisTransport
+from strowger_gateway.gateway.coordination.setup import open_transport
 from strowger_gateway.schemas.errors import InvalidConfig
 from strowger_gateway.schemas.secret import Secret
 from tests.gateway.config.configs import GOOD, faults, read
@@ -110,7 +110,7 @@ def test_without_its_client_the_start_is_refused_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in (
-        "strowger_gateway.gateway.fleet.coordination.redis_transport",
+        "strowger_gateway.gateway.coordination.redis_transport",
         "strowger_gateway.gateway.storage.redis.client",
     ):
         monkeypatch.delitem(sys.modules, name, raising=False)

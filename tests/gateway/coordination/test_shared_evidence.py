@@ -9,35 +9,35 @@ import msgspec
 import pytest
 
 from strowger_gateway.gateway.config.schema.failover import BreakerRule
-from strowger_gateway.gateway.fleet.coordination.breaker_messages import (
+from strowger_gateway.gateway.coordination.breaker_messages import (
     BreakerUpdate,
     NewOutcomes,
     OutcomeUpdate,
     OutcomeWatch,
     ToWorker,
 )
-from strowger_gateway.gateway.fleet.coordination.evidence_sum import Reported
-from strowger_gateway.gateway.fleet.coordination.gateway_messages import notice
-from strowger_gateway.gateway.fleet.coordination.gateway_sync import (
+from strowger_gateway.gateway.coordination.evidence_sum import Reported
+from strowger_gateway.gateway.coordination.gateway_messages import notice
+from strowger_gateway.gateway.coordination.gateway_sync import (
     FORGET_S,
     PEER_TIMEOUT_S,
     GatewaySync,
 )
-from strowger_gateway.gateway.fleet.coordination.outcome_reports import OutcomeReports
-from strowger_gateway.gateway.fleet.coordination.probe_locks import LocalLeases
-from strowger_gateway.gateway.fleet.coordination.redis_transport import RedisTransport
-from strowger_gateway.gateway.fleet.coordination.shared_evidence import (
+from strowger_gateway.gateway.coordination.outcome_reports import OutcomeReports
+from strowger_gateway.gateway.coordination.probe_locks import LocalLeases
+from strowger_gateway.gateway.coordination.redis_transport import RedisTransport
+from strowger_gateway.gateway.coordination.shared_evidence import (
     MOST_REPORTED,
     MOST_WATCHED,
     Rules,
     SharedEvidence,
 )
-from strowger_gateway.gateway.fleet.coordination.state_hub import StateHub
+from strowger_gateway.gateway.coordination.state_hub import StateHub
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
 from strowger_gateway.schemas.secret import Secret
 from tests.gateway.commanded import SOON_S
-from tests.gateway.fleet.coordination.board import (
+from tests.gateway.coordination.board import (
     CONFIG,
     KEY,
     Board,

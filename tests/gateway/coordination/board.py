@@ -6,15 +6,15 @@ from msgspec import Struct
 
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.fleet.coordination.breaker_messages import (
+from strowger_gateway.gateway.coordination.breaker_messages import (
     BreakerUpdate,
     FromWorker,
     ToWorker,
 )
-from strowger_gateway.gateway.fleet.coordination.gateway_sync import GatewaySync
-from strowger_gateway.gateway.fleet.coordination.gateway_transport import Ask
-from strowger_gateway.gateway.fleet.coordination.probe_locks import LocalLeases
-from strowger_gateway.gateway.fleet.coordination.state_hub import StateHub
+from strowger_gateway.gateway.coordination.gateway_sync import GatewaySync
+from strowger_gateway.gateway.coordination.gateway_transport import Ask
+from strowger_gateway.gateway.coordination.probe_locks import LocalLeases
+from strowger_gateway.gateway.coordination.state_hub import StateHub
 from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
 
 KEY = "chat: one/m"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strowger_gateway.gateway.fleet.coordination.breaker_messages import LoadUpdate
-from strowger_gateway.gateway.fleet.coordination.peer_loads import PeerLoads
+from strowger_gateway.gateway.coordination.breaker_messages import LoadUpdate
+from strowger_gateway.gateway.coordination.peer_loads import PeerLoads
 from tests.examples import examples
-from tests.gateway.fleet.coordination.board import Board, SimulatedGateway, look
+from tests.gateway.coordination.board import Board, SimulatedGateway, look
 
 PEERS = (b"a", b"b", b"c")
 loads = st.dictionaries(st.sampled_from("wxyz"), st.integers(1, 9))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from strowger_gateway.gateway.config.schema.failover import BreakerRule
-from strowger_gateway.gateway.fleet.coordination.evidence_sum import EvidenceSum, Reported
+from strowger_gateway.gateway.coordination.evidence_sum import EvidenceSum, Reported
 
 GATEWAYS = (b"a", b"b", b"c", b"d")
 RULE = BreakerRule(min_requests=12)

@@ -15,15 +15,15 @@ from msgspec import Struct
 
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema.failover import BreakerRule
-from strowger_gateway.gateway.fleet.coordination.breaker_messages import (
+from strowger_gateway.gateway.coordination.breaker_messages import (
     BreakerUpdate,
     LoadUpdate,
     OutcomeUpdate,
     OutcomeWatch,
     ToWorker,
 )
-from strowger_gateway.gateway.fleet.coordination.evidence_sum import Reported
-from strowger_gateway.gateway.fleet.coordination.gateway_messages import (
+from strowger_gateway.gateway.coordination.evidence_sum import Reported
+from strowger_gateway.gateway.coordination.gateway_messages import (
     GatewayState,
     Shared,
     Unreadable,
@@ -35,16 +35,16 @@ from strowger_gateway.gateway.fleet.coordination.gateway_messages import (
     shifted,
     state_in,
 )
-from strowger_gateway.gateway.fleet.coordination.gateway_transport import (
+from strowger_gateway.gateway.coordination.gateway_transport import (
     GatewayTransport,
     TransportUnavailable,
 )
-from strowger_gateway.gateway.fleet.coordination.key_versions import KeyVersions, NoKeys
-from strowger_gateway.gateway.fleet.coordination.peer_loads import PeerLoads
-from strowger_gateway.gateway.fleet.coordination.probe_lease import LocalProbeBlocks, ProbeLeases
-from strowger_gateway.gateway.fleet.coordination.shared_circuits import SharedCircuits, bounded
-from strowger_gateway.gateway.fleet.coordination.shared_evidence import Rules, SharedEvidence
-from strowger_gateway.gateway.fleet.coordination.state_hub import StateHub
+from strowger_gateway.gateway.coordination.key_versions import KeyVersions, NoKeys
+from strowger_gateway.gateway.coordination.peer_loads import PeerLoads
+from strowger_gateway.gateway.coordination.probe_lease import LocalProbeBlocks, ProbeLeases
+from strowger_gateway.gateway.coordination.shared_circuits import SharedCircuits, bounded
+from strowger_gateway.gateway.coordination.shared_evidence import Rules, SharedEvidence
+from strowger_gateway.gateway.coordination.state_hub import StateHub
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.resilience.breaker_per_model import NAMED
 from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
