@@ -15,7 +15,7 @@ from strowger_gateway.adapters.universal_repairs import with_universal
 from strowger_gateway.gateway.assembly.wiring.upstreams import Upstreams
 from strowger_gateway.gateway.backends.discovery.discovered import NOTHING_DISCOVERED, Discovered
 from strowger_gateway.gateway.backends.discovery.source import HostPort
-from strowger_gateway.gateway.backends.upstream.base import Upstream, whole_chat_of
+from strowger_gateway.gateway.backends.upstream.base import Upstream, chat_path_of, whole_chat_of
 from strowger_gateway.gateway.config.error_codes import plain
 from strowger_gateway.gateway.config.schema.config import Config, Model, WhenRule
 from strowger_gateway.gateway.config.schema.connection import STREAM_S, WHOLE_S
@@ -215,6 +215,7 @@ class _Builder:
             load=known.load if known else Load(),
             prices=self._prices,
             whole_chat=whole_chat_of(upstream),
+            chats=chat_path_of(upstream),
             models=self._known,
             replica=replica,
             pool=self._pools.get(provider),

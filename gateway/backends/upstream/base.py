@@ -95,6 +95,35 @@ class Upstream(Protocol):
     async def aclose(self) -> None: ...
 
 
+class ChatPath(Struct, frozen=True):
+    """The upstream for chats that no adaptation has to change: those with none of `fields`.
+
+    fields: of a request's sampling.
+    """
+
+    upstream: Upstream
+    fields: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Adapting(Protocol):
+    """An upstream that changes some requests of another, or their answers."""
+
+    @property
+    def chats(self) -> ChatPath:
+        """The other upstream, which answers all further chats by itself."""
+        ...
+
+
+def chat_path_of(upstream: Upstream) -> ChatPath | None:
+    """Return the path of most chats, past all adaptations; `None` if there are none to pass."""
+    inner, fields = upstream, dict[str, None]()
+    while isinstance(inner, Adapting):
+        path = inner.chats
+        inner, fields = path.upstream, fields | dict.fromkeys(path.fields)
+    return None if inner is upstream else ChatPath(inner, tuple(fields))
+
+
 @runtime_checkable
 class PlainChats(Protocol):
     """An upstream that has plain answers to chats without events.

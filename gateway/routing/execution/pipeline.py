@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import cast
 
+from msgspec import UNSET
+
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.execution import hedging as hedge
 from strowger_gateway.gateway.routing.execution.attempt import events_of, vectors_of
@@ -34,7 +36,12 @@ from strowger_gateway.schemas.events import (
     text_sink,
     tokens_of,
 )
-from strowger_gateway.schemas.requests import EmbeddingsRequest, GenerateRequest, TokenRequest
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    TokenRequest,
+)
 from strowger_gateway.schemas.service_tier import tier_in
 
 _CONTENT = frozenset(CONTENT)
@@ -224,7 +231,14 @@ def events_of_plan(attempt: PrimaryAttempt) -> AsyncGenerator[list[Event], None]
         return events_of(attempt)
     # `Attempt.request` and `events_of` inlined: two calls less per request.
     request = candidate.request or attempt.client_request
-    return candidate.backend.upstream.generate(
+    upstream, chats = candidate.backend.upstream, candidate.backend.chats
+    if chats is not None and type(request) is ChatRequest:
+        for field in chats.fields:
+            if getattr(request.sampling, field) is not UNSET:
+                break
+        else:
+            upstream = chats.upstream
+    return upstream.generate(
         request,  # pyright: ignore[reportArgumentType]  embeddings have a verb of their own
         attempt.call,
     )

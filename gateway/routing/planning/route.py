@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from strowger_gateway.adapters.base import Supports
-from strowger_gateway.gateway.backends.upstream.base import Upstream, WholeChat
+from strowger_gateway.gateway.backends.upstream.base import ChatPath, Upstream, WholeChat
 from strowger_gateway.gateway.config.schema.config import RequestFields, WhenRule
 from strowger_gateway.gateway.config.schema.connection import STREAM_S, WHOLE_S
 from strowger_gateway.gateway.config.schema.failover import BreakerRule, RetryRule, StreamRecovery
@@ -34,6 +34,7 @@ class Backend(Struct, frozen=True, kw_only=True, eq=False):
     breakers: one per model name, in place of `breaker`, if its model is "*".
     prices, models: the prices and facts, by the name of a candidate.
     whole_chat: of its upstream; `None` if that has none.
+    chats: the path of most chats, past the upstream's adaptations; `None` if there are none.
     replica: which of the backend's replicas it is; `None` if the backend has none.
     pool: renders headers for its endpoint picker; `None` without one.
     siblings: the backends of the same model that it is compared with; `None` if it never is.
@@ -51,6 +52,7 @@ class Backend(Struct, frozen=True, kw_only=True, eq=False):
     load: Load = field(default_factory=Load)
     prices: Prices = UNPRICED
     whole_chat: WholeChat | None = None
+    chats: ChatPath | None = None
     models: KnownModels = NOTHING_KNOWN
     replica: Replica | None = None
     pool: PoolHeaders | None = None

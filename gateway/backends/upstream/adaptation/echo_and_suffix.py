@@ -12,7 +12,13 @@ import msgspec
 from msgspec import UNSET
 
 from strowger_gateway.adapters.base import Supports
-from strowger_gateway.gateway.backends.upstream.base import Call, Upstream, WholeChat, whole_chat_of
+from strowger_gateway.gateway.backends.upstream.base import (
+    Call,
+    ChatPath,
+    Upstream,
+    WholeChat,
+    whole_chat_of,
+)
 from strowger_gateway.schemas.answers import Embeddings
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.events import Event, Finished, TextDelta
@@ -72,6 +78,11 @@ class EchoAndSuffix:
     def whole_chat(self) -> WholeChat | None:
         """See PlainChats: chats pass unchanged."""
         return whole_chat_of(self._inner)
+
+    @property
+    def chats(self) -> ChatPath:
+        """See Adapting."""
+        return ChatPath(self._inner)
 
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         return await self._inner.embed(request, call)

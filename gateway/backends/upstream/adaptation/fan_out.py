@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from strowger_gateway.adapters.base import Supports
 from strowger_gateway.adapters.capabilities import offered
-from strowger_gateway.gateway.backends.upstream.base import Call, Upstream
+from strowger_gateway.gateway.backends.upstream.base import Call, ChatPath, Upstream
 from strowger_gateway.gateway.backends.upstream.sending import PartSending, add_up, is_unread
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.schemas.answers import Embeddings
@@ -70,6 +70,11 @@ class FanOut:
         if len(parts) == 1:
             return self._inner.generate(parts[0].request, call)
         return self._merged(parts, msgspec.structs.replace(call, begun=now()))
+
+    @property
+    def chats(self) -> ChatPath:
+        """See Adapting."""
+        return ChatPath(self._inner, ("n",))
 
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         return await self._inner.embed(request, call)

@@ -17,7 +17,7 @@ from strowger_gateway.gateway.backends.upstream.adaptation.stop_detection import
     StopDetector,
     StopRules,
 )
-from strowger_gateway.gateway.backends.upstream.base import Call, Upstream
+from strowger_gateway.gateway.backends.upstream.base import Call, ChatPath, Upstream
 from strowger_gateway.schemas.answers import Embeddings
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.events import Event, Finished, TextDelta, Tokens, Usage
@@ -78,6 +78,11 @@ class StopEnforcement:
             return self._inner.generate(request, call)
         self._check(request, rules)
         return self._enforced(request, call, rules)
+
+    @property
+    def chats(self) -> ChatPath:
+        """See Adapting."""
+        return ChatPath(self._inner, tuple(sorted(self._lacking.get("chat", ()))))
 
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         return await self._inner.embed(request, call)

@@ -6,6 +6,7 @@ import threading
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import UNSET, UnsetType
 
 pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
@@ -13,11 +14,17 @@ pytest.importorskip("jinja2")
 from strowger_gateway.adapters.base import Supports
 from strowger_gateway.gateway.backends.upstream.adaptation.compose import adapt
 from strowger_gateway.gateway.backends.upstream.adaptation.tokenizer import INLINE, aside
-from strowger_gateway.gateway.backends.upstream.base import Upstream
+from strowger_gateway.gateway.backends.upstream.base import Upstream, chat_path_of
 from strowger_gateway.schemas.answers import Choice
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.events import Finished, TextDelta
-from strowger_gateway.schemas.requests import CompletionRequest, GenerateRequest, TokenRequest
+from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    GenerateRequest,
+    TokenRequest,
+)
 from strowger_gateway.schemas.sampling import Sampling
 from tests.examples import examples
 from tests.gateway.backends.upstream.adaptation.scripted import (
@@ -25,6 +32,7 @@ from tests.gateway.backends.upstream.adaptation.scripted import (
     Scripted,
     Step,
     answer_of,
+    text_answer,
     token_answer,
 )
 from tests.gateway.backends.upstream.adaptation.vocabularies import TINY, cut, family
@@ -112,3 +120,42 @@ def test_a_special_token_cannot_end_an_answer_of_text() -> None:
 
     with pytest.raises(InvalidRequest, match="in which token 6 never appears"):
         around(far).generate(request, CALL)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    chat=st.sets(st.sampled_from(["max_tokens", "stop", "n"])),
+    completion=st.none() | st.sets(st.sampled_from(["stop", "n", "echo", "prompt.batch"])),
+    stop=st.sampled_from([UNSET, (), ("b",)]),
+    n=st.sampled_from([UNSET, 1, 2]),
+    tokens=st.booleans(),
+)
+def test_a_chat_that_needs_no_adaptation_passes_none(
+    chat: set[str],
+    completion: set[str] | None,
+    stop: tuple[str, ...] | UnsetType,
+    n: int | UnsetType,
+    tokens: bool,
+) -> None:
+    offered = Supports(
+        chat=frozenset(chat),
+        completion=None if completion is None else frozenset(completion),
+        tokens=frozenset[str]() if tokens else None,
+    )
+    far = Scripted(offered, lambda _: text_answer("a", "b", "c"))
+    adapted = adapt(far, None)
+    sampling = Sampling(stop=stop, n=n)
+    turn = Message(role="user", content="hi")
+    request = ChatRequest(model="m", messages=(turn,), sampling=sampling)
+
+    path = chat_path_of(adapted)
+
+    assert (path is None) == (adapted is far)
+    if path is not None:
+        assert path.upstream is far
+        if all(getattr(sampling, name) is UNSET for name in path.fields):
+            asyncio.run(answer_of(adapted.generate(request, CALL)))
+            assert far.asked == [request]
+            assert far.asked[0] is request
+        elif stop:
+            assert "stop" in path.fields or "stop" in chat
