@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.config.json_schema import document
 
 ROOT = Path(__file__).parent.parent
@@ -57,7 +58,7 @@ def _page(link: re.Match[str]) -> str:
 
 def schema_text() -> str:
     """Return the file that `strowger schema` prints."""
-    return json.dumps(document.config_schema(), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(document.config_schema(PARTS), indent=1, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,29 +1,18 @@
 """How the messages of parts are encoded between the processes of a gateway."""
 
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from strowger_gateway.schemas.secret import Secret
+from strowger_gateway.gateway.assembly.parts import PARTS
+from strowger_gateway.gateway.config.parts.encoding import from_plain, to_plain
 
 T = TypeVar("T")
 
+revived: Final = from_plain(PARTS)
+"""Decodes what msgspec does not know: secrets, and the sections of parts."""
 
-def plain(value: object) -> object:
-    """Encode what msgspec does not know. Sockets between our own processes carry secrets."""
-    if isinstance(value, Secret):
-        return value.reveal()
-    raise NotImplementedError(f"{type(value)} cannot be sent between processes")
-
-
-def secret(kind: type, value: object) -> object:
-    """The reverse of `plain`."""
-    if kind is Secret and isinstance(value, str):
-        return Secret(value)
-    raise NotImplementedError(f"{kind} cannot be sent between processes")
-
-
-_encoder = msgspec.msgpack.Encoder(enc_hook=plain)
+_encoder = msgspec.msgpack.Encoder(enc_hook=to_plain)
 
 
 def packed(value: object) -> bytes:
@@ -33,7 +22,7 @@ def packed(value: object) -> bytes:
 
 def unpacked(body: bytes, kind: type[T]) -> T:
     """Decode what is sent rarely."""
-    return msgspec.msgpack.decode(body, type=kind, dec_hook=secret)
+    return msgspec.msgpack.decode(body, type=kind, dec_hook=revived)
 
 
 class PartDecoder:
@@ -46,6 +35,6 @@ class PartDecoder:
         """receives: the type that the side of the part declares."""
         decoder = self._made.get(part)
         if decoder is None:
-            decoder = msgspec.msgpack.Decoder(receives, dec_hook=secret)
+            decoder = msgspec.msgpack.Decoder(receives, dec_hook=revived)
             self._made[part] = decoder
         return decoder.decode(body)

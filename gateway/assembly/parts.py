@@ -3,5 +3,6 @@
 from typing import Final
 
 from strowger_gateway.gateway.parts.part import Part
+from strowger_gateway.gateway.server.tls.part import ListenerTlsPart
 
-PARTS: Final[tuple[Part, ...]] = ()
+PARTS: Final[tuple[Part, ...]] = (ListenerTlsPart(),)

@@ -41,11 +41,11 @@ def faults_shown() -> Generator[None, None, None]:
 def load(path: Path, warn: Callable[[str], None] | None = None) -> Config:
     """Load a configuration. Raises Faults. warn: as for `load_config`; `None` drops warnings."""
     # Late: this imports every adapter, which `health` with a URL does not need.
-    from strowger_gateway.gateway.assembly.wiring.config_checks import CONFIG_CHECKS
+    from strowger_gateway.gateway.assembly.parts import PARTS
     from strowger_gateway.gateway.config.load import ignore_warning, load_config
 
     with faults_shown():
-        return load_config(path, os.environ, warn or ignore_warning, more=CONFIG_CHECKS)
+        return load_config(path, os.environ, warn or ignore_warning, parts=PARTS)
 
 
 def config_option(command: F) -> F:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from strowger_gateway.gateway.assembly.wiring.config_checks import CONFIG_CHECKS
+from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.cli.config_loading import (
     config_option,
     faults_shown,
@@ -42,7 +42,7 @@ def serve(path: Path, host: str | None, port: int | None, workers: int | None) -
         def override(config: Config) -> Config:
             return with_listen_overrides(config, *listen, workers)
 
-        return load_config(path, os.environ, warn, override, more=CONFIG_CHECKS)
+        return load_config(path, os.environ, warn, override, parts=PARTS)
 
     with faults_shown():
         given = activated()

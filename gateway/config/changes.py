@@ -11,7 +11,9 @@ from msgspec.structs import astuple, replace
 
 from strowger_gateway.gateway.audit.event import Change
 from strowger_gateway.gateway.config.problems import MASK, PLACEHOLDERS, SHORTEST_SECRET
-from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.config import Config, RequestFields
+from strowger_gateway.gateway.config.schema.experiment import Experiment, VariantFields
+from strowger_gateway.gateway.config.sections import Sections
 from strowger_gateway.schemas.secret import Secret
 
 _CREDENTIAL: Final = re.compile(r"key|token|secret|passw|auth|credential|cookie", re.IGNORECASE)
@@ -19,14 +21,24 @@ _CREDENTIAL: Final = re.compile(r"key|token|secret|passw|auth|credential|cookie"
 
 _USER: Final = re.compile(r"(?<=://)[^/?#@\s]*(?=@)")
 _QUERY: Final = re.compile(r"([?&][^=&#\s]*=)[^&#\s]+")
-_COUNTED: Final = frozenset({"catalogue"})
+_Fields = Mapping[type, frozenset[str]]
+"""By the type that has them: a part's section may have fields of the same names."""
+
+_COUNTED: Final[_Fields] = {Config: frozenset({"catalogue"})}
 """Long lists that are not the operator's: only their length is shown."""
 
-_SKIPPED: Final = frozenset({"contracts", "digest", "hidden"})
+_SKIPPED: Final[_Fields] = {
+    Config: frozenset({"digest", "hidden"}),
+    Experiment: frozenset({"contracts"}),
+}
 """Computed from other places of the file, which show the change."""
 
-_FLATTENED: Final = frozenset({"sampling"})
-"""Structs whose settings are at the level of their parent; see `config.schema.units`."""
+_FLATTENED: Final[_Fields] = {
+    Config: frozenset({"sections"}),
+    RequestFields: frozenset({"sampling"}),
+    VariantFields: frozenset({"sampling"}),
+}
+"""Fields whose settings are at the level of their parent; see `config.schema.units`."""
 
 _PLAIN: Final = frozenset({str, int, float, bool, NoneType, UnsetType, Secret})
 """Types of most settings, which contain nothing: looking at `type` is faster than `isinstance`."""
@@ -107,13 +119,14 @@ class Masked:
                 return {
                     name: self._plain(one)
                     for name, one in _items(value).items()
-                    if name not in _SKIPPED and one is not UNSET and not _is_default(value, name)
+                    if not _in(_SKIPPED, value, name)
+                    and one is not UNSET
+                    and not _is_default(value, name)
                 }
             case Mapping():
-                items = cast("Mapping[str, object]", value).items()
                 return {
                     name: MASK if _CREDENTIAL.search(name) else self._plain(one)
-                    for name, one in items
+                    for name, one in _named(cast("Mapping[object, object]", value)).items()
                 }
             case tuple() | list():
                 return [self._plain(one) for one in cast("Sequence[object]", value)]
@@ -132,14 +145,14 @@ def _differences(old: object, new: object, path: str, shown: Masked) -> Iterator
         return
     found = False
     for name in dict.fromkeys((*before, *after)):
-        label = path if name in _FLATTENED else _joined(path, name)
+        label = path if _in(_FLATTENED, old, name) else _joined(path, name)
         one, other = before.get(name, UNSET), after.get(name, UNSET)
-        if name in _SKIPPED or one == other:
+        if _in(_SKIPPED, old, name) or one == other:
             continue
         found = True
-        if name in _COUNTED:
+        if _in(_COUNTED, old, name):
             yield Change(field=label, old=_count(one), new=_count(other))
-        elif isinstance(old, Mapping) and _CREDENTIAL.search(name):
+        elif _names_credentials(old) and _CREDENTIAL.search(name):
             yield Change(field=label, old=_masked_if_set(one), new=_masked_if_set(other))
         else:
             yield from _differences(one, other, label, shown)
@@ -150,13 +163,22 @@ def _differences(old: object, new: object, path: str, shown: Masked) -> Iterator
         yield Change(field=f"{path} (order)", old=next(order), new=next(order))
 
 
+def _in(fields: _Fields, value: object, name: str) -> bool:
+    return name in fields.get(type(value), ())
+
+
+def _names_credentials(value: object) -> bool:
+    """Return whether the names in it are the operator's, as those of headers are."""
+    return isinstance(value, Mapping) and not isinstance(value, Sections)
+
+
 def _parts(value: object) -> _Items | None:
     """Return what a value consists of, by name; `None` for a single setting."""
     match value:
         case Struct():
             return _items(value)
         case Mapping():
-            return dict(cast("Mapping[str, object]", value))
+            return _named(cast("Mapping[object, object]", value))
         case tuple():
             elements = cast("tuple[object, ...]", value)
             if not all(isinstance(one, Struct) for one in elements):
@@ -169,6 +191,11 @@ def _parts(value: object) -> _Items | None:
             return None
 
 
+def _named(value: Mapping[object, object]) -> _Items:
+    """Return the entries of a mapping by text: keys may be numbers, as those of `logit_bias`."""
+    return {str(name): one for name, one in value.items()}
+
+
 def _items(value: Struct) -> _Items:
     return {name: getattr(value, name) for name in value.__struct_fields__}
 
@@ -176,7 +203,8 @@ def _items(value: Struct) -> _Items:
 def _is_default(value: Struct, name: str) -> bool:
     for one in msgspec.structs.fields(value):
         if one.name == name:
-            return one.default == getattr(value, name)
+            empty = one.default_factory is dict and not getattr(value, name)
+            return empty or one.default == getattr(value, name)
     return False
 
 
@@ -187,7 +215,7 @@ def _secrets(value: object) -> list[Secret]:
 def _credentials(value: object) -> Iterator[str]:
     for inside in _values(value):
         if type(inside) not in _PLAIN and isinstance(inside, Mapping):
-            for name, one in cast("Mapping[str, object]", inside).items():
+            for name, one in _named(cast("Mapping[object, object]", inside)).items():
                 if isinstance(one, str) and one and _CREDENTIAL.search(name):
                     yield one
 

@@ -7,11 +7,13 @@ from msgspec.structs import replace
 
 from strowger_gateway.gateway.config.adapter_names import Defaults, known_adapters, with_base_urls
 from strowger_gateway.gateway.config.changes import exposed_secrets
-from strowger_gateway.gateway.config.checks.check import Check, check
+from strowger_gateway.gateway.config.checks.check import check
 from strowger_gateway.gateway.config.decode import Decoder
 from strowger_gateway.gateway.config.digest import tree_digest
 from strowger_gateway.gateway.config.interpolate import Interpolation
 from strowger_gateway.gateway.config.model_table.table import with_published_facts
+from strowger_gateway.gateway.config.parts.file_type import file_type, plain_config
+from strowger_gateway.gateway.config.parts.part import ConfiguredPart
 from strowger_gateway.gateway.config.price_catalogue.lookup import with_catalogue
 from strowger_gateway.gateway.config.price_source import split_prices
 from strowger_gateway.gateway.config.problems import Problems
@@ -40,13 +42,13 @@ def load_config(
     warn: Callable[[str], None] = ignore_warning,
     override: Callable[[Config], Config] = unchanged,
     *,
-    more: Sequence[Check] = (),
+    parts: Sequence[ConfiguredPart] = (),
 ) -> Config:
     """Read a file. Raises InvalidConfig with every fault found.
 
     warn:     called with one sentence per setting that is valid and has no effect.
     override: replaces settings, by command-line options for example, before they are checked.
-    more:     checks of sections besides those of `config` itself.
+    parts:    bring sections and checks besides those of `config` itself.
     """
     try:
         text = read_text(path)
@@ -64,7 +66,7 @@ def load_config(
         folder=path.parent,
         warn=warn,
         override=override,
-        more=more,
+        parts=parts,
     )
 
 
@@ -77,14 +79,14 @@ def read_config(
     adapters: Mapping[str, Defaults] | None = None,
     warn: Callable[[str], None] = ignore_warning,
     override: Callable[[Config], Config] = unchanged,
-    more: Sequence[Check] = (),
+    parts: Sequence[ConfiguredPart] = (),
 ) -> Config:
     """Read text. Raises InvalidConfig with every fault found.
 
     source:   the file's name, which starts every message.
     folder:   where relative paths start; `None`: the working directory.
     adapters: the names that `adapter:` may have; `None`: the installed ones.
-    warn, override, more: as for `load_config`.
+    warn, override, parts: as for `load_config`.
     """
     start = folder or Path()
     problems = Problems(source, start)
@@ -95,10 +97,10 @@ def read_config(
         problems.raise_if_any()
     whole = Interpolation(env, start, problems).fill(tree)
     filled, prices_from = split_prices(whole, problems)
-    config = Decoder(start, problems).struct(filled, Config, ())
+    config = plain_config(Decoder(start, problems).struct(filled, file_type(parts), ()))
     config = override(replace(config, prices_from=prices_from))
     known = known_adapters() if adapters is None else adapters
-    check(config, problems, known, more)
+    check(config, problems, known, parts)
     warn_unused_variables(config, env, problems)
     problems.raise_if_any()
     for warning in problems.warnings:

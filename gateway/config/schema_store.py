@@ -10,7 +10,7 @@ import msgspec
 from strowger_gateway.gateway.config.problems import Found, Problems
 from strowger_gateway.gateway.config.redis_address import redis_address
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.config.schema.store import RecordExport, StoreConfig
+from strowger_gateway.gateway.config.schema.store import RecordExport
 from strowger_gateway.schemas.secret import Secret
 
 SQLITE = "sqlite:///"
@@ -26,8 +26,9 @@ _FILES = re.compile(
 https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS"""
 
 
-def check_store(store: StoreConfig, problems: Problems) -> None:
+def check_store(config: Config, problems: Problems) -> None:
     """Check `store`. Messages never show addresses, because they may contain passwords."""
+    store = config.store
     address = store.url.reveal()
     sqlite = address.startswith(SQLITE) and address != SQLITE
     if not (sqlite or address.startswith(POSTGRES)) and not problems.at(("store", "url")):

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
+from strowger_gateway.gateway.config.parts.part import ConfiguredPart
 from strowger_gateway.gateway.config.problems import Problems
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.parts.columns import Column
@@ -27,7 +28,7 @@ from strowger_gateway.gateway.parts.leader_side import LeaderContext, LeaderSide
 from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
 
 
-class Part:
+class Part(ConfiguredPart):
     """A part overrides what it has. One object per program, without state of a gateway.
 
     name:      of its messages and slots, and of its section if it has one: as in config.yaml.

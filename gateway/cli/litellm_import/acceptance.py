@@ -9,7 +9,7 @@ from strowger_gateway.gateway.config.adapter_names import known_adapters
 from strowger_gateway.gateway.config.checks.providers import check_providers
 from strowger_gateway.gateway.config.decode import Decoder
 from strowger_gateway.gateway.config.problems import Problems
-from strowger_gateway.gateway.config.schema.config import Provider
+from strowger_gateway.gateway.config.schema.config import Config, Provider
 from strowger_gateway.gateway.config.yaml_document import Tree
 
 _REFERENCE = re.compile(r"(?<!\$)\$\{")
@@ -29,7 +29,7 @@ def accepts(settings: Mapping[str, object], *at: str) -> bool:
     tree = cast("Tree", _plain({"name": "provider", "base_url": "http://localhost/v1", **settings}))
     problems = Problems("")
     provider = Decoder(Path(), problems).struct(tree, Provider, _PLACE)
-    check_providers((provider,), problems, known_adapters())
+    check_providers(Config(providers=(provider,), models=()), problems, known_adapters())
     return not problems.under((*_PLACE, *at))
 
 

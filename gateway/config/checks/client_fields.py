@@ -6,7 +6,7 @@ from strowger_gateway.adapters.base import Supports
 from strowger_gateway.adapters.client_fields.patterns import PATTERN, covers
 from strowger_gateway.gateway.config.adapter_names import LOCAL, Defaults, Installed
 from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
-from strowger_gateway.gateway.config.schema.config import Provider
+from strowger_gateway.gateway.config.schema.config import Config, Provider
 from strowger_gateway.schemas.close_names import close_names
 from strowger_gateway.schemas.fields import FIELDS
 from strowger_gateway.schemas.unknown_fields import KNOWN
@@ -19,9 +19,9 @@ _ALIKE = 0.8
 
 
 def check_client_fields(
-    providers: tuple[Provider, ...], problems: Problems, adapters: Mapping[str, Defaults]
+    config: Config, problems: Problems, adapters: Mapping[str, Defaults]
 ) -> None:
-    for index, provider in enumerate(providers):
+    for index, provider in enumerate(config.providers):
         path: Path = ("providers", index, "client_fields")
         if problems.under(("providers", index)) or provider.adapter == LOCAL:
             continue

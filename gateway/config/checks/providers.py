@@ -13,7 +13,7 @@ from strowger_gateway.gateway.config.cloud_credentials import check_cloud_creden
 from strowger_gateway.gateway.config.pool_headers import check_pool
 from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
 from strowger_gateway.gateway.config.remote_engines.checks import check_engines
-from strowger_gateway.gateway.config.schema.config import Engine, OAuth, Provider, Tls
+from strowger_gateway.gateway.config.schema.config import Config, Engine, OAuth, Provider, Tls
 from strowger_gateway.gateway.config.schema.connection import ClientFields, HealthCheck
 from strowger_gateway.gateway.config.schema.units import MIB
 from strowger_gateway.schemas.secret import Secret
@@ -68,11 +68,9 @@ REMOTE_ONLY: Mapping[str, object] = {
 """Settings, with their defaults, that do not apply to the local engine."""
 
 
-def check_providers(
-    providers: tuple[Provider, ...], problems: Problems, adapters: Mapping[str, Defaults]
-) -> None:
+def check_providers(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) -> None:
     names: dict[str, int] = {}
-    for index, provider in enumerate(providers):
+    for index, provider in enumerate(config.providers):
         path: Path = ("providers", index)
         first = names.setdefault(provider.name, index)
         if first != index and not problems.at((*path, "name")):

@@ -6,7 +6,7 @@ does not know what depends on several places of a file, such as names that must 
 Draft 7 (https://json-schema.org/draft-07), because editors implement it completely.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -25,6 +25,8 @@ from strowger_gateway.gateway.config.json_schema.leaves import (
     keys_schema,
     leaf_schemas,
 )
+from strowger_gateway.gateway.config.parts.file_type import file_type
+from strowger_gateway.gateway.config.parts.part import ConfiguredPart
 from strowger_gateway.gateway.config.schema.config import Config, Price, Provider
 from strowger_gateway.gateway.config.type_names import Kind, kind_of
 from strowger_gateway.schemas.sampling import Sampling
@@ -38,10 +40,13 @@ OPERATOR_VALUES = "models[].defaults"
 """Path of the descriptions of request fields, wherever an operator sets them."""
 
 
-def config_schema() -> Schema:
-    """Return the JSON Schema of config.yaml. Adapters of plug-ins are allowed, not suggested."""
+def config_schema(parts: Sequence[ConfiguredPart] = ()) -> Schema:
+    """Return the JSON Schema of config.yaml. Adapters of plug-ins are allowed, not suggested.
+
+    parts: bring sections besides those of `config` itself.
+    """
     texts = Path(__file__).with_name(DESCRIPTIONS).read_bytes()
-    whole = _Structs(msgspec.json.decode(texts, type=dict[str, str])).schema(Config, "")
+    whole = _Structs(msgspec.json.decode(texts, type=dict[str, str])).schema(file_type(parts), "")
     return {
         "$schema": DRAFT,
         "title": "Configuration of the Strowger gateway",
@@ -95,7 +100,7 @@ class _Structs:
         self, cls: type[Struct], field: FieldInfo, kind: Kind, path: str
     ) -> tuple[Schema, ...]:
         """Return the alternatives of a field. An empty container means its default."""
-        if cls is Config and kind.item is Price:
+        if issubclass(cls, Config) and kind.item is Price:
             return (*self._values(kind, path), self._catalogue(kind, path), NULL)
         found = self._values(kind, path)
         if cls is Provider and field.name == "adapter":

@@ -62,6 +62,7 @@ from strowger_gateway.gateway.config.schema.units import (
     Weight,
 )
 from strowger_gateway.gateway.config.schema.webhooks import Webhook
+from strowger_gateway.gateway.config.sections import NO_SECTIONS, Sections, SectionT
 from strowger_gateway.schemas.sampling import Sampling
 from strowger_gateway.schemas.secret import Secret
 
@@ -363,6 +364,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     published: the rows of the table of models for the backends.
     hidden: what was read as a secret and is also in a setting that is not one.
     digest: a hash of the file without secrets; see `gateway/config/digest.py`.
+    sections: those of parts, which are listed in `gateway/assembly/parts.py`.
     """
 
     providers: tuple[Provider, ...]
@@ -391,3 +393,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     published: Annotated[tuple[PublishedFacts, ...], Meta(extra={"resolved": True})] = ()
     hidden: Annotated[tuple[Secret, ...], Meta(extra={"resolved": True})] = ()
     digest: Annotated[str, Meta(extra={"resolved": True})] = ""
+    sections: Annotated[Sections, Meta(extra={"resolved": True})] = NO_SECTIONS
+
+    def section(self, cls: type[SectionT]) -> SectionT | None:
+        """Return a part's section by its type; `None` if the file does not have it."""
+        return self.sections.of(cls)

@@ -75,6 +75,15 @@ def test_each_setting_that_differs_is_listed_by_its_path(
     assert changes(BASE + old, BASE + new) == expected
 
 
+def test_a_setting_whose_names_are_numbers_is_listed_by_its_path() -> None:
+    old, new = (
+        BASE.replace("models: [{", f"models: [{{defaults: {{logit_bias: {{50256: {bias}}}}}, ")
+        for bias in (1, 2)
+    )
+
+    assert changes(old, new) == [("models[chat].defaults.logit_bias.50256", "1.0", "2.0")]
+
+
 def test_a_secret_that_changes_is_shown_as_changed_and_not_itself() -> None:
     old = read(BASE)
     new = read(BASE, ONE="sk-second-secret", TEAM="another-header", ADA="another-key-of-ada")

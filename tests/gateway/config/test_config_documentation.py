@@ -9,9 +9,11 @@ import pytest
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo
 
+from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.config.decode import Decoder
+from strowger_gateway.gateway.config.parts.file_type import file_type
 from strowger_gateway.gateway.config.problems import Problems
-from strowger_gateway.gateway.config.schema.config import Config, RequestFields
+from strowger_gateway.gateway.config.schema.config import RequestFields
 from strowger_gateway.gateway.config.schema.experiment import VariantFields
 from strowger_gateway.gateway.config.type_names import kind_of
 from strowger_gateway.gateway.config.yaml_document import parse
@@ -39,7 +41,7 @@ def fields(cls: type[Struct]) -> list[FieldInfo]:
     return [field for field in found if "resolved" not in kind_of(field.type).extra]
 
 
-STRUCTS = dict(structs(Config, ""))
+STRUCTS = dict(structs(file_type(PARTS), ""))
 
 
 def section(heading: str) -> str:

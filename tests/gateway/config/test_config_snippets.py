@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from strowger_gateway.gateway.assembly.wiring.config_checks import CONFIG_CHECKS
+from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.config.load import read_config
-from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.parts.file_type import file_type
 from strowger_gateway.schemas.errors import InvalidConfig
 
 ROOT = Path(__file__).parents[3]
@@ -33,7 +33,7 @@ def snippets() -> Iterator[tuple[str, str]]:
         text = page.read_text("utf-8")
         for found in FENCE.finditer(text):
             keys = set(KEY.findall(found[1]))
-            if keys and keys <= set(Config.__struct_fields__):
+            if keys and keys <= set(file_type(PARTS).__struct_fields__):
                 line = text[: found.start()].count("\n") + 1
                 yield f"{page.relative_to(ROOT)}:{line}", found[1]
 
@@ -77,7 +77,7 @@ def test_a_configuration_of_the_documentation_is_taken(place: str) -> None:
     told: list[str] = []
 
     try:
-        read_config(text, source=place, env=env, warn=told.append, more=CONFIG_CHECKS)
+        read_config(text, source=place, env=env, warn=told.append, parts=PARTS)
     except InvalidConfig as exc:
         told += [problem for problem in exc.problems if not ABSENT.search(problem)]
 

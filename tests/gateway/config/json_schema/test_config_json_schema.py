@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 from jsonschema.exceptions import ValidationError
 
+from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.config.adapter_names import known_adapters
 from strowger_gateway.gateway.config.checks.check import check
 from strowger_gateway.gateway.config.decode import Decoder
 from strowger_gateway.gateway.config.json_schema.document import config_schema
 from strowger_gateway.gateway.config.json_schema.leaves import Schema
+from strowger_gateway.gateway.config.parts.file_type import file_type
 from strowger_gateway.gateway.config.price_source import split_prices
 from strowger_gateway.gateway.config.problems import Problems
-from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.yaml_document import Tree, parse
 from strowger_gateway.schemas.errors import InvalidConfig
 from tests.examples import examples
@@ -64,7 +65,7 @@ def faults(tree: Tree, *, checked: bool = False) -> tuple[str, ...]:
     """
     problems = Problems("")
     rows, _ = split_prices(deepcopy(tree), problems)
-    config = Decoder(Path(), problems).struct(rows, Config, ())
+    config = Decoder(Path(), problems).struct(rows, file_type(PARTS), ())
     if checked:
         check(config, problems, known_adapters())
     try:
@@ -134,7 +135,7 @@ def test_an_example_with_one_change_is_refused_by_both_or_by_neither(tree: Tree)
 
 
 @settings(deadline=None, max_examples=examples(60))
-@given(struct(Config))
+@given(struct(file_type(PARTS)))
 def test_any_tree_without_references_is_refused_by_both_or_by_neither(tree: Tree) -> None:
     if "${A}" in json.dumps(tree):
         return
@@ -203,7 +204,7 @@ def test_the_published_schema_is_that_of_the_code_and_the_documentation() -> Non
 def test_every_key_has_a_description() -> None:
     silent = [
         path
-        for path, schema in described(config_schema(), "")
+        for path, schema in described(config_schema(PARTS), "")
         if "description" not in schema and not path.startswith("prices.")
     ]
 
@@ -221,7 +222,7 @@ def described(schema: Schema, path: str) -> Iterator[tuple[str, Schema]]:
 
 
 def test_defaults_are_those_of_the_code() -> None:
-    found = {path: schema.get("default") for path, schema in described(config_schema(), "")}
+    found = {path: schema.get("default") for path, schema in described(config_schema(PARTS), "")}
 
     assert found["server.port"] == 8080
     assert found["server.commit_after_s"] == "auto"
