@@ -11,8 +11,7 @@ from strowger_gateway.gateway.observability.recording.rows_from_request import (
     attempts_of,
     request_batch,
 )
-from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog, as_json
-from strowger_gateway.gateway.observability.telemetry.line_groups import grouped
+from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog, as_json, grouped
 from strowger_gateway.gateway.observability.telemetry.metrics import Metrics
 from strowger_gateway.gateway.observability.telemetry.mirror_log_entry import MirrorLogEntry
 from strowger_gateway.gateway.observability.telemetry.recent_requests import (

@@ -10,8 +10,7 @@ from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.governance.access.auth import Caller
 from strowger_gateway.gateway.governance.limits.headers import admitted_headers, refused_headers
-from strowger_gateway.gateway.governance.limits.ledger import Hold, LimitRefusal
-from strowger_gateway.gateway.governance.limits.shown import Headers
+from strowger_gateway.gateway.governance.limits.ledger import Headers, Hold, LimitRefusal
 from strowger_gateway.gateway.http.limited import refused
 from strowger_gateway.gateway.http.litestar_log import COUNTED, HEADERS, Counted
 

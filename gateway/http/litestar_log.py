@@ -15,8 +15,11 @@ from strowger_gateway.gateway.governance.access.auth import Caller
 from strowger_gateway.gateway.governance.access.client_certificate import certificate_name
 from strowger_gateway.gateway.governance.access.key_shares import Slot
 from strowger_gateway.gateway.http.admin_audit import AdminAnswer, record_answer
-from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine, in_one_line
-from strowger_gateway.gateway.observability.telemetry.line_groups import grouped
+from strowger_gateway.gateway.observability.telemetry.access_log import (
+    AccessLine,
+    grouped,
+    in_one_line,
+)
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.request_record import (
     loggable_id,

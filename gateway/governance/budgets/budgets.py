@@ -16,18 +16,17 @@ from strowger_gateway.gateway.governance.budgets.rules import allowed, subject_f
 from strowger_gateway.gateway.governance.leases.messages import Place as LeasePlace
 from strowger_gateway.gateway.governance.limits.scope import Place, RuleIndex
 from strowger_gateway.gateway.observability.recording.rows_from_request import is_complete
-from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
-from strowger_gateway.gateway.observability.telemetry.line_groups import LineGroup
+from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine, LineGroup
 from strowger_gateway.gateway.storage.sql.rows import AttemptRow
 from strowger_gateway.gateway.storage.sql.spend_rows import (
     MOST_TOKENS,
     MOST_USD,
     NANOS,
+    SLOT_S,
     Amount,
     Payer,
     Spend,
     amount_of,
-    slot_of,
 )
 
 _MANY_LEASES: Final = 10_000
@@ -147,7 +146,7 @@ class Budgets:
         pop = self.holds.pop
         for group in groups:
             lines, first = group.lines, group.lines[0]
-            totals = slots.setdefault(slot_of(first.time), _Totals())
+            totals = slots.setdefault(int(first.time // SLOT_S) * SLOT_S, _Totals())
             holds = [pop(line.request_id, None) for line in lines]
             if several or not first.usage_source or len(first.attempts) != 1:
                 for line, hold in zip(lines, holds, strict=True):

@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-from strowger_gateway.gateway.governance.limits.ledger import Accounts
-from strowger_gateway.gateway.governance.limits.limits import SECOND
-from strowger_gateway.gateway.governance.limits.shown import (
+from strowger_gateway.gateway.governance.limits.ledger import (
     REQUESTS_LEFT,
     TOKENS_LEFT,
+    Accounts,
     Headers,
     duration,
     show,
 )
+from strowger_gateway.gateway.governance.limits.limits import SECOND
 from strowger_gateway.gateway.governance.limits.window import Window
 
 _KINDS: Final = (b"requests", b"tokens")

@@ -1,4 +1,11 @@
-"""Reserve what a request may use under all limits that apply to it, or nothing at all."""
+"""Reserve what a request may use under all limits that apply to it, or nothing at all.
+
+1. `Accounts.reserve` takes a request, its tokens and a slot from every account, if all have room.
+   The headers of an admitted request show what remains, as OpenAI's do:
+   https://platform.openai.com/docs/guides/rate-limits#rate-limits-in-headers
+2. Without room, `Accounts.refusal` says which limit lacks it for the longest time.
+3. `Hold.settle` ends the reservation: the slot is free, and what the request did not use.
+"""
 
 from collections.abc import Sequence
 from time import monotonic_ns
@@ -6,16 +13,6 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from strowger_gateway.gateway.governance.limits.shown import (
-    REQUESTS,
-    REQUESTS_LEFT,
-    TOKENS,
-    TOKENS_LEFT,
-    Headers,
-    Shown,
-    show,
-    shown_of,
-)
 from strowger_gateway.gateway.governance.limits.window import (
     PIECES,
     ConcurrencySlots,
@@ -24,12 +21,28 @@ from strowger_gateway.gateway.governance.limits.window import (
 )
 
 Quantity = Literal["requests", "tokens", "concurrent"]
-
 NEVER: Final = 1 << 62
 """Later than every time of the clock, nanoseconds."""
 
 RESERVED_NS: Final = 2_000_000_000
 """When to retry at the latest if running requests have reserved what is missing: a guess."""
+
+REQUESTS: Final = b"requests"
+TOKENS: Final = b"tokens"
+REQUESTS_LEFT: Final = b"x-ratelimit-remaining-requests"
+TOKENS_LEFT: Final = b"x-ratelimit-remaining-tokens"
+Header = tuple[bytes, bytes]
+Headers = list[Header]
+Shown = tuple[Header, Header]
+"""The limit, and when everything is free again: as the request counts from now on, a period."""
+
+_Open = tuple[tuple[Window, Entry], ...]
+"""Windows, each with its newest entry, of which uses are part now."""
+
+_Part = Window | ConcurrencySlots
+_Few = tuple[_Part, _Part, _Part, _Part, _Part]
+"""Two windows of requests, two of tokens, and slots. A single window is there twice; what does not
+exist has a room that nothing uses up, and nothing depends on that: see `reserve`."""
 
 
 class Account(Struct, eq=False):
@@ -84,25 +97,6 @@ class Account(Struct, eq=False):
         return all(part is None or part.unused for part in parts)
 
 
-_Open = tuple[tuple[Window, Entry], ...]
-"""Windows, each with its newest entry, of which uses are part now."""
-
-
-_Part = Window | ConcurrencySlots
-_Few = tuple[_Part, _Part, _Part, _Part, _Part]
-"""Two windows of requests, two of tokens, and slots. A single window is there twice; what does not
-exist has a room that nothing uses up, and nothing depends on that: see `reserve`."""
-
-
-def _two(parts: Sequence[_Part]) -> tuple[_Part, _Part]:
-    one = parts[0] if parts else ConcurrencySlots(NEVER)
-    return one, parts[-1] if parts else one
-
-
-def _shown(windows: Sequence[tuple[Window, Shown]]) -> tuple[Shown | None, Shown | None]:
-    return (windows[0][1], windows[-1][1]) if windows else (None, None)
-
-
 class Accounts:
     """All accounts that apply to a request; `reserve` takes from all of them or from none.
 
@@ -135,8 +129,8 @@ class Accounts:
         self.slots = tuple([one.slots for one in accounts if one.slots is not None])
         self.least = min([one.limit for one in self.tokens], default=0)
         self.leased = not {type(one) for one in (*self.requests, *self.tokens)} <= {Window}
-        self.shown_requests = tuple([(one, shown_of(one, REQUESTS)) for one in self.requests])
-        self.shown_tokens = tuple([(one, shown_of(one, TOKENS)) for one in self.tokens])
+        self.shown_requests = tuple([(one, _shown_of(one, REQUESTS)) for one in self.requests])
+        self.shown_tokens = tuple([(one, _shown_of(one, TOKENS)) for one in self.tokens])
         self._each = tuple([one for one in self.requests if one.limit <= PIECES])
         self._pooled = tuple([one for one in self.requests if one.limit > PIECES])
         self._few: _Few | None = None
@@ -300,3 +294,44 @@ class LimitRefusal(Struct, frozen=True):
     def lasting(self) -> float:
         """How long it lasts, for comparisons."""
         return float("inf") if self.wait is None else self.wait
+
+
+def show(windows: Sequence[tuple[Window, Shown]], left: bytes, headers: Headers) -> None:
+    """Add the headers of the window with the least room, here or elsewhere."""
+    if not windows:
+        return
+    window, shown = windows[0]
+    room = window.room + window.elsewhere
+    for other, own in windows[1:]:
+        if other.room + other.elsewhere < room:
+            room, shown = other.room + other.elsewhere, own
+    headers += (shown[0], (left, b"%d" % room if room > 0 else b"0"), shown[1])
+
+
+def duration(nanoseconds: int) -> bytes:
+    """A duration as Go writes it, to the millisecond: 12ms, 1.5s, 6m0s, 1h0m0s."""
+    ms = -(-nanoseconds // 1_000_000)
+    if ms < 1000:
+        return b"%dms" % ms
+    minutes, ms = divmod(ms, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    seconds = f"{ms / 1000:.3f}".rstrip("0").rstrip(".")
+    text = f"{hours}h{minutes}m{seconds}s" if hours else f"{minutes}m{seconds}s"
+    return (text if hours or minutes else f"{seconds}s").encode()
+
+
+def _two(parts: Sequence[_Part]) -> tuple[_Part, _Part]:
+    one = parts[0] if parts else ConcurrencySlots(NEVER)
+    return one, parts[-1] if parts else one
+
+
+def _shown_of(window: Window, kind: bytes) -> Shown:
+    """The two headers that are the same for all admitted requests. kind: REQUESTS or TOKENS."""
+    return (
+        (b"x-ratelimit-limit-" + kind, b"%d" % window.limit),
+        (b"x-ratelimit-reset-" + kind, duration(window.period)),
+    )
+
+
+def _shown(windows: Sequence[tuple[Window, Shown]]) -> tuple[Shown | None, Shown | None]:
+    return (windows[0][1], windows[-1][1]) if windows else (None, None)

@@ -1,13 +1,19 @@
-"""One structured line per request, written by a thread so that a slow reader blocks no request."""
+"""The line of each request, groups of lines that count alike, and the log of all lines.
+
+Metrics and series count each group once. Under load nearly all requests of a batch are of one
+group, which costs a third of counting lines. A thread writes the log, so a slow reader of it
+blocks no request.
+"""
 
 import logging
 import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import BinaryIO
 
 import msgspec
+from msgspec import Struct
 
 from strowger_gateway.gateway.observability.telemetry.logs import Style, painted
 from strowger_gateway.gateway.observability.telemetry.mirror_log_entry import MirrorLogEntry
@@ -17,8 +23,16 @@ from strowger_gateway.gateway.storage.sql.rows import Attribute, RecordedFields,
 MAX_MESSAGE_CHARS = 500
 """Characters of an error message or a field path in a line, at most."""
 
+CELL_S = 5
+"""Seconds of the shortest interval in which requests are counted: a group is within one."""
+
+_NO_ATTEMPT = AttemptRecord(backend="")
+_MOST_GATHERED = 16
+"""Calls of `add` until the thread gets their lines without `hand_over`."""
+
 _encoder = msgspec.json.Encoder()
 _log = logging.getLogger("strowger")
+_DIM = 2
 
 
 class AccessLine(RecordedFields, frozen=True, omit_defaults=True, gc=False):
@@ -64,8 +78,70 @@ class AccessLine(RecordedFields, frozen=True, omit_defaults=True, gc=False):
     actor: str = ""
 
 
-_MOST_GATHERED = 16
-"""Calls of `add` until the thread gets their lines without `hand_over`."""
+class LineGroup(Struct, frozen=True, gc=False):
+    """Lines, at least one, that have the same labels in every metric, and end in the same cell.
+
+    A request with several attempts is alone in its group.
+
+    ms, first_ms: all durations, and those until the first content, in milliseconds.
+    """
+
+    lines: list[AccessLine]
+    ms: list[float]
+    first_ms: list[float]
+    prompt_tokens: int
+    completion_tokens: int
+
+
+def grouped(lines: Iterable[AccessLine]) -> Sequence[LineGroup]:
+    """Group the lines of a batch, in the order of the first of each group."""
+    alike: dict[object, list[AccessLine]] = {}
+    for line in lines:
+        attempts = line.attempts
+        if len(attempts) > 1:
+            alike[len(alike)] = [line]
+            continue
+        attempt = attempts[0] if attempts else _NO_ATTEMPT
+        key = (
+            line.time // CELL_S,
+            line.surface,
+            line.route,
+            line.status,
+            line.error,
+            line.usage_source,
+            line.unpriced,
+            line.experiment,
+            line.variant,
+            line.fallback,
+            attempt.pattern or attempt.backend,
+            attempt.outcome,
+            attempt.refused,
+            attempt.role,
+        )
+        found = alike.get(key)
+        if found is None:
+            alike[key] = [line]
+        else:
+            found.append(line)
+    return [_group(found) for found in alike.values()]
+
+
+def as_json(lines: Sequence[AccessLine | MirrorLogEntry]) -> bytes:
+    """Encode one JSON object per line, each with a line break."""
+    return _encoder.encode_lines(lines)
+
+
+def in_one_line(text: str) -> str:
+    """Shorten to MAX_MESSAGE_CHARS characters and escape line breaks and terminal control codes.
+
+    A message can quote what a client or a vendor sent.
+    """
+    if len(text) > MAX_MESSAGE_CHARS:
+        text = text[:MAX_MESSAGE_CHARS] + "…"
+    if text.isprintable():
+        return text
+    return "".join([one if one.isprintable() else ascii(one)[1:-1] for one in text])
+
 
 _Batch = tuple[list[bytes], int] | threading.Event | None
 """Lines as text with their number; an event to set when all before it are written; `None`: end."""
@@ -177,24 +253,14 @@ class AccessLog:
         self._failing = True
 
 
-def in_one_line(text: str) -> str:
-    """Shorten to MAX_MESSAGE_CHARS characters and escape line breaks and terminal control codes.
-
-    A message can quote what a client or a vendor sent.
-    """
-    if len(text) > MAX_MESSAGE_CHARS:
-        text = text[:MAX_MESSAGE_CHARS] + "…"
-    if text.isprintable():
-        return text
-    return "".join([one if one.isprintable() else ascii(one)[1:-1] for one in text])
-
-
-def as_json(lines: Sequence[AccessLine | MirrorLogEntry]) -> bytes:
-    """Encode one JSON object per line, each with a line break."""
-    return _encoder.encode_lines(lines)
-
-
-_DIM = 2
+def _group(lines: list[AccessLine]) -> LineGroup:
+    return LineGroup(
+        lines,
+        [line.ms for line in lines],
+        [line.ttft_ms for line in lines if line.ttft_ms is not None],
+        sum([line.prompt_tokens or 0 for line in lines]),
+        sum([line.completion_tokens or 0 for line in lines]),
+    )
 
 
 def _status_as_text(status: int, colours: bool) -> str:
@@ -209,10 +275,6 @@ def _other_as_text(line: AccessLine, colours: bool) -> bytes:
     text = " ".join(filter(None, words))
     name = painted(line.request_id, _DIM, colours=colours)
     return f"{_status_as_text(line.status, colours)} {text} {name}\n".encode()
-
-
-def _value(attribute: Attribute) -> str:
-    return in_one_line(attribute) if isinstance(attribute, str) else f"{attribute}"
 
 
 def _as_text(line: AccessLine | MirrorLogEntry, colours: bool) -> bytes:
@@ -236,3 +298,7 @@ def _as_text(line: AccessLine | MirrorLogEntry, colours: bool) -> bytes:
         f"{in_one_line(line.model) or '-'}{where} {line.ms:.0f} ms{first}{tokens}{tried}{error} "
         f"{painted(line.request_id, _DIM, colours=colours)}\n"
     ).encode()
+
+
+def _value(attribute: Attribute) -> str:
+    return in_one_line(attribute) if isinstance(attribute, str) else f"{attribute}"

@@ -8,11 +8,10 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine, LineGroup
 from strowger_gateway.gateway.observability.telemetry.engine_metrics import EngineCollector
 from strowger_gateway.gateway.observability.telemetry.experiment_metrics import ExperimentMetrics
 from strowger_gateway.gateway.observability.telemetry.internal_errors import InternalErrors
-from strowger_gateway.gateway.observability.telemetry.line_groups import LineGroup
 from strowger_gateway.gateway.observability.telemetry.mirror_metrics import MirrorMetrics
 from strowger_gateway.gateway.observability.telemetry.picker_metrics import PickerCollector
 from strowger_gateway.gateway.platform.fast_counters import FastCounter, FastHistogram, Labels

@@ -12,8 +12,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
-from strowger_gateway.gateway.observability.telemetry.line_groups import CELL_S, LineGroup
+from strowger_gateway.gateway.observability.telemetry.access_log import (
+    CELL_S,
+    AccessLine,
+    LineGroup,
+)
 
 Window = Literal["5m", "15m", "1h"]
 CELLS = 60

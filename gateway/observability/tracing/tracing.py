@@ -1,7 +1,16 @@
-"""Tracing of one process: joins or begins traces, exports ended requests, and counts them."""
+"""Tracing of one process: joins or begins traces, exports ended requests, and counts them.
+
+1. `join` begins the trace of a request, and decides whether it is sampled.
+2. `add` keeps the sampled ones of requests that have ended, and does nothing else with them: it
+   runs in the turn of the event loop that logs them.
+3. `_build` makes spans of them later, in slices between which others have their turn, and queues
+   the spans for the collector: see `gateway/observability/otlp/exporter.py`.
+"""
 
 import asyncio
+from collections import deque
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 
@@ -35,6 +44,21 @@ from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.gateway.server.asgi.exchange import HotExchange
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 
+BUILD_S: Final = 0.1
+"""From the end of a request to its spans, at the least."""
+
+SLICE: Final = 32
+"""Requests whose spans are built at once: less than a millisecond."""
+
+SHARE: Final = 8
+"""At least one in so many that wait is built at once, so that they never get more and more."""
+
+MAX_ENDED: Final = 4096
+"""Requests that wait for their spans; of further ones, the spans are dropped and counted."""
+
+_Ended = tuple[SpanSink, RequestRecord, AccessLine, RequestTrace, SampledRequest, float, float]
+"""Where its spans go, and what they are built of: see `request_spans`."""
+
 
 class Tracing:
     """Exports over all configuration generations that have `telemetry.otlp`."""
@@ -56,6 +80,8 @@ class Tracing:
         self._metrics: GenAiMetrics | None = None
         self._pusher: MetricPusher | None = None
         self._ending: set[asyncio.Task[None]] = set()
+        self._ended: deque[_Ended] = deque()
+        self._building: asyncio.Handle | None = None
         self._awaited = 0
         """Requests that are sampled and have not ended, so that a batch without any is skipped."""
 
@@ -95,7 +121,7 @@ class Tracing:
         lines: Sequence[AccessLine],
         offset: float,
     ) -> None:
-        """Export the sampled ones of ended requests, and count all of them.
+        """Keep the sampled ones of ended requests for their export, and count all of them.
 
         finished: records, with their end by the clock third. offset: Unix time minus the clock.
         """
@@ -103,25 +129,44 @@ class Tracing:
             observe_all(self._pushed(self._otlp), finished)
         if not self._awaited:
             return
-        adapters = self._adapters
-        spans: dict[SpanSink | None, list[bytes] | None] = {}
-        last, found = None, None
+        waiting = self._ended
         for (record, _, ended, _), line in zip(finished, lines, strict=True):
             trace = record.trace
             if trace is None or (sampled := trace.sampled) is None:
                 continue
             self._awaited -= 1
             sink = sampled.sink
-            if sink is not last:
-                if sink not in spans:
-                    spans[sink] = None if sink is None or sink.is_full else []
-                last, found = sink, spans[sink]
-            if found is not None:
-                found += request_spans(record, line, trace, sampled, offset, ended, adapters)
-            elif sink is not None:
+            if sink is None:
+                continue
+            if len(waiting) < MAX_ENDED:
+                waiting.append((sink, record, line, trace, sampled, offset, ended))
+            else:
                 sink.drop(count_spans(sampled))
+        if waiting and self._building is None:
+            self._building = asyncio.get_running_loop().call_later(BUILD_S, self._build)
+
+    def _build(self) -> None:
+        """Build the spans of some ended requests, and go on in the next turn."""
+        try:
+            self._build_some()
+        finally:
+            loop = asyncio.get_running_loop()
+            self._building = loop.call_soon(self._build) if self._ended else None
+
+    def _build_some(self) -> None:
+        adapters, waiting = self._adapters, self._ended
+        spans: dict[SpanSink, list[bytes] | None] = {}
+        for _ in range(min(len(waiting), max(SLICE, len(waiting) // SHARE))):
+            sink, record, line, trace, sampled, offset, ended = waiting.popleft()
+            if sink not in spans:
+                spans[sink] = None if sink.is_full else []
+            found = spans[sink]
+            if found is None:
+                sink.drop(count_spans(sampled))
+            else:
+                found += request_spans(record, line, trace, sampled, offset, ended, adapters)
         for sink, found in spans.items():
-            if sink is not None and found:
+            if found:
                 sink.add(found)
 
     def add_mirrored(self, shadow: RequestRecord, offset: float) -> None:
@@ -134,7 +179,13 @@ class Tracing:
         sampled.sink.add(attempt_spans(shadow, trace, sampled, offset, self._adapters))
 
     async def close(self, within_s: float) -> None:
-        """Send what is queued, for at most this many seconds."""
+        """Send what has ended and what is queued, for at most this many seconds."""
+        if self._building is not None:
+            self._building.cancel()
+            self._building = None
+        while self._ended:
+            self._build_some()
+            await asyncio.sleep(0)
         self._otlp = self._sink = None
         self._end_pusher(within_s)
         await asyncio.gather(self._pipes.close(within_s), *self._ending)

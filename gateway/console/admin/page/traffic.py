@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from strowger_gateway.gateway.console.admin.page.formatting import ms, number, share
 from strowger_gateway.gateway.console.admin.page.line_chart import Line, Plot, draw
-from strowger_gateway.gateway.observability.telemetry.line_groups import CELL_S
+from strowger_gateway.gateway.observability.telemetry.access_log import CELL_S
 from strowger_gateway.gateway.observability.telemetry.time_series import (
     CELLS,
     STEPS,

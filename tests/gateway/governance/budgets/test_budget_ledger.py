@@ -17,8 +17,7 @@ from strowger_gateway.gateway.governance.budgets.lease_leader import BudgetLease
 from strowger_gateway.gateway.governance.budgets.lease_worker import BudgetLeaseWorker
 from strowger_gateway.gateway.governance.budgets.ledger import Cost, Reservation, lease_place
 from strowger_gateway.gateway.governance.leases.messages import LeaseRecall
-from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
-from strowger_gateway.gateway.observability.telemetry.line_groups import grouped
+from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine, grouped
 from strowger_gateway.gateway.routing.request_record import AttemptRecord
 
 pytestmark = pytest.mark.anyio

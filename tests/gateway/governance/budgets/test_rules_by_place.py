@@ -17,8 +17,7 @@ from strowger_gateway.gateway.governance.budgets.by_place import PlaceRules, Rul
 from strowger_gateway.gateway.governance.budgets.ledger import Reservation
 from strowger_gateway.gateway.governance.limits.estimate import chat_tokens, expected_tokens
 from strowger_gateway.gateway.governance.limits.limits import RequestLimits
-from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
-from strowger_gateway.gateway.observability.telemetry.line_groups import grouped
+from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine, grouped
 from strowger_gateway.gateway.routing.planning.policies import POLICIES
 from strowger_gateway.gateway.routing.planning.route import Route
 from strowger_gateway.gateway.routing.request_record import AttemptRecord

@@ -12,8 +12,7 @@ import pytest
 
 from strowger_gateway.gateway.governance.leases.pool import settled
 from strowger_gateway.gateway.governance.limits.leased import LeasedWindow
-from strowger_gateway.gateway.governance.limits.ledger import Account, Accounts, Hold
-from strowger_gateway.gateway.governance.limits.shown import Headers
+from strowger_gateway.gateway.governance.limits.ledger import Account, Accounts, Headers, Hold
 from strowger_gateway.gateway.governance.limits.window import PIECES, ConcurrencySlots, Window
 
 HISTORIES = 500

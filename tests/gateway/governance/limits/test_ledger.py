@@ -74,14 +74,17 @@ class World:
         self.open: list[tuple[Hold, Use]] = []
 
     def has_room(self, tokens: int, at: int) -> bool:
-        """The definition: what is settled and reserved, and this request, within every limit."""
+        """The definition: what is settled and reserved, and this request, within every limit.
+
+        A request without tokens is within limits of tokens, also after answers that took more.
+        """
         requests = sum(at < use.since + PERIODS[0] for use in self.uses)
         short = sum(use.counted(at, PERIODS[0]) for use in self.uses)
         long = sum(use.counted(at, PERIODS[1]) for use in self.uses)
         return (
             requests + 1 <= self.requests.limit
-            and short + tokens <= self.short.limit
-            and long + tokens <= self.long.limit
+            and (not tokens or short + tokens <= self.short.limit)
+            and (not tokens or long + tokens <= self.long.limit)
             and len(self.open) + 1 <= self.slots.limit
         )
 

@@ -4,8 +4,7 @@ import random
 
 from prometheus_client import generate_latest
 
-from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
-from strowger_gateway.gateway.observability.telemetry.line_groups import grouped
+from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine, grouped
 from strowger_gateway.gateway.observability.telemetry.metrics import Metrics
 from strowger_gateway.gateway.routing.request_record import AttemptRecord
 

@@ -5,8 +5,7 @@ import random
 import msgspec
 import pytest
 
-from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
-from strowger_gateway.gateway.observability.telemetry.line_groups import grouped
+from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine, grouped
 from strowger_gateway.gateway.observability.telemetry.time_series import (
     CELLS,
     STEPS,

@@ -13,8 +13,7 @@ from pathlib import Path
 import httpx
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
-from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
-from strowger_gateway.gateway.observability.telemetry.line_groups import grouped
+from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine, grouped
 from strowger_gateway.gateway.routing.request_record import AttemptRecord
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Behaviour, Received, provider
