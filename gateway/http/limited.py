@@ -6,10 +6,9 @@ from time import monotonic_ns
 from msgspec.structs import replace
 
 from strowger_gateway.gateway.governance.limits.headers import refused_headers
-from strowger_gateway.gateway.governance.limits.ledger import Accounts, Hold, LimitRefusal
+from strowger_gateway.gateway.governance.limits.ledger import Accounts, Headers, Hold, LimitRefusal
 from strowger_gateway.gateway.governance.limits.limits import RequestLimits
 from strowger_gateway.gateway.governance.limits.refusals import exceeded
-from strowger_gateway.gateway.governance.limits.shown import Headers
 from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.gateway.server.asgi.response import DisconnectGuard, ResponseWriter
 from strowger_gateway.schemas.errors import LimitExceeded
