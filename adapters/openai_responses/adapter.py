@@ -16,10 +16,10 @@ from strowger_gateway.adapters.client_fields.denied import withheld
 from strowger_gateway.adapters.http_json import HttpJsonAdapter, base_path
 from strowger_gateway.adapters.json_objects import read_object
 from strowger_gateway.adapters.openai_responses.decode import ResponsesDecoder
-from strowger_gateway.adapters.openai_responses.encode import responses_body
-from strowger_gateway.adapters.openai_responses.original_fields import DIALECT, reads_events
+from strowger_gateway.adapters.openai_responses.encode import reads_events, responses_body
 from strowger_gateway.adapters.openai_responses.repairs import RESPONSES_REPAIRS
 from strowger_gateway.adapters.openai_responses.row import TRANSLATED, ResponsesRow
+from strowger_gateway.adapters.openai_responses.wire import DIALECT
 from strowger_gateway.adapters.token_count import counted
 from strowger_gateway.schemas.answers import Embeddings
 from strowger_gateway.schemas.requests import (
@@ -57,12 +57,16 @@ class ResponsesAdapter(HttpJsonAdapter):
         )
         query = urlsplit(endpoint.base_url).query
         self._query = f"?{query}" if query else ""
+        self._target = f"{self._base}{self._query}"
 
     def encode(self, request: Request, model: str) -> Outbound:
         if not isinstance(request, ChatRequest):
             raise self._not_offered(request)
+        stream = request.stream
         body = responses_body(request, model, self.row)
-        return self._outbound(self._query, body, stream=request.stream)
+        return Outbound(
+            target=self._target, headers=self._headers[stream], body=body, stream=stream
+        )
 
     def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
         raise self._not_offered(request)

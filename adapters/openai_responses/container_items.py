@@ -12,7 +12,7 @@ from typing import Final, cast
 import msgspec
 from msgspec import DecodeError, Raw
 
-from strowger_gateway.adapters.openai_responses.original_fields import DIALECT
+from strowger_gateway.adapters.openai_responses.wire import DIALECT
 from strowger_gateway.adapters.repairs.rewriting import each_message, rebuilt
 from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
 from strowger_gateway.schemas.content_facts import OPAQUE

@@ -1,28 +1,32 @@
 """Chat requests as bodies of `POST /v1/responses`.
 
+A client of this API sends more than our messages have: the order of items, their ids and phases,
+and items of tools that run at the server. What nothing in the gateway had to change leaves as the
+client wrote it; everything else is encoded from our schema.
 https://platform.openai.com/docs/api-reference/responses/create
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from strowger_gateway.adapters.json_objects import NULL, UNREADABLE, read_object
 from strowger_gateway.adapters.openai_responses.items import InputItems, Item
-from strowger_gateway.adapters.openai_responses.original_fields import (
-    INPUT,
-    UnchangedFields,
-    custom_tools,
-    is_native,
-    summary_fields,
-    unchanged_fields,
-)
 from strowger_gateway.adapters.openai_responses.row import REASONS, ResponsesRow
+from strowger_gateway.adapters.openai_responses.wire import DIALECT, INPUT
 from strowger_gateway.schemas.errors import InvalidRequest
-from strowger_gateway.schemas.messages import FunctionTool, ResponseFormat, Tool, ToolChoice
-from strowger_gateway.schemas.requests import ChatRequest
-from strowger_gateway.schemas.searches import offers_search
+from strowger_gateway.schemas.messages import (
+    FunctionTool,
+    Message,
+    OpaqueTool,
+    ResponseFormat,
+    Tool,
+    ToolChoice,
+)
+from strowger_gateway.schemas.requests import ChatRequest, GenerateRequest
+from strowger_gateway.schemas.searches import is_search
 
 ENCRYPTED = "reasoning.encrypted_content"
 SOURCES = "web_search_call.action.sources"
@@ -37,9 +41,28 @@ _ALIKE = ("parallel_tool_calls", "user", "metadata")
 _NO_PARAMETERS: Mapping[str, object] = {"type": "object", "properties": {}}
 _QUOTE = b'"'
 
+_EMPTY: Final = b'""'
+_NOTHING: Final[dict[str, Raw]] = {}
+
 _encode = msgspec.json.Encoder().encode
 _names = msgspec.json.Decoder(list[str]).decode
 _raws = msgspec.json.Decoder(list[Raw]).decode
+
+
+class _UnchangedFields(Struct, frozen=True, kw_only=True):
+    """fields: the client's JSON by field. before: messages to encode before its `input`."""
+
+    fields: dict[str, Raw]
+    before: Sequence[Message]
+
+
+class _TypedTool(Struct, frozen=True, kw_only=True):
+    type: str = ""
+    name: str = ""
+
+
+_read_tools = msgspec.json.Decoder(list[_TypedTool]).decode
+_read_reasoning = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def responses_body(request: ChatRequest, model: str, row: ResponsesRow) -> bytes:
@@ -47,15 +70,15 @@ def responses_body(request: ChatRequest, model: str, row: ResponsesRow) -> bytes
 
     Raises InvalidRequest, naming the path, for anything that the API does not support.
     """
-    unchanged = UnchangedFields(fields={}, before=request.messages)
+    unchanged = _UnchangedFields(fields={}, before=request.messages)
     custom = frozenset[str]()
     if row.whole:
-        unchanged, custom = unchanged_fields(request), custom_tools(request)
+        unchanged, custom = _unchanged_fields(request), _custom_tools(request)
     sent = unchanged.fields
     body: Item = {"model": model, **sent, INPUT: _input(unchanged, custom, row)}
     _add_sampling(body, request, row)
     if request.tools and "tools" not in sent:
-        native = is_native(request)
+        native = _is_native(request)
         body["tools"] = [
             _tool(one, f"tools[{at}]", native=native) for at, one in enumerate(request.tools)
         ]
@@ -74,7 +97,7 @@ def responses_body(request: ChatRequest, model: str, row: ResponsesRow) -> bytes
     return _encode(body | (request.private or {}) | (request.written or {}))
 
 
-def _input(unchanged: UnchangedFields, custom: frozenset[str], row: ResponsesRow) -> object:
+def _input(unchanged: _UnchangedFields, custom: frozenset[str], row: ResponsesRow) -> object:
     """Return the client's own items, after those that the gateway has put before them."""
     raw = unchanged.fields.get(INPUT)
     if raw is not None and not unchanged.before:
@@ -109,7 +132,7 @@ def _add_output(body: Item, request: ChatRequest, row: ResponsesRow) -> None:
         text["format"] = form
     if "verbosity" in extra:
         text["verbosity"] = extra["verbosity"]
-    reasoning: Item = {**summary_fields(request)}
+    reasoning: Item = {**_summary_fields(request)}
     if not isinstance(request.reasoning_effort, UnsetType):
         reasoning["effort"] = request.reasoning_effort
     for name, ours in (("text", text), ("reasoning", reasoning)):
@@ -155,8 +178,10 @@ def _add_include(body: Item, request: ChatRequest, model: str, row: ResponsesRow
     thinks = REASONS.match(model) is not None or bool(request.reasoning_effort)
     if thinks and row.proofs:
         names.append(ENCRYPTED)
-    if row.sources and not is_native(request) and offers_search(request):
-        names.append(SOURCES)
+    if row.sources and not _is_native(request):
+        tools = request.tools or ()
+        if any(isinstance(one, OpaqueTool) and is_search(one) for one in tools):
+            names.append(SOURCES)
     if names:
         body["include"] = list(dict.fromkeys(names))
 
@@ -249,3 +274,80 @@ def _format(form: ResponseFormat | UnsetType, row: ResponsesRow) -> Item | None:
     if isinstance(form.strict, bool):
         body["strict"] = form.strict
     return body
+
+
+def _is_native(request: GenerateRequest) -> bool:
+    """Return whether the client speaks this API, so that it reads all items and events."""
+    if not isinstance(request, ChatRequest) or request.original is None:
+        return False
+    return request.original.dialect == DIALECT
+
+
+def _unchanged_fields(request: ChatRequest) -> _UnchangedFields:
+    """Return the client's JSON of the conversation and the tools that nothing has changed."""
+    original, messages = request.original, request.messages
+    if original is None or original.dialect != DIALECT:
+        return _UnchangedFields(fields=_NOTHING, before=messages)
+    read, fields = original.read, original.fields
+    sent: dict[str, Raw] = {}
+    if request.tools is read.tools:
+        sent |= _of(fields, "tools")
+        if request.tool_choice is read.tool_choice:
+            sent |= _of(fields, "tool_choice")
+    if INPUT not in fields:
+        return _UnchangedFields(fields=sent, before=messages)
+    if messages is read.messages:
+        sent |= _of(fields, INPUT, "instructions")
+        return _UnchangedFields(fields=sent, before=())
+    items = read.messages[_instructed(fields) :]
+    place = len(messages) - len(items)
+    if place < 0 or not all(a is b for a, b in zip(messages[place:], items, strict=True)):
+        return _UnchangedFields(fields=sent, before=messages)
+    sent |= _of(fields, INPUT)
+    return _UnchangedFields(fields=sent, before=messages[:place])
+
+
+def _instructed(fields: Mapping[str, Raw]) -> int:
+    """Return how many messages `instructions` became."""
+    return int(bytes(fields.get("instructions", Raw(_EMPTY))) != _EMPTY)
+
+
+def reads_events(request: GenerateRequest) -> bool:
+    """Return whether the client reads the server's own items and events.
+
+    If its tools had to change, custom ones have become functions, and only the surface knows them.
+    """
+    if not isinstance(request, ChatRequest) or request.original is None:
+        return False
+    return _is_native(request) and request.tools is request.original.read.tools
+
+
+def _custom_tools(request: ChatRequest) -> frozenset[str]:
+    """Return the names of the client's tools that take text, if they are sent as they are."""
+    if not reads_events(request) or request.original is None:
+        return frozenset()
+    tools = request.original.fields.get("tools")
+    if tools is None or b'"custom"' not in bytes(tools):
+        return frozenset()
+    try:
+        return frozenset([one.name for one in _read_tools(tools) if one.type == "custom"])
+    except UNREADABLE:
+        return frozenset()
+
+
+def _summary_fields(request: ChatRequest) -> dict[str, Raw]:
+    """Return how the client wants reasoning to be summarised."""
+    if not _is_native(request) or request.original is None:
+        return _NOTHING
+    raw = request.original.fields.get("reasoning")
+    if raw is None:
+        return _NOTHING
+    return {
+        name: one
+        for name, one in _read_reasoning(raw).items()
+        if name in ("summary", "generate_summary") and bytes(one) != b"null"
+    }
+
+
+def _of(fields: Mapping[str, Raw], *names: str) -> dict[str, Raw]:
+    return {name: fields[name] for name in names if name in fields}

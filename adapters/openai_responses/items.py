@@ -10,9 +10,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from strowger_gateway.adapters.json_objects import UNREADABLE
-from strowger_gateway.adapters.openai_responses.original_fields import DIALECT
 from strowger_gateway.adapters.openai_responses.row import ResponsesRow
-from strowger_gateway.adapters.openai_responses.wire import opened
+from strowger_gateway.adapters.openai_responses.wire import DIALECT, opened
 from strowger_gateway.adapters.unnamed_messages import check_unnamed
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.messages import (

@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from strowger_gateway.adapters.json_objects import UNREADABLE
-from strowger_gateway.adapters.openai_responses.original_fields import DIALECT, INPUT
+from strowger_gateway.adapters.openai_responses.wire import DIALECT, INPUT
 from strowger_gateway.adapters.repairs.rewriting import with_members
 from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
 from strowger_gateway.schemas.content_facts import REASONED

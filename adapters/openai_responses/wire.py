@@ -6,6 +6,8 @@ https://platform.openai.com/docs/api-reference/responses/object
 https://platform.openai.com/docs/api-reference/responses-streaming
 """
 
+from typing import Final
+
 import msgspec
 from msgspec import Raw, Struct
 
@@ -13,6 +15,10 @@ from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
 from strowger_gateway.adapters.openai.logprobs import chat_logprobs
 from strowger_gateway.schemas.events import TokenLogprob, Usage
 from strowger_gateway.schemas.messages import Thought
+
+DIALECT: Final = "openai-responses"
+INPUT: Final = "input"
+"""The field of a request with its items."""
 
 
 class StreamEvent(Struct, frozen=True, kw_only=True, gc=False):

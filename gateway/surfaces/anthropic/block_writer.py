@@ -1,4 +1,8 @@
-"""Write content blocks as frames, one block after the other.
+"""Write a Messages stream: its frames, and content blocks one after the other.
+
+One event per frame, with its type as the event's name. JSON that is given to a frame is without
+line breaks, which would end it: `one_line` removes a backend's own.
+https://docs.anthropic.com/en/docs/build-with-claude/streaming
 
 Clients expect each block to end before the next begins, but a backend may send the arguments of
 several calls in turns. What arrives for another block while a call's arguments are incomplete is
@@ -9,23 +13,20 @@ from collections.abc import Sequence
 from typing import Final
 
 from strowger_gateway.gateway.surfaces.anthropic import proofs
-from strowger_gateway.gateway.surfaces.anthropic.frames import (
-    TEXT_END,
-    block_delta,
-    block_start,
-    block_stop,
-    delta_start,
-    encode,
-)
 from strowger_gateway.gateway.surfaces.anthropic.web_searches import (
     SearchBlocks,
-    citation_frame,
     citations,
 )
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
 from strowger_gateway.gateway.surfaces.sse import one_line
 from strowger_gateway.schemas.events import NativeDelta, ReasoningDelta, ToolDelta
 from strowger_gateway.schemas.measured_json import JsonPieces
 from strowger_gateway.schemas.searches import Cited
+
+STOP: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+
+_TEXT_END: Final = b"}}\n\n"
+"""Ends a frame that `_delta_start` begins."""
 
 _Key = tuple[str, int]
 _Held = ReasoningDelta | ToolDelta | NativeDelta | SearchBlocks | str
@@ -57,12 +58,12 @@ class BlockWriter:
     def text(self, text: str, out: list[bytes]) -> None:
         if self._open is _TEXT:
             if text:
-                out += (self._before, encode(text), TEXT_END)
+                out += (self._before, encode(text), _TEXT_END)
         elif self._must_wait():
             self._held.append(text)
         else:
             self._begin(_TEXT, _EMPTY_TEXT, out)
-            self._before = delta_start(self._index, b"text_delta", b"text")
+            self._before = _delta_start(self._index, b"text_delta", b"text")
             self.text(text, out)
 
     def thought(self, event: ReasoningDelta, out: list[bytes]) -> None:
@@ -77,14 +78,14 @@ class BlockWriter:
                 return
             self._begin(key, _EMPTY_THOUGHT, out)
         if event.text:
-            start = delta_start(self._index, b"thinking_delta", b"thinking")
-            out += (start, encode(event.text), TEXT_END)
+            start = _delta_start(self._index, b"thinking_delta", b"thinking")
+            out += (start, encode(event.text), _TEXT_END)
             self._signable = True
         if event.signature:
             self._signable = False
-            start = delta_start(self._index, b"signature_delta", b"signature")
+            start = _delta_start(self._index, b"signature_delta", b"signature")
             proof = proofs.written(event.signature, event.format)
-            out += (start, encode(proof), TEXT_END)
+            out += (start, encode(proof), _TEXT_END)
 
     def tool(self, event: ToolDelta, out: list[bytes]) -> None:
         key = ("tool", event.tool)
@@ -97,11 +98,11 @@ class BlockWriter:
             id = self._sign_call(event, out)
             self.calls += 1
             self._begin(key, tool_use(id, event.name, b"{}"), out)
-            self._before = delta_start(self._index, b"input_json_delta", b"partial_json")
+            self._before = _delta_start(self._index, b"input_json_delta", b"partial_json")
             self._arguments = JsonPieces()
         if event.arguments:
             self._arguments.append(event.arguments)
-            out += (self._before, encode(event.arguments), TEXT_END)
+            out += (self._before, encode(event.arguments), _TEXT_END)
             self._release(out)
 
     def search(self, blocks: SearchBlocks, out: list[bytes]) -> None:
@@ -110,15 +111,15 @@ class BlockWriter:
             self._held.append(blocks)
             return
         self._begin(_NATIVE, blocks.call, out)
-        start = delta_start(self._index, b"input_json_delta", b"partial_json")
-        out += (start, encode(blocks.input.decode()), TEXT_END)
+        start = _delta_start(self._index, b"input_json_delta", b"partial_json")
+        out += (start, encode(blocks.input.decode()), _TEXT_END)
         self._begin(_NATIVE, blocks.result, out)
         self._end(out)
 
     def cite(self, cited: Sequence[Cited], out: list[bytes]) -> None:
         """Add citations to the open text; a text that has ended keeps none."""
         if self._open is _TEXT:
-            out += [citation_frame(self._index, one) for one in citations(cited)]
+            out += [_citation(self._index, one) for one in citations(cited)]
 
     def native(self, event: NativeDelta, out: list[bytes]) -> None:
         if event.block is not None:
@@ -129,7 +130,7 @@ class BlockWriter:
             self._begin(_NATIVE, one_line(bytes(event.block)), out)
         elif event.delta is not None:
             if self._index >= 0:
-                out.append(block_delta(self._index, one_line(bytes(event.delta))))
+                out.append(_block_delta(self._index, one_line(bytes(event.delta))))
         else:
             self._end(out)
 
@@ -196,7 +197,7 @@ class BlockWriter:
             if id:
                 return id
             self._begin(_NATIVE, _EMPTY_THOUGHT, out)
-        out += (delta_start(self._index, b"signature_delta", b"signature"), signature, TEXT_END)
+        out += (_delta_start(self._index, b"signature_delta", b"signature"), signature, _TEXT_END)
         return unsigned
 
     def _begin(self, key: _Key, block: bytes, out: list[bytes]) -> None:
@@ -204,7 +205,7 @@ class BlockWriter:
         self._index += 1
         self._open = key
         self._signable = False
-        out.append(block_start(self._index, block))
+        out.append(_block_start(self._index, block))
 
     def _end(self, out: list[bytes]) -> None:
         if self._open is _NONE:
@@ -212,10 +213,55 @@ class BlockWriter:
         if self._open[0] == "tool":
             self._ended.add(self._open[1])
             if not self._arguments:
-                out += (self._before, b'"{}"', TEXT_END)
+                out += (self._before, b'"{}"', _TEXT_END)
         self._open = _NONE
-        out.append(block_stop(self._index))
+        out.append(_block_stop(self._index))
 
 
 def tool_use(id: str, name: str, input: bytes) -> bytes:
     return b'{"type":"tool_use","id":%b,"name":%b,"input":%b}' % (encode(id), encode(name), input)
+
+
+def message_start(message: bytes) -> bytes:
+    """message: the answer's head, without content."""
+    return b'event: message_start\ndata: {"type":"message_start","message":%b}\n\n' % message
+
+
+def message_delta(delta: bytes, more: bytes, usage: bytes) -> bytes:
+    """more: members next to `delta`, each after a comma."""
+    return b'event: message_delta\ndata: {"type":"message_delta","delta":%b%b,"usage":%b}\n\n' % (
+        delta,
+        more,
+        usage,
+    )
+
+
+def _block_start(index: int, block: bytes) -> bytes:
+    return (
+        b"event: content_block_start\n"
+        b'data: {"type":"content_block_start","index":%d,"content_block":%b}\n\n'
+    ) % (index, block)
+
+
+def _block_delta(index: int, delta: bytes) -> bytes:
+    return (
+        b"event: content_block_delta\n"
+        b'data: {"type":"content_block_delta","index":%d,"delta":%b}\n\n'
+    ) % (index, delta)
+
+
+def _delta_start(index: int, kind: bytes, field: bytes) -> bytes:
+    """Return the bytes of a delta before its text, which `_TEXT_END` ends."""
+    return (
+        b"event: content_block_delta\n"
+        b'data: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
+    ) % (index, kind, field)
+
+
+def _block_stop(index: int) -> bytes:
+    return b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n' % index
+
+
+def _citation(index: int, citation: bytes) -> bytes:
+    """Return the event that adds a citation to the open text block of this index."""
+    return _block_delta(index, b'{"type":"citations_delta","citation":%b}' % citation)

@@ -11,6 +11,9 @@ from msgspec import UNSET, Struct, UnsetType
 from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
 from strowger_gateway.schemas.errors import GatewayError
 
+ERROR: Final = b"event: error\n"
+"""The line of a stream before the data of a failure."""
+
 ErrorType = Literal[
     "invalid_request_error",
     "authentication_error",

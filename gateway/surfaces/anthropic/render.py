@@ -10,17 +10,16 @@ import msgspec
 from msgspec import DecodeError, Raw
 
 from strowger_gateway.gateway.surfaces.anthropic import proofs
-from strowger_gateway.gateway.surfaces.anthropic.block_writer import BlockWriter, tool_use
-from strowger_gateway.gateway.surfaces.anthropic.errors import error_body
-from strowger_gateway.gateway.surfaces.anthropic.frames import (
-    ERROR,
+from strowger_gateway.gateway.surfaces.anthropic.block_writer import (
     STOP,
-    encode,
+    BlockWriter,
     message_delta,
     message_start,
+    tool_use,
 )
+from strowger_gateway.gateway.surfaces.anthropic.errors import ERROR, error_body
 from strowger_gateway.gateway.surfaces.anthropic.web_searches import citations, search_blocks
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import members, with_members
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode, members, with_members
 from strowger_gateway.gateway.surfaces.openai.usage import MAX_BYTES
 from strowger_gateway.gateway.surfaces.sse import frame, one_line
 from strowger_gateway.gateway.surfaces.token_estimate.estimate import estimated_input

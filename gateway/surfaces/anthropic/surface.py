@@ -23,9 +23,8 @@ What translates is imported with the first request (`translation.py`).
 
 from typing import TYPE_CHECKING, Final, overload
 
-from strowger_gateway.gateway.surfaces.anthropic.errors import error_body, status_of
+from strowger_gateway.gateway.surfaces.anthropic.errors import ERROR, error_body, status_of
 from strowger_gateway.gateway.surfaces.anthropic.field_names import NAMES
-from strowger_gateway.gateway.surfaces.anthropic.frames import ERROR, PING
 from strowger_gateway.gateway.surfaces.base import EmbeddingsRenderer, Inbound, Renderer
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 from strowger_gateway.gateway.surfaces.json_surface import JsonSurface
@@ -60,7 +59,7 @@ class MessagesSurface(JsonSurface):
 
     name = "anthropic"
     task: Task = "chat"
-    keep_alive = PING
+    keep_alive = b'event: ping\ndata: {"type":"ping"}\n\n'
     commit_after_s = AGENTS_COMMIT_S
     error_event = ERROR
     request_id_header = b"request-id"

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from strowger_gateway.gateway.surfaces.anthropic.frames import block_delta, encode
+from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
 from strowger_gateway.schemas.searches import MADE_HERE, Cited, Search, host_of
 
 BETWEEN: Final = "; "
@@ -68,8 +68,3 @@ def citations(cited: Sequence[Cited]) -> list[bytes]:
         )
         for one in cited
     ]
-
-
-def citation_frame(index: int, citation: bytes) -> bytes:
-    """Return the event that adds a citation to the open text block of this index."""
-    return block_delta(index, b'{"type":"citations_delta","citation":%b}' % citation)
