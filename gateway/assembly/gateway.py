@@ -70,7 +70,7 @@ from strowger_gateway.gateway.routing.planning.plan import Plan
 from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.gateway.server.asgi.cors import CorsHeaders
 from strowger_gateway.gateway.server.asgi.large_bodies import LargeBodyQueue
-from strowger_gateway.gateway.server.asgi.sse_keepalive import SseKeepAlive
+from strowger_gateway.gateway.server.asgi.response import SseKeepAlive
 from strowger_gateway.gateway.storage.sql.audit_rows import AuditRows
 from strowger_gateway.gateway.storage.sql.payload_rows import PayloadRows
 from strowger_gateway.gateway.storage.sql.rows import Recorder

@@ -1,11 +1,15 @@
-"""Answer a client, whole, as a stream or with an error, for as long as it is connected."""
+"""Answer a client, whole, as a stream or with an error, for as long as it is connected.
+
+`ResponseWriter` sends one answer, `SseKeepAlive` what keeps proxies from cutting the silent ones, and
+`DisconnectGuard` stops the work for a client that is gone.
+"""
 
 import asyncio
 import math
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from functools import lru_cache
 from types import TracebackType
-from typing import Protocol
+from typing import Final, Literal, Protocol
 from urllib.parse import quote
 
 from strowger_gateway.gateway.platform.clock import now
@@ -40,6 +44,12 @@ SETTLED = 1 / 3
 """The part of the time before an early head for which the running attempt must have run."""
 _LONGEST = 200
 """Maximum characters of one name: clients and proxies accept 8 KiB of headers, some less."""
+
+EARLIEST_S: Final = 15.0
+"""The shortest of the surfaces' own times before an early head, seconds."""
+
+CommitAfter = float | Literal["auto"] | None
+"""`server.commit_after_s`."""
 
 
 class ClientNames(Protocol):
@@ -243,6 +253,71 @@ class ResponseWriter:
         if more := len(given) - _MOST_NAMES:
             shown += [f"and-{more}-more"] if more > 0 else []
         return ", ".join(dict.fromkeys(shown)).encode()
+
+
+class SseKeepAlive:
+    """Keep streams alive without content: send their heads if they are late, then comments.
+
+    Proxies cut a silent connection: nginx and AWS's load balancer after 60 s, Cloudflare after 100.
+    One timer for all streams sweeps every quarter of the shorter time, if there are any.
+    """
+
+    def __init__(self, silence_s: float, commit_after_s: CommitAfter) -> None:
+        self._streams: dict[ResponseWriter, tuple[bytes, float]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._sending: set[asyncio.Task[None]] = set()
+        self.configure(silence_s, commit_after_s)
+
+    def configure(self, silence_s: float, commit_after_s: CommitAfter) -> None:
+        """Change `server.sse_keepalive_s` and `server.commit_after_s`."""
+        self._silence_s = silence_s
+        self._commit_after_s: CommitAfter = commit_after_s
+        self._every_s = min(silence_s, begin_after(commit_after_s, EARLIEST_S)) / 4
+
+    def add(self, stream: ResponseWriter, sign: bytes, own_s: float) -> None:
+        """Watch a stream until `remove`.
+
+        sign: a frame that its clients ignore. own_s: see `begin_after`.
+        """
+        self._streams[stream] = sign, own_s
+        if self._timer is None:
+            self._wait()
+
+    def remove(self, stream: ResponseWriter) -> None:
+        self._streams.pop(stream, None)
+
+    def _wait(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._every_s, self._sweep)
+
+    def _sweep(self) -> None:
+        self._timer = None
+        at = now()
+        before = at - self._silence_s
+        for stream, (sign, own_s) in self._streams.items():
+            if not stream.started:
+                after_s = begin_after(self._commit_after_s, own_s)
+                if stream.beginning is None and stream.may_begin(at, after_s):
+                    stream.beginning = self._send(stream.begin(sign))
+            elif stream.last_sent <= before and not stream.busy:
+                self._send(stream.frame(sign))
+        if self._streams:
+            self._wait()
+
+    def _send(self, sending: Coroutine[None, None, None]) -> "asyncio.Task[None]":
+        task = asyncio.get_running_loop().create_task(sending)
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+        return task
+
+
+def begin_after(setting: CommitAfter, own_s: float) -> float:
+    """Return the seconds without content after which a head is sent; infinity for never.
+
+    own_s: the surface's own time, for `auto`.
+    """
+    if setting == "auto":
+        return own_s
+    return math.inf if setting is None else setting
 
 
 class DisconnectGuard:

@@ -11,7 +11,7 @@ import httpx
 import openai
 import pytest
 
-from strowger_gateway.gateway.server.asgi.sse_keepalive import EARLIEST_S, begin_after
+from strowger_gateway.gateway.server.asgi.response import EARLIEST_S, begin_after
 from strowger_gateway.gateway.surfaces.routes import HOT_ROUTES
 from tests.gateway.routing.failures.fault_scenarios import Sees
 from tests.gateway.routing.failures.fault_tasks import TASKS, client_sees
