@@ -61,6 +61,7 @@ from strowger_gateway.gateway.observability.telemetry.time_series import (
     Window,
     merge_series,
 )
+from strowger_gateway.gateway.parts.part import Part
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.backend_events.book import EventBook
 from strowger_gateway.gateway.routing.backend_events.event import BackendEvent, ListedEvent
@@ -119,17 +120,19 @@ class Gateway:
         seed: int | None = None,
         store: StoreAccess | None = None,
         link: Link | None = None,
+        parts: Sequence[Part] = PARTS,
     ) -> None:
         """recorder: of usage and outcomes; `None` keeps no records.
 
         seed: of the draws that policies use; `None` takes the system's randomness.
         store: `None` keeps nothing. link: to the parts' sides in the leader; `None` without one.
+        parts: all of the program.
         """
         server = runtime.config.server
         self.runtime, self.clock = runtime, now
         self.log = RequestLog(access_log, recorder)
         self.store = store
-        self.parts = ProcessParts(PARTS, self._state(), NoLeader() if link is None else link)
+        self.parts = ProcessParts(parts, self._state(), NoLeader() if link is None else link)
         self.watch = self._backend_watch()
         self.admission, self.large_bodies = Admission(self.log), LargeBodyQueue()
         self.shares = KeyShares(self.large_bodies)

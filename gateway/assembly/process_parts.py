@@ -107,10 +107,11 @@ class ProcessState(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class ProcessParts:
-    """The sides by their parts' names, from their creation until `close`."""
+    """The sides by their parts' names, from their creation until `close`. listed: all parts."""
 
     def __init__(self, parts: Sequence[Part], state: ProcessState, link: Link) -> None:
         """Raises InvalidConfig."""
+        self.listed = tuple(parts)
         self._state = state
         self._link = link
         self._by_class: dict[type, object] = {}

@@ -27,12 +27,14 @@ Action = Literal[
     "session.end",
     "payload.read",
     "payload.remove",
+    "admin.change",
     "admin.access",
     "audit.prune",
 ]
 """What was done, or tried. docs/audit.md describes each; a test compares.
 
-session.end: an operator ended another session. admin.access: a request to /admin that was refused.
+session.end: an operator ended another session. admin.change: another request to /admin that changed
+something; `facts` say what. admin.access: a request to /admin that was refused.
 """
 
 ActorKind = Literal[

@@ -1,54 +1,72 @@
-"""What a part shows to operators: routes under /admin, sections of the page, commands."""
+"""What a part shows to operators: routes under /admin, views of the page, commands."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable
+from typing import Generic, Literal, TypeVar
 
-from msgspec import Struct
+from markupsafe import Markup
+from msgspec import Struct, field
 
-from strowger_gateway.gateway.parts.process_side import ProcessSide
+from strowger_gateway.gateway.config.schema.admin_oidc import Role
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.parts.leader_side import Finds
 
-Role = Literal["viewer", "operator", "admin"]
+TakesT = TypeVar("TakesT", bound=Struct)
 
 
-class AdminCall(Struct, frozen=True, kw_only=True):
-    """A request to a route of a part.
+class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a route takes that takes nothing."""
 
-    side: the part's, in the process that answers. query: the parameters of the URL.
-    body: decoded from JSON; `None` without one. who: the operator, for messages.
+
+class AdminCall(Struct, Generic[TakesT], frozen=True, kw_only=True):
+    """An operator's request to a route or a view of a part.
+
+    given:  what the route takes, checked. who: the operator, for messages.
+    side:   returns the part's side in this process, by its class. Of several processes, any may
+            get the request: `ProcessContext.ask` gets what all of them know.
+    config: in effect.
+    facts:  a route that changes something adds what the audit log shall say about it.
     """
 
-    side: ProcessSide[Any, Any] | None
-    query: Mapping[str, str]
-    body: object
+    given: TakesT
     who: str
+    side: Finds
+    config: Config
+    facts: dict[str, str] = field(default_factory=dict)
 
 
-class AdminRoute(Struct, frozen=True, kw_only=True):
-    """A route under /admin, open to who has the role.
+class AdminRoute(Struct, Generic[TakesT], frozen=True, kw_only=True):
+    """A route under /admin, open to who has the role: the operator's key, or a browser's session.
 
-    path: below /admin, beginning with a slash. answer: returns what becomes the JSON of the answer;
-    raises GatewayErrors as other routes do. A POST is recorded in the audit log under `action`.
+    method:  a POST changes something. It is recorded in the audit log as `admin.change`.
+    path:    below /admin, beginning with a slash. summary: one sentence for the API description.
+    takes:   a Struct: the parameters of a GET in the URL, the JSON body of a POST. Fields have
+             defaults if they may be missing; `msgspec.Meta` describes and bounds them.
+    answer:  returns what becomes the JSON of the answer, of the type `returns`. Raises a
+             GatewayError for what is refused, as other routes do.
     """
 
     method: Literal["GET", "POST"]
     path: str
     role: Role
     summary: str
-    answer: Callable[[AdminCall], Awaitable[object]]
-    action: str = ""
+    takes: type[TakesT]
+    returns: type
+    answer: Callable[[AdminCall[TakesT]], Awaitable[object]]
 
 
-class PageView(Struct, frozen=True, kw_only=True):
-    """A section of the page at /admin.
+class PageView(Struct, Generic[TakesT], frozen=True, kw_only=True):
+    """A view of the page at /admin/view/NAME, in the navigation of all views under its title.
 
-    name: of its address, /admin/NAME. render: returns its HTML; text of clients and vendors in it
-    is escaped. The page frames it with its title and with the navigation.
+    takes:  a Struct: the parameters in the URL, such as those of a form that filters.
+    render: returns its sections; `Markup.format` escapes what clients and vendors have written.
+            A GatewayError is shown in the page. Scripts and styles in it do not run.
     """
 
     name: str
     title: str
     role: Role
-    render: Callable[[AdminCall], Awaitable[str]]
+    takes: type[TakesT]
+    render: Callable[[AdminCall[TakesT]], Awaitable[Markup]]
 
 
 class Command(Struct, frozen=True, kw_only=True):

@@ -64,11 +64,11 @@ class Part(ConfiguredPart):
         """
         return None
 
-    def routes(self) -> Sequence[AdminRoute]:
+    def routes(self) -> Sequence[AdminRoute[Any]]:
         """Return its routes under /admin."""
         return ()
 
-    def views(self) -> Sequence[PageView]:
+    def views(self) -> Sequence[PageView[Any]]:
         """Return its sections of the page at /admin."""
         return ()
 

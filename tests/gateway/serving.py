@@ -3,7 +3,7 @@
 import asyncio
 import io
 import socket
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from strowger_gateway.gateway.assembly.client_connections import limits_in_force
 from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.backends.engines.process.process import EngineView
 from strowger_gateway.gateway.config.load import read_config
@@ -21,6 +22,7 @@ from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.http.app import build_app
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine, AccessLog
 from strowger_gateway.gateway.observability.telemetry.mirror_log_entry import MirrorLogEntry
+from strowger_gateway.gateway.parts.part import Part
 from strowger_gateway.gateway.server.asgi.client_timeouts import SlowClientReaper
 from strowger_gateway.gateway.server.http1.server import HttpServer
 from strowger_gateway.gateway.server.tls.files import read_files
@@ -86,11 +88,12 @@ async def serving(
     engine: Engines | None = None,
     recorder: Recorder | None = None,
     equip: Callable[[Gateway], None] | None = None,
+    parts: Sequence[Part] = PARTS,
 ) -> AsyncGenerator[Serving, None]:
     """Serve a configuration, given as YAML, until the block ends.
 
     engine: where the configuration has one that runs already, instead of starting its own.
-    equip: gives it what `strowger serve` gives it beside the configuration.
+    equip: gives it what `strowger serve` gives it beside the configuration. parts: of the program.
     """
     log = io.BytesIO()
     access_log = AccessLog(log, "json")
@@ -98,7 +101,7 @@ async def serving(
     ORACLE.vendors.learn(settings.providers)
     engines = None if engine is None else engine.serving(settings)
     runtime = Runtime(settings, run_dir=run_dir, engines=engines)
-    state = Gateway(runtime, access_log, recorder=recorder, seed=seed)
+    state = Gateway(runtime, access_log, recorder=recorder, seed=seed, parts=parts)
     if equip is not None:
         equip(state)
     listener = socket.create_server(("127.0.0.1", 0))

@@ -31,8 +31,8 @@ NEEDS: Final = "role"
 PUBLIC: Final = "public"
 """The entry in a handler's `opt`, and its value for what a browser gets before it signs in."""
 
-ACTOR, DENIED = "strowger.actor", "strowger.denied"
-"""Keys in the scope's state: who sent a request, for the log, and why it was rejected."""
+ACTOR, DENIED, REQUEST_ID = "strowger.actor", "strowger.denied", "strowger.request_id"
+"""Keys in the scope's state: who sent a request, for the log, why it was rejected, and its id."""
 
 _PRINCIPAL, _SESSION = "strowger.principal", "strowger.session"
 _READING = ("GET", "HEAD")

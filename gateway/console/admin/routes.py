@@ -1,4 +1,4 @@
-"""The routes under /admin; register new ones here."""
+"""The routes under /admin. Those of parts come from the parts themselves."""
 
 from collections.abc import Callable
 
@@ -11,6 +11,7 @@ from strowger_gateway.gateway.console.admin.engines import engines_route
 from strowger_gateway.gateway.console.admin.events import events_route
 from strowger_gateway.gateway.console.admin.experiments import experiment_routes
 from strowger_gateway.gateway.console.admin.explain import explain_route
+from strowger_gateway.gateway.console.admin.governance.part_views import part_views
 from strowger_gateway.gateway.console.admin.governance.routes import governance_routes
 from strowger_gateway.gateway.console.admin.keys import key_routes
 from strowger_gateway.gateway.console.admin.limits import limits_route
@@ -18,6 +19,7 @@ from strowger_gateway.gateway.console.admin.own_router import OwnRouter
 from strowger_gateway.gateway.console.admin.page.routes import live_route, page_routes
 from strowger_gateway.gateway.console.admin.page.sign_in import sign_in_routes
 from strowger_gateway.gateway.console.admin.parameters import parameters_known
+from strowger_gateway.gateway.console.admin.part_routes import part_routes
 from strowger_gateway.gateway.console.admin.payloads import payload_routes
 from strowger_gateway.gateway.console.admin.requests import request_routes
 from strowger_gateway.gateway.console.admin.series import series_route
@@ -45,9 +47,10 @@ def admin_routes(current: Callable[[], Gateway]) -> OwnRouter:
             *key_routes(current),
             *session_routes(current),
             audit_route(current),
+            *part_routes(current),
         ],
         tags=["admin"],
     )
     pages = [*page_routes(current), *sign_in_routes(current), *governance_routes(current)]
-    handlers = [api, *pages]
+    handlers = [api, *pages, *part_views(current)]
     return OwnRouter(path="/admin", guards=[admin_exists(current)], route_handlers=handlers)

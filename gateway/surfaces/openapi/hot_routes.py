@@ -8,7 +8,14 @@ from typing import cast
 import msgspec
 from litestar import post
 from litestar.handlers import HTTPRouteHandler
-from litestar.openapi.spec import OpenAPIMediaType, Operation, Reference, RequestBody, Schema
+from litestar.openapi.spec import (
+    OpenAPIMediaType,
+    Operation,
+    Parameter,
+    Reference,
+    RequestBody,
+    Schema,
+)
 from litestar.openapi.spec.enums import OpenAPIType
 from litestar.types import ASGIApp
 
@@ -46,6 +53,29 @@ def operation(summary: str, body: type) -> type[Operation]:
             )
 
     return Documented
+
+
+@cache
+def operation_with(summary: str, query: type) -> type[Operation]:
+    """Describe a route that reads the parameters of its URL itself, once. query: a Struct."""
+    schema = _request_schema(query)
+    parameters = [
+        Parameter(
+            name=name,
+            param_in="query",
+            schema=one,
+            description=one.description if isinstance(one, Schema) else None,
+            required=name in (schema.required or ()),
+        )
+        for name, one in (schema.properties or {}).items()
+    ]
+
+    @dataclass
+    class WithParameters(Operation):
+        def __post_init__(self) -> None:
+            self.summary, self.parameters = summary, [*parameters]
+
+    return WithParameters
 
 
 @cache

@@ -14,6 +14,7 @@ from strowger_gateway.gateway.console.admin.page.answers import html, redirect
 from strowger_gateway.gateway.console.admin.page.document import part_page
 from strowger_gateway.gateway.console.admin.page.overview import footer_text
 from strowger_gateway.gateway.console.admin.page.sign_in import sign_in_path, unchecked
+from strowger_gateway.gateway.console.admin.part_calls import views_of
 from strowger_gateway.schemas.errors import GatewayError, Unauthenticated
 
 _Request = Request[object, object, State]
@@ -22,9 +23,10 @@ _Request = Request[object, object, State]
 def shown(
     gateway: Gateway, request: _Request, part: str, sections: Sequence[Markup], status: int = 200
 ) -> Response[str]:
-    """Return a part of the page to who was let through. part: its name in PARTS."""
-    who = principal_of(request.scope)
-    return html(part_page(part, sections, who=who, footer=footer_text(gateway)), status)
+    """Return a part of the page to who was let through. part: its name in PARTS, or its title."""
+    who, footer = principal_of(request.scope), footer_text(gateway)
+    views = views_of(gateway)
+    return html(part_page(part, sections, who=who, footer=footer, views=views), status)
 
 
 def error_page(

@@ -1,13 +1,14 @@
 """The HTML documents: the page around its sections, and the sign-in page."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from markupsafe import Markup
 
 from strowger_gateway.gateway.governance.sessions.principal import Principal
 from strowger_gateway.gateway.observability.telemetry.time_series import STEPS, Window
+from strowger_gateway.gateway.parts.console import PageView
 
 _DOCUMENT = Markup("""<!doctype html>
 <html lang="en" data-theme="auto">
@@ -114,8 +115,12 @@ def page(
     who: Principal,
     window: Window,
     footer: str,
+    views: Sequence[PageView[Any]],
 ) -> Markup:
-    """Render the page. columns: the last two sections, in columns if there is room."""
+    """Render the page. columns: the last two sections, in columns if there is room.
+
+    views: of parts, in the navigation of those who may see them.
+    """
     windows = Markup().join(
         _WINDOW.format(window=one, current=_HERE if one == window else "") for one in STEPS
     )
@@ -125,7 +130,7 @@ def page(
         role=who.role,
         windows=_WINDOWS.format(windows),
         pause=_PAUSE,
-        parts=_parts("Traffic"),
+        parts=_parts("Traffic", who, views),
         sections=Markup().join(sections),
         columns=_SPLIT.format(Markup().join(columns)),
         footer=footer,
@@ -133,15 +138,25 @@ def page(
     return _DOCUMENT.format(title="Strowger", head=_RELOAD, kind="page", body=body)
 
 
-def part_page(part: str, sections: Sequence[Markup], *, who: Principal, footer: str) -> Markup:
-    """Render a part of the page that does not refresh by itself. part: one of PARTS."""
+def part_page(
+    part: str,
+    sections: Sequence[Markup],
+    *,
+    who: Principal,
+    footer: str,
+    views: Sequence[PageView[Any]],
+) -> Markup:
+    """Render a part of the page that does not refresh by itself.
+
+    part: one of PARTS, or the title of one of the views.
+    """
     body = _PAGE.format(
         state="",
         who=who.name,
         role=who.role,
         windows="",
         pause="",
-        parts=_parts(part),
+        parts=_parts(part, who, views),
         sections=Markup().join(sections),
         columns="",
         footer=footer,
@@ -149,10 +164,11 @@ def part_page(part: str, sections: Sequence[Markup], *, who: Principal, footer: 
     return _DOCUMENT.format(title=f"{part} · Strowger", head="", kind="page", body=body)
 
 
-def _parts(current: str) -> Markup:
+def _parts(current: str, who: Principal, views: Sequence[PageView[Any]]) -> Markup:
+    more = {view.title: f"/admin/view/{view.name}" for view in views if who.may(view.role)}
     return Markup().join(
         _PART.format(path=path, name=name, current=_HERE if name == current else "")
-        for name, path in PARTS.items()
+        for name, path in {**PARTS, **more}.items()
     )
 
 

@@ -16,6 +16,7 @@ from strowger_gateway.gateway.console.admin.page.document import page
 from strowger_gateway.gateway.console.admin.page.overview import footer_text, live_sections
 from strowger_gateway.gateway.console.admin.page.sign_in import sign_in_path, unchecked
 from strowger_gateway.gateway.console.admin.page.static_files import read_files
+from strowger_gateway.gateway.console.admin.part_calls import views_of
 from strowger_gateway.gateway.governance.access.auth import EVERYONE
 from strowger_gateway.gateway.observability.telemetry.time_series import Window
 from strowger_gateway.schemas.errors import RouteNotFound, Unavailable
@@ -43,7 +44,10 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
             experiments=config.experiments,
         )
         footer = footer_text(gateway)
-        return html(page(state, sections, (recent, box), who=who, window=window, footer=footer))
+        columns, views = (recent, box), views_of(gateway)
+        return html(
+            page(state, sections, columns, who=who, window=window, footer=footer, views=views)
+        )
 
     return [show, _static()]
 
