@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from strowger_gateway.gateway.assembly.wiring.cache import cache_of
 from strowger_gateway.gateway.assembly.wiring.engine_processes import engine_processes
@@ -16,7 +15,6 @@ from strowger_gateway.gateway.assembly.wiring.upstreams import build_upstreams
 from strowger_gateway.gateway.backends.discovery.discovered import NOTHING_DISCOVERED, Discovered
 from strowger_gateway.gateway.backends.engines.process.process import (
     READY,
-    EngineProcess,
     EngineView,
 )
 from strowger_gateway.gateway.backends.gauges.readings import ReplicaReadings
@@ -24,28 +22,23 @@ from strowger_gateway.gateway.config.adapter_names import LOCAL
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.governance.access.auth import AdminKey, Keyring, MetricsAccess
 from strowger_gateway.gateway.governance.access.client_address import ClientAddresses
-from strowger_gateway.gateway.governance.access.issued_keys import IssuedKeys
 from strowger_gateway.gateway.governance.budgets.costs import RouteCosts
 from strowger_gateway.gateway.governance.identities.setup import known_issuers, token_callers
+from strowger_gateway.gateway.governance.issued_keys.keys_in_effect import IssuedKeys
 from strowger_gateway.gateway.governance.sessions.tokens import SessionTokens
 from strowger_gateway.gateway.governance.sign_in.setup import sign_in_provider
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.planning.enrolment import ExperimentState
 from strowger_gateway.gateway.routing.planning.planner import Planner
 from strowger_gateway.gateway.server.asgi.cross_site import CrossSiteGuard
-
-
-class Closing(Protocol):
-    """A resource that several generations may share, and that the last of them closes."""
-
-    async def aclose(self) -> None: ...
+from strowger_gateway.gateway.stages.stage import Closing, RouteStages
 
 
 class Runtime:
     """One generation of the configuration. Build it, `start` it, `close` it.
 
     experiments, issued: their states and the issued keys, shared by all generations.
-    examines: requests and answers pass guardrails, or the cache.
+    stages: of its requests, by route; put together when a route gets its first request.
     in_flight: requests that began with this generation and have not ended; work that outlives
                its request (a mirrored copy) counts as well.
     discovered: the replicas that requests of this generation are sent to.
@@ -93,7 +86,7 @@ class Runtime:
         self.default_model = _default_model(config)
         self.guards = guards_of(config)
         self.cache = cache_of(config)
-        self.examines = self.guards is not None or self.cache is not None
+        self.stages: dict[str, RouteStages] = {}
         self._watch_engines()
 
     def with_replicas(self, discovered: Discovered) -> "Runtime":
@@ -102,7 +95,7 @@ class Runtime:
         All else is shared with this one, whose running requests keep the replicas that they have.
         """
         new = copy(self)
-        new.in_flight = 0
+        new.in_flight, new.stages = 0, {}
         new._route(discovered, self)
         new._watch_engines()
         return new
@@ -134,6 +127,7 @@ class Runtime:
         )
         self.backends, self.table = self._routes.backends, self._routes.table
         self.planner = Planner(self.table, self._routes.experiments)
+        self.experiment_routers = self._routes.experiments
         self.costs = RouteCosts(self.table, self._routes.experiments)
 
     def _watch_engines(self) -> None:

@@ -11,7 +11,7 @@ from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.governance.access.auth import Caller
 from strowger_gateway.gateway.governance.limits.headers import admitted_headers, refused_headers
 from strowger_gateway.gateway.governance.limits.ledger import Headers, Hold, LimitRefusal
-from strowger_gateway.gateway.http.limited import refused
+from strowger_gateway.gateway.governance.reservations.limit_room import refused
 from strowger_gateway.gateway.http.litestar_log import COUNTED, HEADERS, Counted
 
 

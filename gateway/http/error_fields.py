@@ -1,6 +1,7 @@
 """Name the field in an error about a request as its client does."""
 
 from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.gateway.stages.request_context import RequestContext
 from strowger_gateway.gateway.surfaces.field_names import FieldNames
 from strowger_gateway.gateway.surfaces.sent_places import without_places
 from strowger_gateway.schemas.errors import GatewayError
@@ -25,3 +26,12 @@ def name_field(
     if backend and not tried:  # of `fallback_by_error`, whose request the plan does not have
         error.param = without_places(error.param)
     names.rename(error, request, tried[0].request if tried else None)
+
+
+async def explain(error: GatewayError, request: RequestContext, names: FieldNames) -> None:
+    """Name the client's field in an error of a backend, and mask what it quotes of it."""
+    sent = request.request
+    assert sent is not None
+    name_field(error, sent, names, request.plan, request.record.backend)
+    for one in request.filters:
+        await one.error(error)

@@ -14,13 +14,12 @@ from strowger_gateway.gateway.routing.execution.attempt import Attempt, refuses_
 from strowger_gateway.gateway.routing.participation import NO_PARTICIPATION
 from strowger_gateway.gateway.routing.planning.candidate import Candidate
 from strowger_gateway.gateway.routing.planning.plan import Plan
-from strowger_gateway.gateway.routing.request_record import RequestRecord
-from strowger_gateway.gateway.server.asgi.exchange import HotExchange
-from strowger_gateway.gateway.server.asgi.response import DisconnectGuard, ResponseWriter
+from strowger_gateway.gateway.server.asgi.response import DisconnectGuard
+from strowger_gateway.gateway.stages.request_context import RequestContext
 from strowger_gateway.gateway.surfaces.token_estimate.estimate import estimated_input
 from strowger_gateway.schemas.errors import GatewayError, Uncountable, UpstreamRefused
 from strowger_gateway.schemas.events import Usage
-from strowger_gateway.schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.requests import ChatRequest
 
 ESTIMATED: Final = (b"x-gateway-estimated", b"input_tokens")
 """The header of an answer whose number is an estimate."""
@@ -29,29 +28,30 @@ NOTHING = Usage(prompt_tokens=0, completion_tokens=0)
 """Counting generates nothing, so it costs nothing."""
 
 
-async def count_tokens(
-    plan: Plan,
-    request: Request,
-    record: RequestRecord,
-    response: ResponseWriter,
-    exchange: HotExchange,
-) -> None:
+async def count_tokens(request: RequestContext) -> None:
     """Ask the first backend of the plan that does not refuse the operator's account or model.
 
     Another one would count otherwise, but it would also be the one that answers the conversation.
     Raises what a backend's failure is.
     """
-    if not isinstance(request, ChatRequest):
+    sent, plan, record, response = (
+        request.request,
+        request.plan,
+        request.record,
+        request.response,
+    )
+    if not isinstance(sent, ChatRequest):
         raise GatewayError("only conversations are counted")
+    assert plan is not None
     record.task, record.usage, record.participation = "count_tokens", NOTHING, NO_PARTICIPATION
     refusal: UpstreamRefused | None = None
     for candidate in (*plan.candidates, *plan.unavailable):
         if refusal is not None and now() >= record.started + plan.deadline_s:
             break
         try:
-            found = await _count(candidate, plan, request, record, exchange)
+            found = await _count(candidate, plan, sent, request)
         except Uncountable:
-            asked = candidate.request or request
+            asked = candidate.request or sent
             assert isinstance(asked, ChatRequest)
             found = await asyncio.to_thread(estimated_input, asked, candidate.model)
             response.own_headers.append(ESTIMATED)
@@ -61,7 +61,7 @@ async def count_tokens(
             refusal = refusal or exc
             continue
         record.usage = NOTHING
-        await response.whole(200, _body(request) % found)
+        await response.whole(200, _body(sent) % found)
         return
     assert refusal is not None
     raise refusal
@@ -76,13 +76,10 @@ def _body(request: ChatRequest) -> bytes:
 
 
 async def _count(
-    candidate: Candidate,
-    plan: Plan,
-    request: ChatRequest,
-    record: RequestRecord,
-    exchange: HotExchange,
+    candidate: Candidate, plan: Plan, sent: ChatRequest, request: RequestContext
 ) -> int:
     """The number of tokens, as one backend counts them."""
+    record = request.record
     pool, at = candidate.backend.pool, now()
     sending = PartSending()  # of its own: a count costs nothing
     call = Call(
@@ -94,19 +91,17 @@ async def _count(
         level=record.level,
         large=record.large,
         trace=None if record.trace is None else record.trace.start_attempt(at),
-        pool=b"" if pool is None else pool.lines(request, candidate.request, record),
+        pool=b"" if pool is None else pool.lines(sent, candidate.request, record),
         sending=sending,
     )
     probe = candidate.breaker.begin(at)
     entry = start_attempt(candidate, record, at)
     # Committed: a count says nothing about how long an answer takes.
-    attempt = Attempt(
-        candidate, request, call, record, entry, at, plan, probe=probe, committed=True
-    )
-    asked = candidate.request or request
+    attempt = Attempt(candidate, sent, call, record, entry, at, plan, probe=probe, committed=True)
+    asked = candidate.request or sent
     assert isinstance(asked, ChatRequest)
     try:
-        with DisconnectGuard(exchange):
+        with DisconnectGuard(request.exchange):
             found = await candidate.backend.upstream.count_tokens(asked, call)
     except BaseException as exc:
         entry.waited_s = sending.waited_s

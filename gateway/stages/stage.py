@@ -1,8 +1,8 @@
 """One step of a request, and where it stands among the others.
 
-`Endpoint` runs the stages of a route in the order of `Place`; within a place, in the order of
-`assembly/parts.py`. Those of the request path itself are in `gateway/http/request_stages.py`;
-parts bring the others. A configuration that does not use a part has none of its stages.
+`Endpoint` runs the stages of a route in the order of `Place`. Within a place, those of parts come
+first, in the order of `assembly/parts.py`; those of the request path itself are in
+gateway/http/request_stages.py. A configuration that does not use a part has none of its stages.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -17,8 +17,7 @@ from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 class Place(IntEnum):
     """Where a stage stands. What each of them begins with:
 
-    BEGIN:        the head of the request; its record has begun.
-    ADMIT:        the same, and the request is counted.
+    ADMIT:        the head of the request; its record has begun, and it is counted.
     AUTHENTICATE: the gateway takes it.
     READ:         `caller`; nothing of the body is in memory.
     PARSE:        the bytes of the body.
@@ -29,16 +28,15 @@ class Place(IntEnum):
     ANSWER:       `plan`.
     """
 
-    BEGIN = 0
-    ADMIT = 1
-    AUTHENTICATE = 2
-    READ = 3
-    PARSE = 4
-    FIND_ROUTE = 5
-    RESERVE = 6
-    EXAMINE = 7
-    PLAN = 8
-    ANSWER = 9
+    ADMIT = 0
+    AUTHENTICATE = 1
+    READ = 2
+    PARSE = 3
+    FIND_ROUTE = 4
+    RESERVE = 5
+    EXAMINE = 6
+    PLAN = 7
+    ANSWER = 8
 
 
 class Stage(Protocol):
@@ -72,6 +70,16 @@ class Stage(Protocol):
         ...
 
 
+class BaseStage:
+    """A stage that holds nothing: override what it does. See Stage."""
+
+    slot = 0
+    leaves = False
+
+    def leave(self, request: RequestContext) -> None:
+        """Nothing is held."""
+
+
 class Closing(Protocol):
     """A resource that several generations may share, and that the last of them closes."""
 
@@ -88,6 +96,31 @@ class Prepared:
     def closing(self) -> Sequence[Closing]:
         """Return what is closed after the last request of the generations that have it."""
         return ()
+
+
+class RouteStages:
+    """The stages of one route and generation, in order.
+
+    all: of them. leaving: those with a `leave`, in the reverse order, each with its place in `all`.
+    slots: the places in `RequestContext.slots`.
+    """
+
+    __slots__ = ("all", "leaving", "slots")
+
+    def __init__(self, parts: Sequence[Stage], own: Sequence[Stage]) -> None:
+        """parts: of all parts, in their order. own: of the request path."""
+        found = [*parts, *own]
+        self.all = tuple(sorted(found, key=_place))  # which keeps the order within a place
+        self.leaving = tuple(
+            [(place, one) for place, one in enumerate(self.all) if one.leaves][::-1]
+        )
+        for slot, one in enumerate(parts):
+            one.slot = slot
+        self.slots = len(parts)
+
+
+def _place(stage: Stage) -> Place:
+    return stage.place
 
 
 class ServesRequests(Protocol):

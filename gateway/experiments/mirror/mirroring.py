@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -25,6 +25,8 @@ from strowger_gateway.gateway.routing.request_record import (
     RequestRecord,
     milliseconds,
 )
+from strowger_gateway.gateway.stages.generation import Generation
+from strowger_gateway.gateway.stages.request_context import RequestContext
 from strowger_gateway.gateway.storage.sql.rows import AttemptRow
 from strowger_gateway.schemas.answers import Answer, Embeddings
 from strowger_gateway.schemas.errors import GatewayError, InvalidRequest
@@ -50,15 +52,6 @@ _log = logging.getLogger("strowger.mirror")
 OnMirrored = Callable[[MirrorLogEntry, AttemptRow | None], None]
 
 
-class PricedGeneration(Protocol):
-    """The configuration of a request: it stays in use while a copy of the request is in flight."""
-
-    in_flight: int
-
-    @property
-    def prices(self) -> Prices: ...
-
-
 class Mirrors:
     """The copies of one process. on_mirrored: called with each outcome, also of shed copies."""
 
@@ -67,20 +60,16 @@ class Mirrors:
         self._running: set[asyncio.Task[None]] = set()
         self.tracing: Tracing | None = None
 
-    def offer(
-        self,
-        plan: Plan,
-        request: Request,
-        record: RequestRecord,
-        real: Answer | Embeddings,
-        generation: PricedGeneration,
-        *,
-        busy: bool,
-    ) -> None:
-        """Send the copy `plan.mirror`, or shed it. Never blocks, never raises.
+    def offer(self, request: RequestContext, real: Answer | Embeddings, *, busy: bool) -> None:
+        """Send the copy that the plan wants, or shed it. Never blocks, never raises.
 
-        record, real: of the answered request. busy: shed it, because clients need the capacity.
+        request: the answered one; real: its answer. busy: shed it, because clients need the
+        capacity.
         """
+        sent, plan = request.request, request.plan
+        record, generation = request.record, request.generation
+        assert sent is not None
+        assert plan is not None
         copy = plan.mirror
         assert copy is not None
         if isinstance(copy, UnmirrorableRequest):
@@ -102,7 +91,7 @@ class Mirrors:
             operator_deadline_s=plan.operator_deadline_s,
         )
         generation.in_flight += 1
-        task = asyncio.create_task(self._send(plan_of_copy, request, record, real, generation))
+        task = asyncio.create_task(self._send(plan_of_copy, sent, record, real, generation))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
@@ -123,7 +112,7 @@ class Mirrors:
         request: Request,
         record: RequestRecord,
         real: Answer | Embeddings,
-        generation: PricedGeneration,
+        generation: Generation,
     ) -> None:
         shadow = _shadow(record)
         comparison: Comparison | None = None

@@ -5,12 +5,11 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
-from strowger_gateway.gateway.governance.access.key_shares import Slot
 from strowger_gateway.gateway.http.continuing.sealed_items import earlier_items
 from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.gateway.server.asgi.body_complexity import measure
-from strowger_gateway.gateway.server.asgi.exchange import HotExchange
 from strowger_gateway.gateway.server.asgi.response import DisconnectGuard, ResponseWriter
+from strowger_gateway.gateway.stages.request_context import RequestContext
 from strowger_gateway.gateway.storage.sql.response_rows import StoredResponse
 from strowger_gateway.gateway.surfaces.base import Renderer, Surface
 from strowger_gateway.gateway.surfaces.stored_items import EarlierItemsNeeded
@@ -25,29 +24,25 @@ _FIELD = "store"
 
 
 async def continued(
-    needed: EarlierItemsNeeded,
-    exchange: HotExchange,
-    gateway: Gateway,
-    record: RequestRecord,
-    held: Slot,
-    directly: int,
+    needed: EarlierItemsNeeded, request: RequestContext, gateway: Gateway, directly: int
 ) -> Request:
     """Return the request with the stored and sealed items that it needs.
 
     directly: bytes that are parsed directly in the event loop. Raises ResponseNotFound,
     StoreUnavailable, and InvalidRequest if the conversation is too long, or nothing is stored.
     """
-    with DisconnectGuard(exchange):
+    record, room = request.record, request.room
+    assert room is not None
+    with DisconnectGuard(request.exchange):
         earlier = await earlier_items(needed, gateway, record)
         size = len(earlier.items) + sum(len(bytes(item)) for item in earlier.found.values())
-        held.buffer(size)
+        room.buffer(size)
         if size + needed.size <= directly:
             return needed.resume(earlier)
         record.large = True
-        run, holder = gateway.large_bodies.run, record.holder
         weigh = partial(measure, earlier.items, len(earlier.items))
-        held.buffer((await run(weigh, holder, held.size)).size)
-        return await run(partial(needed.resume, earlier), holder, held.size)
+        room.buffer((await room.run(weigh, record.holder, room.size)).size)
+        return await room.run(partial(needed.resume, earlier), record.holder, room.size)
 
 
 def is_kept(request: ChatRequest) -> bool:
@@ -60,15 +55,15 @@ def is_kept(request: ChatRequest) -> bool:
 
 async def kept_body(
     answer: Answer | PlainAnswer,
-    request: ChatRequest,
+    request: RequestContext,
+    sent: ChatRequest,
     surface: Surface,
-    record: RequestRecord,
     gateway: Gateway,
 ) -> bytes:
     """Store a whole answer for which `is_kept`, or seal its items. Return its body."""
-    renderer = surface.renderer(request, record.request_id)
-    await seal_items(renderer, request, record, gateway)
-    kept = storing(request, renderer, record, gateway)
+    renderer = surface.renderer(sent, request.record.request_id)
+    await seal_items(renderer, request, gateway)
+    kept = storing(request, renderer, gateway)
     if kept is not None:
         return await kept.body(answer)
     if type(answer) is not PlainAnswer:
@@ -78,12 +73,13 @@ async def kept_body(
 
 
 def storing(
-    request: Request, renderer: Renderer, record: RequestRecord, gateway: Gateway
+    request: RequestContext, renderer: Renderer, gateway: Gateway
 ) -> "AnswerStorage | None":
     """Return the storage of an answer that the client wants stored; `None` for any other."""
-    if type(request) is not ChatRequest or request.original is None:
+    sent = request.request
+    if type(sent) is not ChatRequest or sent.original is None:
         return None
-    storage = request.original.storage
+    storage = sent.original.storage
     if storage is None or not storage.store:
         return None
     # Late, because few gateways serve this surface: it is imported with its first request.
@@ -91,14 +87,13 @@ def storing(
 
     if type(renderer) is not ResponsesRenderer:
         return None
-    return AnswerStorage(storage, renderer, record, gateway)
+    return AnswerStorage(storage, renderer, request.record, gateway)
 
 
-async def seal_items(
-    renderer: Renderer, request: Request, record: RequestRecord, gateway: Gateway
-) -> None:
+async def seal_items(renderer: Renderer, request: RequestContext, gateway: Gateway) -> None:
     """Let the answer carry its items in sealed form if its client may refer to them."""
-    original = request.original if type(request) is ChatRequest else None
+    sent = request.request
+    original = sent.original if type(sent) is ChatRequest else None
     if original is None or not original.refers:
         return
     # Late, because few gateways serve this surface: it is imported with its first request.
@@ -108,7 +103,7 @@ async def seal_items(
     seals = gateway.seals
     if type(renderer) is ResponsesRenderer and seals.on:
         await seals.ready()
-        renderer.use_carriers(Carriers(partial(seals.seal, record.caller)))
+        renderer.use_carriers(Carriers(partial(seals.seal, request.record.caller)))
 
 
 class AnswerStorage:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strowger_gateway.gateway.http.stream_output import StreamOutput
+from strowger_gateway.gateway.http.streaming import StreamOutput
 from strowger_gateway.gateway.server.asgi.response import ResponseWriter
 from strowger_gateway.gateway.surfaces.anthropic.surface import MESSAGES
 from strowger_gateway.gateway.surfaces.base import Surface

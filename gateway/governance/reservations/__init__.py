@@ -1,0 +1,1 @@
+"""Reserve requests under all limits and budgets that apply to them, or under none."""

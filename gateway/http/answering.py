@@ -1,0 +1,144 @@
+"""The last stage of a request: ask the backends of its plan, and send what they answer.
+
+A whole answer that is nothing but text passes as it is (`collect_plain`); every other one is
+events, which the surface's renderer writes. Either passes the request's filters, from the backend
+to the client. Streams are in `streaming.py`.
+"""
+
+from collections.abc import Awaitable
+from functools import partial
+
+from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.http.continuing.response_storage import (
+    is_kept,
+    kept_body,
+    seal_items,
+    storing,
+)
+from strowger_gateway.gateway.http.embedding_usage import rendered, with_usage
+from strowger_gateway.gateway.http.error_fields import explain
+from strowger_gateway.gateway.http.streaming import Streaming
+from strowger_gateway.gateway.http.token_count import count_tokens
+from strowger_gateway.gateway.routing.execution import pipeline
+from strowger_gateway.gateway.routing.execution.plain_chat import collect_plain
+from strowger_gateway.gateway.routing.planning.plan import Plan
+from strowger_gateway.gateway.routing.planning.request_facts import estimated_tokens
+from strowger_gateway.gateway.server.asgi.response import DisconnectGuard
+from strowger_gateway.gateway.stages.request_context import RequestContext
+from strowger_gateway.gateway.stages.stage import BaseStage, Place
+from strowger_gateway.gateway.surfaces.base import PlainRenderer
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute
+from strowger_gateway.schemas.answers import Answer, Embeddings, Fold
+from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+)
+
+
+class AnswerRequest(BaseStage):
+    """Raises what a backend's failure is, and ClientGone."""
+
+    place = Place.ANSWER
+
+    def __init__(self, gateway: Gateway, at: HotRoute) -> None:
+        self._gateway = gateway
+        self._surface = at.surface
+        self._plain = at.surface.plain
+        self._stores = at.stores
+        self._counts = at.counts
+        self._streaming = Streaming(gateway, at)
+
+    def enter(self, request: RequestContext) -> Awaitable[None] | None:
+        """See Stage."""
+        return self._answer(request)
+
+    async def _answer(self, request: RequestContext) -> None:
+        """Answer; afterwards start the mirror copy, if the plan has one."""
+        record, sent, plan = request.record, request.request, request.plan
+        assert sent is not None
+        assert plan is not None
+        try:
+            if self._counts:
+                await count_tokens(request)
+            elif type(sent) is EmbeddingsRequest:
+                self._mirror(request, await self._embed(request, sent, plan))
+            elif type(sent) is ChatRequest and not sent.stream and (plain := self._passes(request)):
+                await self._answer_plainly(request, sent, plan, plain)
+            else:
+                self._mirror(request, await self._generate(request, sent, plan))
+        except GatewayError as exc:
+            await explain(exc, request, self._surface.field_names)
+            raise
+        finally:
+            if record.attempts and (record.usage is None or record.usage.prompt_tokens is None):
+                record.estimated_prompt_tokens = estimated_tokens(sent)
+
+    def _passes(self, request: RequestContext) -> PlainRenderer | None:
+        """Return what writes plain answers, if this one may be plain."""
+        if request.filters and not all(one.plainly for one in request.filters):
+            return None
+        return self._plain if request.plan is not None and request.plan.mirror is None else None
+
+    async def _answer_plainly(
+        self, request: RequestContext, sent: ChatRequest, plan: Plan, plain: PlainRenderer
+    ) -> None:
+        record = request.record
+        with DisconnectGuard(request.exchange):
+            if not request.filters:
+                chat = await collect_plain(plan, sent, record, tenant=record.caller)
+            else:
+                collect = partial(collect_plain, plan, sent, record, tenant=record.caller)
+                for one in request.filters:
+                    collect = partial(one.chat, plan, collect)
+                chat = await collect()
+        if self._stores and is_kept(sent):
+            body = await kept_body(chat, request, sent, self._surface, self._gateway)
+        elif type(chat) is PlainAnswer:
+            body = plain(chat, sent, record.request_id)
+        else:
+            body = self._surface.renderer(sent, record.request_id).answer(chat)
+        await request.response.whole(200, body)
+
+    async def _generate(
+        self, request: RequestContext, sent: GenerateRequest, plan: Plan
+    ) -> Answer | None:
+        """Return what a mirror's answer is compared with; `None` if nothing is."""
+        record = request.record
+        renderer = self._surface.renderer(sent, record.request_id)
+        if self._stores:
+            await seal_items(renderer, request, self._gateway)
+        if sent.stream:
+            copied = None if plan.mirror is None else Fold()
+            await self._streaming.answer(request, sent, renderer, copied)
+            return None if copied is None or record.error else copied.answer()
+        with DisconnectGuard(request.exchange):
+            collect = partial(pipeline.collect, plan, sent, record, tenant=record.caller)
+            for one in request.filters:
+                collect = partial(one.answer, plan, collect)
+            answer = await collect()
+        kept = storing(request, renderer, self._gateway) if self._stores else None
+        body = renderer.answer(answer) if kept is None else await kept.body(answer)
+        await request.response.whole(200, body, renderer.headers(record.backend))
+        return answer
+
+    async def _embed(
+        self, request: RequestContext, sent: EmbeddingsRequest, plan: Plan
+    ) -> Embeddings:
+        record, response = request.record, request.response
+        with DisconnectGuard(request.exchange):
+            collect = partial(pipeline.embed, plan, sent, record, tenant=record.caller)
+            for one in request.filters:
+                collect = partial(one.vectors, plan, collect)
+            vectors = await collect()
+        vectors = await with_usage(vectors, sent, response.own_headers, large=record.large)
+        renderer = self._surface.renderer(sent, record.request_id)
+        body = await rendered(renderer.embeddings, vectors, record)
+        await response.whole(200, body, renderer.headers(record.backend))
+        return vectors
+
+    def _mirror(self, request: RequestContext, answer: Answer | Embeddings | None) -> None:
+        if answer is not None and request.plan is not None and request.plan.mirror is not None:
+            self._gateway.mirror(request, answer)
