@@ -1,6 +1,6 @@
 """Answer a client, whole, as a stream or with an error, for as long as it is connected.
 
-`ResponseWriter` sends one answer, `SseKeepAlive` what keeps proxies from cutting the silent ones, and
+`ResponseWriter` sends one answer, `SseKeepAlive` keeps proxies from cutting the silent ones, and
 `DisconnectGuard` stops the work for a client that is gone.
 """
 
