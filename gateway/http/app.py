@@ -21,14 +21,13 @@ from litestar.plugins.core import MsgspecDIPlugin
 from litestar.types import ASGIApp, ControllerRouterHandler, Scope
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
-from strowger_gateway.gateway.console.admin.access import DENIED, SCHEME
+from strowger_gateway.gateway.console.admin.access import DENIED, REQUEST_ID, SCHEME
 from strowger_gateway.gateway.console.admin.routes import admin_routes
 from strowger_gateway.gateway.governance.access.auth import WrongKey, too_many_wrong_keys
 from strowger_gateway.gateway.http.dispatcher import Dispatcher
 from strowger_gateway.gateway.http.endpoint import Endpoint
 from strowger_gateway.gateway.http.litestar_log import (
     FAILED,
-    REQUEST_ID,
     FailedRequest,
     LitestarLog,
 )

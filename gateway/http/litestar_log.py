@@ -10,7 +10,7 @@ from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from msgspec import Struct
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
-from strowger_gateway.gateway.console.admin.access import ACTOR, DENIED, made_by
+from strowger_gateway.gateway.console.admin.access import ACTOR, DENIED, REQUEST_ID, made_by
 from strowger_gateway.gateway.governance.access.auth import Caller
 from strowger_gateway.gateway.governance.access.client_certificate import certificate_name
 from strowger_gateway.gateway.governance.access.key_shares import Slot
@@ -28,9 +28,9 @@ from strowger_gateway.gateway.routing.request_record import (
 )
 from strowger_gateway.gateway.server.asgi.cors import Headers
 
-REQUEST_ID, FAILED, HEADERS = "strowger.request_id", "strowger.failed", "strowger.headers"
-"""Keys in the scope's state, like DENIED and ACTOR: the gateway's id, a `Failed`, and the headers
-that a middleware adds to the answer, whatever makes it."""
+FAILED, HEADERS = "strowger.failed", "strowger.headers"
+"""Keys in the scope's state, like DENIED and ACTOR: a `Failed`, and the headers that a middleware
+adds to the answer, whatever makes it."""
 
 COUNTED = "strowger.counted"
 """Key in the scope's state: a `Counted`, of a request that counts like one for a model."""
