@@ -35,11 +35,11 @@ def _commands(
             yield from _commands(found, child, context)
 
 
-def reference() -> str:
+def reference(group: click.Group = strowger) -> str:
     """Return the page: a heading and the help text per command, groups before their members."""
     parts = (
         f"\n## {path}\n\n```text\n{text.rstrip()}\n```\n"
-        for path, text in _commands(strowger, "strowger", None)
+        for path, text in _commands(group, "strowger", None)
     )
     return _HEAD + "".join(parts)
 

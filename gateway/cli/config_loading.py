@@ -9,6 +9,7 @@ from typing import IO, TypeVar
 import click
 import msgspec
 
+from strowger_gateway.gateway.cli.part_commands import checked_parts
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.schemas.errors import InvalidConfig
 
@@ -41,11 +42,10 @@ def faults_shown() -> Generator[None, None, None]:
 def load(path: Path, warn: Callable[[str], None] | None = None) -> Config:
     """Load a configuration. Raises Faults. warn: as for `load_config`; `None` drops warnings."""
     # Late: this imports every adapter, which `health` with a URL does not need.
-    from strowger_gateway.gateway.assembly.parts import PARTS
     from strowger_gateway.gateway.config.load import ignore_warning, load_config
 
     with faults_shown():
-        return load_config(path, os.environ, warn or ignore_warning, parts=PARTS)
+        return load_config(path, os.environ, warn or ignore_warning, parts=checked_parts())
 
 
 def config_option(command: F) -> F:

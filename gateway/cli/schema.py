@@ -4,7 +4,7 @@ import json
 
 import click
 
-from strowger_gateway.gateway.assembly.parts import PARTS
+from strowger_gateway.gateway.cli.part_commands import checked_parts
 from strowger_gateway.gateway.config.json_schema.document import config_schema
 
 
@@ -17,4 +17,4 @@ def schema() -> None:
 
       # yaml-language-server: $schema=config.schema.json
     """
-    click.echo(json.dumps(config_schema(PARTS), indent=1, ensure_ascii=False))
+    click.echo(json.dumps(config_schema(checked_parts()), indent=1, ensure_ascii=False))

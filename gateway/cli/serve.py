@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.cli.config_loading import (
     config_option,
     faults_shown,
     with_listen_overrides,
 )
+from strowger_gateway.gateway.cli.part_commands import checked_parts
 from strowger_gateway.gateway.config.load import load_config
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.fleet.listening.predecessor import Predecessor
@@ -42,7 +42,7 @@ def serve(path: Path, host: str | None, port: int | None, workers: int | None) -
         def override(config: Config) -> Config:
             return with_listen_overrides(config, *listen, workers)
 
-        return load_config(path, os.environ, warn, override, parts=PARTS)
+        return load_config(path, os.environ, warn, override, parts=checked_parts())
 
     with faults_shown():
         given = activated()

@@ -1,0 +1,60 @@
+"""The gateway's own commands and where they are; parts bring others."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Final
+
+import click
+
+NAMES: Final = (
+    "serve",
+    "engine",
+    "engines",
+    "placement",
+    "check",
+    "schema",
+    "routes",
+    "explain",
+    "chat",
+    "experiments",
+    "keys",
+    "usage",
+    "limits",
+    "budgets",
+    "records",
+    "audit",
+    "prices",
+    "models",
+    "health",
+    "doctor",
+    "import",
+)
+"""Names of the commands and, but for the exceptions below, of their modules and functions, in the
+order of the help."""
+
+MODULES: Final[Mapping[str, str]] = {
+    "budgets": "standings.budgets",
+    "chat": "chat.command",
+    "engine": "engine_server.command",
+    "engines": "engine_list.command",
+    "experiments": "experiments.command",
+    "explain": "explaining.command",
+    "import": "litellm_import.command",
+    "keys": "issuing.command",
+    "limits": "standings.limits",
+    "models": "known_models.command",
+    "placement": "placement.command",
+    "records": "records.command",
+}
+"""Modules of commands that are in a folder of `gateway/cli`."""
+
+FUNCTIONS: Final[Mapping[str, str]] = {"import": "import_command"}
+"""Functions that cannot have the name of their command, because it is a keyword of Python."""
+
+
+def own_command(name: str) -> click.Command:
+    """Import one of NAMES."""
+    module = f"strowger_gateway.gateway.cli.{MODULES.get(name, name)}"
+    found = getattr(import_module(module), FUNCTIONS.get(name, name))
+    assert isinstance(found, click.Command)
+    return found
