@@ -113,6 +113,23 @@ DRAWS: Final = (
 VALUES_DECIDE: Final = PARTS | THOUGHTS
 """Facts of requests whose plans are never cached."""
 
+OF_FIELDS: Final = (
+    OLD_LIMIT
+    | TOOLS
+    | EFFORT
+    | SAMPLING
+    | STRICT_TOOLS
+    | NO_CALLS
+    | ONE_CALL
+    | FORCED
+    | STOPS
+    | SAMPLED
+)
+"""Facts about fields other than the messages: a repair for these alone reads no text, so that it
+does the same to each request with equal values. FORMAT and THINKING are not among them, because
+repairs for them read the conversation or write to it; nor are ODD_USER and METADATA, whose values
+rarely repeat."""
+
 
 def message_facts(messages: Sequence[Message]) -> int:
     """Return the facts of the messages alone, as bits."""
@@ -180,10 +197,8 @@ def facts_of(request: Request) -> int:
     bits = message_facts(request.messages)
     if has_old_limit(request):
         bits |= OLD_LIMIT
-    if request.tools:
-        bits |= TOOLS
-        if any(isinstance(one, OpaqueTool) for one in request.tools):
-            bits |= OPAQUE
+    if request.tools and any(isinstance(one, OpaqueTool) for one in request.tools):
+        bits |= OPAQUE
     bits |= tool_facts(request)
     if has_odd_user(request):
         bits |= ODD_USER
@@ -238,7 +253,7 @@ def has_old_limit(request: ChatRequest) -> bool:
 
 def tool_facts(request: ChatRequest) -> int:
     """Return the facts of a request's tools and of what it says about calls, as bits."""
-    bits = 0
+    bits = TOOLS if request.tools else 0
     for one in request.tools or ():
         if isinstance(one, FunctionTool) and one.strict is True:
             bits |= STRICT_TOOLS

@@ -18,6 +18,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from strowger_gateway.schemas.content_facts import OF_FIELDS
 from strowger_gateway.schemas.requests import Request
 
 Loss = Literal["none", "hint", "constraint"]
@@ -87,6 +88,7 @@ class Repair(Struct, frozen=True, kw_only=True, eq=False):
     about:  what the rule does, as a sentence without a subject for the documentation.
     source: the address where the vendor documents the limit, or where its refusal is reported.
     facts:  bits of schemas/content_facts.py, of which the request has at least one; 0: any request.
+            A repair that reads the texts of messages names a fact that is not in `OF_FIELDS`, or 0.
     apply:  returns the repaired request, or `None` if there is nothing to repair.
     example: a request that the rule repairs; the adapter contract checks the rule with it.
     example_model: the model that the example is for, by the provider's name.
@@ -111,6 +113,10 @@ class Repair(Struct, frozen=True, kw_only=True, eq=False):
     fields: tuple[str, ...] = ()
     within: "Callable[[Operator], Repair] | None" = None
     light: bool = False
+
+    def reads_text(self, facts: int) -> bool:
+        """Whether the texts of messages may decide what it does to a request with these facts."""
+        return not self.facts or bool(self.facts & facts & ~OF_FIELDS)
 
 
 class Repairs(Struct, frozen=True, kw_only=True):

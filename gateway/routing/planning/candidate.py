@@ -1,5 +1,7 @@
 """A backend that may answer one request or get a copy of it, with the request as it gets it."""
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from strowger_gateway.adapters.repairs.rule import Loss, Repair, Undo
@@ -21,6 +23,8 @@ class Candidate(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     repaired: what had to be changed for the backend to accept it, as `PATH:RULE`. loss: what the
              answer may lack because of that. undo: maps names in the answer back to the client's.
     pending: rules that are yet to run, because the match is shared by many requests.
+    changes: fields that are yet to be set in the request, because the values of many requests are
+             equal (plan_cache.py).
     longest_prompt: a prompt of more tokens exceeds the model's context; `None` if unknown.
     reasons: the model is known to reason.
     """
@@ -38,6 +42,7 @@ class Candidate(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     loss: Loss = "none"
     undo: Undo | None = None
     pending: tuple[Repair, ...] = ()
+    changes: Mapping[str, object] | None = None
     longest_prompt: int | None = None
     reasons: bool = False
 

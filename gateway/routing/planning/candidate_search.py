@@ -1,6 +1,6 @@
 """Find the able backends of a route, of one of its rules, or of an experiment's arm, in order."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import msgspec
 
@@ -13,9 +13,9 @@ from strowger_gateway.gateway.routing.planning.capability_match import (
 )
 from strowger_gateway.gateway.routing.planning.enrolment import Arm, ExperimentRouter
 from strowger_gateway.gateway.routing.planning.plan_cache import (
-    CachedMatch,
     PlanCache,
     RequestShape,
+    values_of,
 )
 from strowger_gateway.gateway.routing.planning.policies import BackendStats, Key, Policy
 from strowger_gateway.gateway.routing.planning.prices import expected_cost
@@ -27,7 +27,13 @@ from strowger_gateway.gateway.routing.planning.request_facts import (
     unit_of,
 )
 from strowger_gateway.gateway.routing.planning.route import NO_VALUES, Backend, Route, RouteTable
+from strowger_gateway.gateway.routing.planning.shared_match import (
+    CachedMatch,
+    any_reads_text,
+    reads_texts,
+)
 from strowger_gateway.gateway.routing.planning.when_rules import matches
+from strowger_gateway.schemas.content_facts import facts_of
 from strowger_gateway.schemas.errors import InvalidRequest, Unavailable
 from strowger_gateway.schemas.fields import without
 from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
@@ -46,6 +52,7 @@ class CandidateSearch:
 
     arm_backends: names of backends that are an experiment's arms, and so not the route's.
     cacheable: every request of this shape finds the same candidates in the same order.
+    repeatable: so does every request of this shape with the same values.
     """
 
     __slots__ = (
@@ -55,6 +62,7 @@ class CandidateSearch:
         "arm_backends",
         "cacheable",
         "facts",
+        "repeatable",
         "request",
         "ruled_out",
         "shape",
@@ -78,6 +86,7 @@ class CandidateSearch:
         self.ruled_out: list[tuple[str, str]] = []
         self.arm_backends: frozenset[str] = frozenset()
         self.cacheable = True
+        self.repeatable = True
 
     def all(self, route: Route, rule: int | None, arm: Arm | None) -> Sequence[Candidate]:
         """The candidates of the arm, of the route by its rule, and of the route's fallbacks.
@@ -120,22 +129,20 @@ class CandidateSearch:
             scope, shape, request, lambda: self._pool(route, rule), require=route.require
         )
         wild = self.arm_backends and any(one.model == "*" for one in route.backends)
+        if route.rules or wild:
+            self.cacheable = self.repeatable = False
         if match is None:
-            self.cacheable = False
             backends, weights = self._pool(route, rule)
             if not backends:
+                self.cacheable = False
                 return ()
-            found = match_backends(
-                route, backends, weights, request, self.ruled_out, tenant=self.facts.caller
-            )
+            found = self._checked(route, scope, shape, backends, weights, request)
         else:
             found = self._matched(match, request)
-        if route.rules or wild:
-            self.cacheable = False
-        if len(found) < 2:
-            return found
-        self.cacheable = False
         policy, facts = route.policy, self.facts
+        if len(found) < 2 or (policy.fixed and not route.replicated):
+            return found
+        self.cacheable = self.repeatable = False
         if match is not None and policy.plain:
             stats = match.stats
         else:
@@ -178,8 +185,40 @@ class CandidateSearch:
         )
         if match is not None:
             return self._matched(match, request)
+        return self._checked(route, (route.name, arm.name), shape, *pool, request)
+
+    def _checked(
+        self,
+        route: Route,
+        scope: Hashable,
+        shape: RequestShape | None,
+        backends: Sequence[Backend],
+        weights: Sequence[float],
+        request: Request,
+    ) -> Sequence[Candidate]:
+        """What a full check finds; from an earlier request's if it had the same values.
+
+        Raises InvalidRequest if no backend is able.
+        """
         self.cacheable = False
-        return match_backends(route, *pool, request, self.ruled_out, tenant=self.facts.caller)
+        tenant, ruled_out = self.facts.caller, list[tuple[str, str]]()
+        wild = any(one.model == "*" for one in backends)
+        values = None if shape is None or wild else values_of(request, tenant)
+        if values is None or shape is None:
+            self.repeatable = False
+        else:
+            earlier = self._cache.checked((scope, shape, values), request, self.ruled_out)
+            if earlier is not None:
+                return earlier if request is self.request else _with_request(earlier, request)
+            if reads_texts(request, backends):
+                self.repeatable, values = False, None
+        try:
+            found = match_backends(route, backends, weights, request, ruled_out, tenant=tenant)
+        finally:
+            self.ruled_out += ruled_out
+        if values is not None and shape is not None:
+            self._cache.keep_checked((scope, shape, values), request, found, ruled_out)
+        return found
 
     def _with_operator_values(self, route: Route) -> Request:
         if route.defaults is NO_VALUES and route.overrides is NO_VALUES:
@@ -197,6 +236,10 @@ class CandidateSearch:
             request = without(request, match.dropped)
         if match.pending:
             self.cacheable = False
+            if self.repeatable:
+                facts = facts_of(request)
+                rules = [one for each in match.candidates for one in each.pending]
+                self.repeatable = not any_reads_text(rules, facts)
             return [self._after_rules(one, request) for one in match.candidates]
         if request is self.request:
             return match.candidates
@@ -229,6 +272,12 @@ class CandidateSearch:
             if display_name(one, self.request) not in self.arm_backends
         ]
         return [backends[place] for place in kept], [weights[place] for place in kept]
+
+
+def _with_request(candidates: Sequence[Candidate], request: Request) -> Sequence[Candidate]:
+    """The candidates, with this request where nothing has changed it for them."""
+    replace = msgspec.structs.replace
+    return [one if one.request else replace(one, request=request) for one in candidates]
 
 
 def stats_of(

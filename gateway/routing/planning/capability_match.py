@@ -36,6 +36,8 @@ COMPLETION_TOKENS = 16
 https://platform.openai.com/docs/api-reference/completions/create"""
 
 
+UNBOUNDED = 1 << 62
+
 SHORT_ANSWER = 4096
 """Tokens of an answer that is never shortened for a long prompt, whose length is an estimate."""
 
@@ -224,6 +226,25 @@ def _longest_answer(request: Request, backend: Backend, ceilings: Ceilings) -> i
         return most
     room = facts.context - 2 * estimated_tokens(request)
     return max(min(most, room), min(most, SHORT_ANSWER))
+
+
+def longest_for_default(candidate: Candidate) -> int | None:
+    """The longest prompt, in estimated tokens, for which the default of `max_tokens` is the same.
+
+    The candidate is as `match_backends` found it. `None` if its default is below the ceiling,
+    because the prompt is long.
+    """
+    backend = candidate.backend
+    ceilings = backend.supports.max_tokens
+    if not candidate.defaulted or ceilings is None:
+        return UNBOUNDED
+    facts = backend.models.of(candidate.name)
+    most = ceilings.of(candidate.model) if facts.max_output is None else facts.max_output
+    if facts.context is None or most <= SHORT_ANSWER:
+        return UNBOUNDED
+    if candidate.defaulted != (f"max_tokens={most}",):
+        return None
+    return (facts.context - most) // 2
 
 
 def _with_omitted(candidate: Candidate, lost: tuple[str, ...]) -> Candidate:

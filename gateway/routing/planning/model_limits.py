@@ -22,7 +22,7 @@ from strowger_gateway.gateway.routing.planning.request_facts import (
 from strowger_gateway.gateway.routing.planning.route import Backend
 from strowger_gateway.schemas.content_facts import facts_of
 from strowger_gateway.schemas.errors import InvalidRequest
-from strowger_gateway.schemas.messages import Message, TextPart, text_of
+from strowger_gateway.schemas.messages import Message, TextPart
 from strowger_gateway.schemas.prompt_too_long import CONTEXT_LENGTH, PLACES, too_long_message
 from strowger_gateway.schemas.requests import (
     ChatRequest,
@@ -92,29 +92,6 @@ def limits_of(candidates: Sequence[Candidate]) -> PlanLimits | None:
         return None
     context = min(contexts, default=_UNBOUNDED)
     return PlanLimits(int(context * CHARACTERS_PER_TOKEN), min(ceilings, default=_UNBOUNDED))
-
-
-def may_exceed(request: Request, limits: PlanLimits) -> bool:
-    """Whether the request has to be compared with each candidate's limits: rarely.
-
-    A token of the prompt counts as CHARACTERS_PER_TOKEN characters, and so does the text that a
-    chat template adds to each message.
-    """
-    if type(request) is ChatRequest:
-        most = request.sampling.max_tokens
-        if type(most) is int and most > limits.max_output:
-            return True
-        size = 0
-        for message in request.messages:
-            content = message.content
-            size += 16 + (len(content) if type(content) is str else len(text_of(message)))
-        if request.tools is UNSET:
-            return size > limits.characters
-    elif type(request) is EmbeddingsRequest:
-        return False
-    elif type(most := request.sampling.max_tokens) is int and most > limits.max_output:
-        return True
-    return estimated_tokens(request) * CHARACTERS_PER_TOKEN > limits.characters
 
 
 class Fitted(Struct, frozen=True, kw_only=True):

@@ -1,30 +1,45 @@
 """Remember, per request shape, which backends honour a request in full, and whole plans.
 
 Checking a request field by field against every backend takes far longer than sending it on, and
-most requests differ only in their text. Their shape is all that the check depends on: the task,
-the fields that were sent, and the types of their values. The values themselves matter only for
-fields with a range, and those are checked on every hit (`CachedMatch.bounds`).
+most requests differ only in their text.
+
+1. Often, the check depends on the request's shape alone: the task, the fields that were sent, and
+   the types of their values. Values matter only for fields with a range, and those are checked on
+   every hit (`CachedMatch.bounds`).
+2. For other shapes the values decide, as for a temperature that a fallback's model refuses. Plans
+   of those are kept by shape, client key and values (`values_of`): all but the texts. A later
+   request gets the same changes (`Steady`).
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from hashlib import blake2b
 from operator import attrgetter
 from typing import Final, TypeVar
 
-from msgspec import UNSET, Struct, UnsetType, msgpack, to_builtins
+from msgspec import UNSET, UnsetType, json, msgpack, to_builtins
 from msgspec.structs import replace
 
-from strowger_gateway.adapters.base import Range
-from strowger_gateway.adapters.capabilities import fits, offered, outside
-from strowger_gateway.adapters.repairs.rule import applicable
+from strowger_gateway.adapters.capabilities import outside
 from strowger_gateway.gateway.routing.planning.candidate import Candidate
+from strowger_gateway.gateway.routing.planning.model_limits import PlanLimits
 from strowger_gateway.gateway.routing.planning.plan import Plan
-from strowger_gateway.gateway.routing.planning.policies import BackendStats
+from strowger_gateway.gateway.routing.planning.request_facts import (
+    CHARACTERS_PER_TOKEN,
+    estimated_tokens,
+)
 from strowger_gateway.gateway.routing.planning.route import Backend
+from strowger_gateway.gateway.routing.planning.shared_match import (
+    JUDGED,
+    UNBOUNDED,
+    CachedMatch,
+    Steady,
+    match_of,
+    steady,
+)
 from strowger_gateway.schemas.content_facts import (
     ODD_USER,
     OLD_LIMIT,
     VALUES_DECIDE,
-    facts_of,
     has_odd_user,
     has_old_limit,
     message_facts,
@@ -35,14 +50,9 @@ from strowger_gateway.schemas.fields import (
     CHAT,
     COMPLETION,
     EMBEDDINGS,
-    NEUTRAL,
     TOKENS,
-    sent_fields,
-    task_of,
-    without,
 )
-from strowger_gateway.schemas.hints import KNOWN
-from strowger_gateway.schemas.messages import OpaqueTool
+from strowger_gateway.schemas.messages import OpaqueTool, text_of
 from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
@@ -53,6 +63,14 @@ from strowger_gateway.schemas.requests import (
 from strowger_gateway.schemas.sampling import Sampling
 
 RequestShape = tuple[object, ...]
+PlanKey = tuple[str, str, RequestShape | None]
+"""Route, arm and shape."""
+
+RequestValues = tuple[str, str, bytes, bytes]
+"""See `values_of`."""
+
+_Checked = tuple[Steady, tuple[tuple[str, str], ...]]
+"""The candidates, and the backends that are ruled out, each with the reason."""
 
 Pool = Callable[[], tuple[Sequence[Backend], Sequence[float]]]
 """Returns the backends of a scope, and their weights in the same order."""
@@ -64,7 +82,9 @@ MAX_SAMPLING_BYTES = 256
 """Longer sampling parameters, in MessagePack, are not cached: they rarely repeat."""
 
 _encode = msgpack.Encoder().encode
+_encode_fields = json.Encoder().encode
 
+_NO_SAMPLING: Final = Sampling()
 _chat = attrgetter(*CHAT)
 _completion = attrgetter(*COMPLETION)
 _embeddings = attrgetter(*EMBEDDINGS)
@@ -73,24 +93,6 @@ _tokens = attrgetter(*TOKENS)
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-
-class CachedMatch(Struct, frozen=True, kw_only=True, eq=False):
-    """Backends that all honour requests of one shape whose values are within `bounds`.
-
-    stats: for policies that need nothing but names and weights. optional: the fields that may be
-    dropped. dropped: those that none of the backends honours, to be left out of each request.
-    """
-
-    candidates: tuple[Candidate, ...]
-    bounds: tuple[tuple[str, Range], ...]
-    stats: tuple[BackendStats, ...]
-    optional: frozenset[str] = frozenset()
-    dropped: tuple[str, ...] = ()
-    pending: bool = False
-
-
-_JUDGED: Final = NEUTRAL.keys() | KNOWN | {"do_sample"}
-"""Fields that some values make neutral, hints, and one that is translated to others."""
 
 # A sentinel, because `None` is a cached result: check each backend by itself.
 _MISS: Final = CachedMatch(candidates=(), bounds=(), stats=())
@@ -103,10 +105,13 @@ class PlanCache:
     experiments.
     """
 
-    __slots__ = ("_matches", "_names", "_plain_chats", "plans")
+    __slots__ = ("_by_values", "_matches", "_names", "_plain_chats", "_steady", "plans")
 
     def __init__(self) -> None:
-        self.plans: dict[tuple[str, str, RequestShape | None], Plan] = {}
+        self.plans: dict[PlanKey, Plan] = {}
+        # Of plans: the key alone, with `None`, says that the values decide.
+        self._by_values: dict[tuple[PlanKey, RequestValues | None], tuple[Plan, Steady] | None] = {}
+        self._steady: dict[tuple[Hashable, RequestShape, RequestValues], _Checked] = {}
         self._matches: dict[tuple[Hashable, RequestShape], CachedMatch | None] = {}
         self._names: dict[bytes, str | None] = {}
         self._plain_chats: dict[bytes, tuple[RequestShape, RequestShape]] = {}
@@ -137,7 +142,7 @@ class PlanCache:
         found = self._matches.get(key, _MISS)
         if found is _MISS:
             optional = frozenset(() if require else request.optional)
-            found = _match(request, *pool(), optional)
+            found = match_of(request, *pool(), optional)
             self.put(self._matches, key, found)
         if found is None or not found.bounds:
             return found
@@ -154,14 +159,60 @@ class PlanCache:
     ) -> CachedMatch | None:
         """The match without the optional fields whose values exceed these bounds of `match`."""
         fields = frozenset([match.bounds[index][0] for index in exceeded])
-        if not fields <= match.optional - _JUDGED:
+        if not fields <= match.optional - JUDGED:
             return None
         key = key[0], (*key[1], exceeded)
         found = self._matches.get(key, _MISS)
         if found is _MISS:
-            found = _match(request, *pool(), match.optional, fields)
+            found = match_of(request, *pool(), match.optional, fields)
             self.put(self._matches, key, found)
         return found
+
+    def plan_by_values(self, key: PlanKey, request: Request, tenant: str) -> Plan | None:
+        """The plan of an earlier request of this client with equal values, for this one's texts."""
+        if (key, None) not in self._by_values:
+            return None
+        values = values_of(request, tenant)
+        found = None if values is None else self._by_values.get((key, values))
+        if found is None or not _holds(found[1], request):
+            return None
+        return replace(found[0], candidates=_with_changes(found[1], request))
+
+    def keep_by_values(self, key: PlanKey, request: Request, tenant: str, plan: Plan) -> None:
+        """Keep the plan of this request for those of this client with equal values."""
+        values = values_of(request, tenant)
+        shared = None if values is None else steady(request, plan.candidates)
+        if shared is not None:
+            self.put(self._by_values, (key, values), (replace(plan, candidates=()), shared))
+            self.put(self._by_values, (key, None), None)
+
+    def checked(
+        self,
+        scope: tuple[Hashable, RequestShape, RequestValues],
+        request: Request,
+        ruled_out: list[tuple[str, str]],
+    ) -> tuple[Candidate, ...] | None:
+        """What a full check of an earlier request with these values has found, for this one.
+
+        Appends to `ruled_out`, as the check does.
+        """
+        found = self._steady.get(scope)
+        if found is None or not _holds(found[0], request):
+            return None
+        ruled_out += found[1]
+        return _with_changes(found[0], request)
+
+    def keep_checked(
+        self,
+        scope: tuple[Hashable, RequestShape, RequestValues],
+        request: Request,
+        candidates: Sequence[Candidate],
+        ruled_out: Sequence[tuple[str, str]],
+    ) -> None:
+        """Keep what a full check of this request has found for those with equal values."""
+        shared = steady(request, candidates)
+        if shared is not None:
+            self.put(self._steady, scope, (shared, tuple(ruled_out)))
 
     def shape(self, request: Request) -> RequestShape | None:
         """The request's shape; `None` if its values decide as well, so that nothing is cached.
@@ -270,70 +321,74 @@ def _names(sampling: Sampling) -> str | None:
     return None if None in sent.values() else " ".join(sent) or "-"
 
 
-def _match(
-    request: Request,
-    backends: Sequence[Backend],
-    weights: Sequence[float],
-    optional: frozenset[str],
-    exceeding: frozenset[str] = frozenset(),
-) -> CachedMatch | None:
-    """`None` unless all of the backends honour requests of this shape, but for the same fields.
+def values_of(request: Request, tenant: str) -> RequestValues | None:
+    """All that decides beside the shape, but for texts: what is not a text, and who sends it.
 
-    optional: the fields that may be dropped. exceeding: those of them whose values are outside of
-    some backend's range.
+    `None` for requests whose values rarely repeat, or are long. Tools count with a digest, and the
+    user's name not at all: see `reads_texts`. tenant: the name of the client's key.
     """
-    all_bounds: list[tuple[str, Range]] = []
-    facts = facts_of(request)
-    pending = [applicable(one.supports.repairs, facts, one.model) for one in backends]
-    if not all(one.light and one.loss != "constraint" for rules in pending for one in rules):
+    if type(request) is not ChatRequest:
         return None
-    dropped = _lacking(request, backends[0], optional, exceeding) if backends else ()
-    reduced = without(request, dropped) if dropped else request
-    for backend in backends:
-        if backend.model == "*" or _lacking(request, backend, optional, exceeding) != dropped:
-            return None
-        bounds = fits(reduced, backend.supports)
-        if bounds is None:
-            return None
-        all_bounds += [one for one in bounds if one not in all_bounds]
-    return CachedMatch(
-        candidates=tuple(
-            Candidate(
-                backend=backend,
-                breaker=backend.breaker,
-                name=backend.name,
-                model=backend.model,
-                weight=weight,
-                dropped=dropped,
-                pending=rules,
-                longest_prompt=backend.models.of(backend.name).longest_prompt,
-                reasons=backend.models.of(backend.name).reasoning is True,
-            )
-            for backend, weight, rules in zip(backends, weights, pending, strict=True)
-        ),
-        bounds=tuple(all_bounds),
-        pending=any(pending),
-        stats=tuple(
-            BackendStats(name=backend.name, weight=weight)
-            for backend, weight in zip(backends, weights, strict=True)
-        ),
-        optional=optional,
-        dropped=dropped,
+    given = request.sampling
+    if given.seed is not UNSET or request.metadata is not UNSET:
+        return None
+    original = request.original
+    bare = replace(
+        request,
+        model="",
+        messages=(),
+        sampling=_NO_SAMPLING,
+        user=UNSET,
+        original=None,
     )
+    try:
+        sampling, fields = _encode(given), _encode_fields(bare)
+    except (OverflowError, UnicodeEncodeError):
+        return None
+    if len(sampling) > MAX_SAMPLING_BYTES:
+        return None
+    dialect = "" if original is None else original.dialect
+    return tenant, dialect, sampling, blake2b(fields, digest_size=16).digest()
 
 
-def _lacking(
-    request: Request, backend: Backend, optional: frozenset[str], exceeding: frozenset[str]
-) -> tuple[str, ...]:
-    """The optional fields that were sent and that the backend does not honour.
+def may_exceed(request: Request, limits: PlanLimits) -> bool:
+    """Whether the request has to be compared with each candidate's limits: rarely."""
+    if type(request) is EmbeddingsRequest:
+        return False
+    most = request.sampling.max_tokens
+    if type(most) is int and most > limits.max_output:
+        return True
+    return _characters(request) > limits.characters
 
-    Fields whose values decide as well are not among them: `match_backends` judges those.
+
+def _characters(request: Request) -> float:
+    """The length of the prompt. A token counts as CHARACTERS_PER_TOKEN characters.
+
+    So does the text that a chat template adds to each message.
     """
-    if not optional:
-        return ()
-    ranges = backend.supports.ranges
-    fields = offered(backend.supports, task_of(request)) or frozenset()
-    bounds = tuple([(field, ranges[field]) for field in exceeding & ranges.keys()])
-    missing = {bounds[index][0] for index in outside(request, bounds)}
-    missing |= sent_fields(request) & optional - fields
-    return tuple(sorted(missing - _JUDGED))
+    if type(request) is not ChatRequest or request.tools is not UNSET:
+        return estimated_tokens(request) * CHARACTERS_PER_TOKEN
+    size = 0
+    for message in request.messages:
+        content = message.content
+        size += 16 + (len(content) if type(content) is str else len(text_of(message)))
+    return size
+
+
+def _holds(shared: Steady, request: Request) -> bool:
+    """Whether the prompt is short enough for what earlier requests have found."""
+    if shared.longest == UNBOUNDED:
+        return True
+    return _characters(request) <= shared.longest * CHARACTERS_PER_TOKEN
+
+
+def _with_changes(shared: Steady, request: Request) -> tuple[Candidate, ...]:
+    """The candidates with the request that each of them gets."""
+    return tuple(
+        [
+            one
+            if one.changes is None
+            else replace(one, request=replace(request, **one.changes), changes=None)
+            for one in shared.candidates
+        ]
+    )

@@ -23,14 +23,18 @@ from strowger_gateway.gateway.routing.planning.capability_match import (
 )
 from strowger_gateway.gateway.routing.planning.enrolment import Arm, Enrolment, ExperimentRouter
 from strowger_gateway.gateway.routing.planning.last_resort import none_in_time
-from strowger_gateway.gateway.routing.planning.model_limits import fitted, limits_of, may_exceed
+from strowger_gateway.gateway.routing.planning.model_limits import fitted, limits_of
 from strowger_gateway.gateway.routing.planning.plan import (
     Plan,
     no_backend_available,
     no_error_fallback,
     why_unavailable,
 )
-from strowger_gateway.gateway.routing.planning.plan_cache import PlanCache, RequestShape
+from strowger_gateway.gateway.routing.planning.plan_cache import (
+    PlanCache,
+    RequestShape,
+    may_exceed,
+)
 from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
 from strowger_gateway.gateway.routing.planning.route import Mirror, Route, RouteTable
 from strowger_gateway.gateway.routing.slowness.siblings import slow_last
@@ -44,8 +48,9 @@ CUT_GRACE_S = 2.0
 class Planner:
     """Plans the requests of one configuration generation.
 
-    Most requests differ only in their text, so plans are cached by request shape (`PlanCache`).
-    Everything that can differ between two requests of one shape is applied after the look-up:
+    Most requests differ only in their text, so plans are cached by request shape, and by values
+    where these decide (`PlanCache`).
+    Everything else that can differ between two requests is applied after the look-up:
     the client's timeout, the models' limits, the breakers' state, and the draw for the mirror.
 
     experiments: by the name of the route that they run on. pooled: some backend has a `pool`.
@@ -96,10 +101,15 @@ class Planner:
         key = route.name, "" if arm is None else arm.name, shape
         found = cache.plans.get(key)
         if found is None:
+            found = cache.plan_by_values(key, request, facts.caller)
+        if found is None:
             search = self._search(request, shape, facts)
             found = self._searched(search, route, arm)
-            if search.cacheable and shape is not None and not route.error_fallbacks:
-                cache.put(cache.plans, key, found)
+            if shape is not None and not route.error_fallbacks:
+                if search.cacheable:
+                    cache.put(cache.plans, key, found)
+                elif search.repeatable:
+                    cache.keep_by_values(key, request, facts.caller, found)
         if request.timeout_s is not UNSET:
             longest_s = _longest(request, request.timeout_s)
             found = replace(

@@ -39,28 +39,32 @@ class Policy(Struct, frozen=True, kw_only=True):
 
     key:   what the order depends on in a request: its unit, the beginning of its prompt, or "".
     plain: the order depends on names, weights and the draw alone.
+    fixed: the order is that of the configuration.
     """
 
     name: str
     order: Order
     key: Key = ""
     plain: bool = False
+    fixed: bool = False
 
 
 POLICIES: dict[str, Policy] = {}
 
 
-def policy(name: str, *, key: Key = "", plain: bool = False) -> Callable[[Order], Order]:
+def policy(
+    name: str, *, key: Key = "", plain: bool = False, fixed: bool = False
+) -> Callable[[Order], Order]:
     """Register a policy under the name that `config.yaml` uses."""
 
     def register(order: Order) -> Order:
-        POLICIES[name] = Policy(name=name, order=order, key=key, plain=plain)
+        POLICIES[name] = Policy(name=name, order=order, key=key, plain=plain, fixed=fixed)
         return order
 
     return register
 
 
-@policy("in_order", plain=True)
+@policy("in_order", plain=True, fixed=True)
 def in_order(backends: Sequence[BackendStats], draw: float, key: bytes) -> list[int]:
     """The order of the configuration; weights and the draw have no effect."""
     return list(range(len(backends)))

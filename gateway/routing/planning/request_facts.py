@@ -91,7 +91,10 @@ def estimated_tokens(request: Request) -> int:
     """
     match request:
         case ChatRequest():
-            characters = sum(len(text_of(message)) for message in request.messages)
+            characters = 0
+            for message in request.messages:
+                content = message.content
+                characters += len(content if type(content) is str else text_of(message))
             if not isinstance(request.tools, UnsetType):
                 characters += sum(_characters(tool) for tool in request.tools)
             return round(characters / CHARACTERS_PER_TOKEN) + 4 * len(request.messages)

@@ -1,10 +1,11 @@
-"""Backends that are planned for and never asked."""
+"""Backends and experiments that are planned for and never asked."""
 
 from collections.abc import AsyncGenerator
 
 from strowger_gateway.adapters.base import Supports
 from strowger_gateway.gateway.backends.upstream.base import Call
 from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.routing.planning.enrolment import ExperimentRouter
 from strowger_gateway.gateway.routing.planning.route import Backend
 from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
 from strowger_gateway.gateway.routing.resilience.retry import RetryBudget
@@ -32,6 +33,13 @@ class UnusedUpstream:
 
     async def aclose(self) -> None:
         return
+
+
+class ArmBackends(ExperimentRouter):
+    """An experiment with the backends of its arms, which is all that a plan needs of it."""
+
+    def __init__(self, *names: str) -> None:  # pyright: ignore[reportMissingSuperCall]
+        self.arm_backends = frozenset(names)
 
 
 def backend_with(name: str, supports: Supports, model: str = "m") -> Backend:

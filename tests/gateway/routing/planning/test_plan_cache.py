@@ -9,10 +9,11 @@ from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from strowger_gateway.adapters.base import ALL_THOUGHTS, Range, Supports
+from strowger_gateway.adapters.repairs.tool_names import NAMES_OF_64
 from strowger_gateway.gateway.config.schema.config import RequestFields
 from strowger_gateway.gateway.routing.participation import NO_PARTICIPATION
 from strowger_gateway.gateway.routing.planning.capability_match import match_backends
-from strowger_gateway.gateway.routing.planning.enrolment import Arm, Enrolment, ExperimentRouter
+from strowger_gateway.gateway.routing.planning.enrolment import Arm, Enrolment
 from strowger_gateway.gateway.routing.planning.planner import Planner
 from strowger_gateway.gateway.routing.planning.policies import POLICIES
 from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
@@ -42,7 +43,7 @@ from strowger_gateway.schemas.requests import (
     TokenRequest,
 )
 from strowger_gateway.schemas.sampling import Sampling
-from tests.gateway.routing.backends import backend_with
+from tests.gateway.routing.backends import ArmBackends, backend_with
 
 ALL = frozenset[str]().union(*FIELDS.values())
 FEW = frozenset({"user", "temperature", "n", "stop", "tools", "messages.image"})
@@ -146,13 +147,6 @@ def _related(kind: type[Request]) -> Iterator[Sequence[Request]]:
                 values["sampling"] = Sampling(**sampling)  # pyright: ignore[reportArgumentType]  as the table says
             found.append(kind(model="m", **values))  # pyright: ignore[reportArgumentType]  as the table says
         yield found
-
-
-class ArmBackends(ExperimentRouter):
-    """An experiment with the backends of its arms, which is all that a plan needs of it."""
-
-    def __init__(self, *names: str) -> None:  # pyright: ignore[reportMissingSuperCall]
-        self.arm_backends = frozenset(names)
 
 
 def backend_of(name: str, supports: Supports) -> Backend:
@@ -314,3 +308,15 @@ def test_a_fallback_by_error_keeps_each_requests_text() -> None:
     sent = [found.error_fallback("context_length_exceeded")[0].request for found in plans]
 
     assert [one.messages[0].content for one in sent if isinstance(one, ChatRequest)] == ["a", "b"]
+
+
+def test_an_empty_list_of_tools_is_of_another_shape_than_tools() -> None:
+    """The first request has nothing to repair, and the second one's function has."""
+    supports = Supports(chat=ALL, repairs=(NAMES_OF_64,))
+    route = route_of(backend_of("a/m", supports))
+    planner = Planner(RouteTable([route], {}))
+    requests = [replace(hello("a"), tools=tools) for tools in ((), (FunctionTool(name="a b"),))]
+
+    plans = [planner.plan(route, request, RequestFacts()) for request in requests]
+
+    assert [bool(found.candidates[0].repaired) for found in plans] == [False, True]
