@@ -54,7 +54,7 @@ from strowger_gateway.gateway.surfaces.path_aliases import own_path
 from strowger_gateway.gateway.surfaces.stored_items import EarlierItemsNeeded
 from strowger_gateway.schemas.errors import GatewayError, InvalidRequest
 from strowger_gateway.schemas.requests import EmbeddingsRequest, Request, TokenRequest
-from strowger_gateway.schemas.service_tier import tier_in
+from strowger_gateway.schemas.usage import tier_in
 
 LARGE: Final = 64 * 1024
 """Maximum bytes of a body that is parsed directly in the event loop, in at most 5 ms."""

@@ -8,7 +8,7 @@ from strowger_gateway.gateway.config.problems import Found, Path, Problems, near
 from strowger_gateway.gateway.config.schema.config import Config, Model, Provider
 from strowger_gateway.gateway.config.schema.prices import Price, PriceTier
 from strowger_gateway.schemas.close_names import close_names
-from strowger_gateway.schemas.service_tier import tier_named
+from strowger_gateway.schemas.usage import tier_named
 
 
 def check_routing(config: Config, problems: Problems) -> None:

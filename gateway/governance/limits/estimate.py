@@ -15,7 +15,7 @@ from strowger_gateway.schemas.requests import (
     Request,
     TokenRequest,
 )
-from strowger_gateway.schemas.service_tier import tier_in
+from strowger_gateway.schemas.usage import tier_in
 
 GUESS: Final = 1024
 """Tokens reserved for an answer whose length nothing limits; `settle` corrects it."""

@@ -25,7 +25,7 @@ from strowger_gateway.gateway.storage.sql.rows import (
     SpoolEntry,
 )
 from strowger_gateway.schemas.events import Usage
-from strowger_gateway.schemas.service_tier import tier_in_usage
+from strowger_gateway.schemas.usage import tier_in_usage
 
 _recorded = attrgetter(*RecordedFields.__struct_fields__)
 _lines: msgspec.json.Decoder[AccessLine] = msgspec.json.Decoder(AccessLine)

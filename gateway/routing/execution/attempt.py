@@ -40,7 +40,7 @@ from strowger_gateway.schemas.errors import (
 )
 from strowger_gateway.schemas.events import Event
 from strowger_gateway.schemas.requests import EmbeddingsRequest, Request, TokenRequest
-from strowger_gateway.schemas.service_tier import tier_in
+from strowger_gateway.schemas.usage import tier_in
 
 TIMER_S = 0.001
 """Timers are rounded to whole milliseconds and may fire this much too early."""

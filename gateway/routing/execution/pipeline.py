@@ -42,7 +42,7 @@ from strowger_gateway.schemas.requests import (
     GenerateRequest,
     TokenRequest,
 )
-from strowger_gateway.schemas.service_tier import tier_in
+from strowger_gateway.schemas.usage import tier_in
 
 _CONTENT = frozenset(CONTENT)
 

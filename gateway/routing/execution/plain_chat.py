@@ -13,7 +13,7 @@ from strowger_gateway.schemas.answers import Answer, Fold
 from strowger_gateway.schemas.events import Event
 from strowger_gateway.schemas.plain_answer import PlainAnswer
 from strowger_gateway.schemas.requests import ChatRequest
-from strowger_gateway.schemas.service_tier import tier_in, tier_named
+from strowger_gateway.schemas.usage import tier_in, tier_named
 
 
 async def collect_plain(

@@ -17,7 +17,7 @@ from strowger_gateway.gateway.routing.planning.vendor_counts import (
     reported_nanos,
 )
 from strowger_gateway.schemas.events import Usage
-from strowger_gateway.schemas.service_tier import tier_in_usage
+from strowger_gateway.schemas.usage import tier_in_usage
 
 _PER_MILLION = 10**12
 """A US dollar per million tokens, in 10⁻¹⁸ US dollars per token; prices have up to 12 decimals."""

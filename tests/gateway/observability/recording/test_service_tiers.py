@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from strowger_gateway.schemas.service_tier import tier_named
+from strowger_gateway.schemas.usage import tier_named
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins import bedrock_server
 from tests.stand_ins.provider import Answer, Behaviour, Provider, Received, provider
