@@ -1,9 +1,10 @@
 """What an answer is billed by: its token counts, and the service tier that answered.
 
-Counts are an event, and what a failed attempt has used. A service tier is a name in lower case, "" for the vendor's standard one. Vendors name it in several ways:
-OpenAI and those like it `service_tier` (https://platform.openai.com/docs/guides/priority-processing),
-Anthropic `service_tier` and `speed` in its usage (https://docs.anthropic.com/en/api/service-tiers),
-Gemini `serviceTier` and `trafficType` in its usage, Bedrock `serviceTier.type` and
+Counts are an event, and what a failed attempt has used. A service tier is a name in lower case, ""
+for the vendor's standard one. Vendors name it in several ways: OpenAI and those like it
+`service_tier` (https://platform.openai.com/docs/guides/priority-processing), Anthropic
+`service_tier` and `speed` in its usage (https://docs.anthropic.com/en/api/service-tiers), Gemini
+`serviceTier` and `trafficType` in its usage, Bedrock `serviceTier.type` and
 `performanceConfig.latency`
 (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html).
 """
