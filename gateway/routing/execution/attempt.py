@@ -20,7 +20,7 @@ from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.execution.undo_repairs import undone
 from strowger_gateway.gateway.routing.planning.candidate import Candidate
 from strowger_gateway.gateway.routing.planning.plan import Plan
-from strowger_gateway.gateway.routing.planning.work_class import WorkClass, work_class
+from strowger_gateway.gateway.routing.planning.request_facts import estimated_tokens
 from strowger_gateway.gateway.routing.request_record import (
     AttemptRecord,
     RequestRecord,
@@ -28,6 +28,7 @@ from strowger_gateway.gateway.routing.request_record import (
     milliseconds,
 )
 from strowger_gateway.gateway.routing.resilience.retry import concerns_backend
+from strowger_gateway.gateway.routing.slowness.pace import Work, work_class
 from strowger_gateway.schemas.answers import Embeddings
 from strowger_gateway.schemas.errors import (
     GatewayError,
@@ -257,15 +258,17 @@ class Attempt(Struct, eq=False):
         """The client's key, by its name."""
         return self.record.caller
 
-    def work(self) -> WorkClass:
+    def work(self) -> Work:
         """The class of its work, as far as it is known now."""
         record, written = self.record, None
         if not record.stream:
             usage = record.usage
             reported = None if usage is None else usage.completion_tokens
             written = record.deltas if reported is None else reported
-        tokens = record.estimated_prompt_tokens
-        return work_class(self.client_request, self.candidate.model, tokens, written)
+        request, tokens = self.client_request, record.estimated_prompt_tokens
+        if tokens is None:
+            tokens = estimated_tokens(request)
+        return work_class(request, self.candidate.model, tokens, written)
 
     def _note_time(self, seconds: float, at: float) -> None:
         """Compare the time to its first token, or to its end, with a limit and what is normal.

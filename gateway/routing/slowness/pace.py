@@ -15,8 +15,14 @@ import math
 from collections.abc import Hashable
 from typing import Final
 
+from strowger_gateway.schemas.content_facts import IMAGES, OPAQUE, TOOL_MEDIA, message_facts
+from strowger_gateway.schemas.requests import ChatRequest, Request
+
 Work = Hashable
 """A class of requests that take a backend equally long; see `work_class`."""
+
+LEAST_TOKENS: Final = 64
+"""Shorter prompts and answers are of one class; each further class is twice as long."""
 
 SEVERAL: Final = 3.0
 """A sample of this many times the normal is slow."""
@@ -55,6 +61,29 @@ _CLASSES, _KEYS = 64, 4
 """Classes and keys that are kept, the latest ones: clients choose them."""
 
 _NEVER: Final = float("-inf")
+
+
+_MEDIA: Final = IMAGES | OPAQUE | TOOL_MEDIA
+
+
+def work_class(request: Request, model: str, prompt_tokens: int, written: int | None) -> Work:
+    """The class of a request's work: its model, its type, and classes of its sizes.
+
+    written: the tokens of the answer if its time is that of all of them; `None` if it is the time
+    to the first.
+    """
+    media, effort = 0, ""
+    if isinstance(request, ChatRequest):
+        media = message_facts(request.messages) & _MEDIA
+        effort = request.reasoning_effort if isinstance(request.reasoning_effort, str) else ""
+    return (
+        model,
+        type(request).__name__,
+        max(prompt_tokens, LEAST_TOKENS).bit_length(),
+        0 if written is None else max(written, LEAST_TOKENS).bit_length(),
+        media,
+        effort,
+    )
 
 
 class _Class:
