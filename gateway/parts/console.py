@@ -1,7 +1,7 @@
 """What a part shows to operators: routes under /admin, views of the page, commands."""
 
-from collections.abc import Awaitable, Callable
-from typing import Generic, Literal, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, Literal, TypeVar
 
 from markupsafe import Markup
 from msgspec import Struct, field
@@ -60,6 +60,8 @@ class PageView(Struct, Generic[TakesT], frozen=True, kw_only=True):
     takes:  a Struct: the parameters in the URL, such as those of a form that filters.
     render: returns its sections; `Markup.format` escapes what clients and vendors have written.
             A GatewayError is shown in the page. Scripts and styles in it do not run.
+    forms:  POST routes by name: a form of the view with this method posts to
+            /admin/view/NAME/FORM. Then the browser returns to the view.
     """
 
     name: str
@@ -67,6 +69,7 @@ class PageView(Struct, Generic[TakesT], frozen=True, kw_only=True):
     role: Role
     takes: type[TakesT]
     render: Callable[[AdminCall[TakesT]], Awaitable[Markup]]
+    forms: Mapping[str, AdminRoute[Any]] = {}
 
 
 class Command(Struct, frozen=True, kw_only=True):

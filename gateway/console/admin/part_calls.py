@@ -1,6 +1,6 @@
 """What parts show to operators, and the calls that their routes and views get."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -9,7 +9,8 @@ from litestar.datastructures import State
 from msgspec import Struct
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
-from strowger_gateway.gateway.console.admin.access import principal_of
+from strowger_gateway.gateway.audit.event import AuditEvent
+from strowger_gateway.gateway.console.admin.access import made_by, principal_of
 from strowger_gateway.gateway.parts.console import AdminCall, AdminRoute, PageView
 from strowger_gateway.gateway.surfaces.decoding import UNREADABLE
 from strowger_gateway.schemas.errors import InvalidRequest
@@ -35,16 +36,19 @@ def names_of(takes: type[Struct]) -> tuple[str, ...]:
 
 def call_with_query(gateway: Gateway, request: _Request, takes: type[TakesT]) -> AdminCall[TakesT]:
     """Return the call with the parameters of the URL. Raises InvalidRequest."""
-    sent = {name: request.query_params[name] for name in request.query_params}
+    return call_with(gateway, request, takes, dict(request.query_params.items()))
+
+
+def call_with(
+    gateway: Gateway, request: _Request, takes: type[TakesT], sent: Mapping[str, str]
+) -> AdminCall[TakesT]:
+    """Return the call with texts by name. Raises InvalidRequest."""
     try:
         given = msgspec.convert(sent, takes, strict=False)
     except msgspec.ValidationError as exc:
         fault, _, path = str(exc).partition(" - at `$.")
         name = path.rstrip("`") or None
-        told = f"{name}: {fault}" if name else fault
-        raise InvalidRequest(
-            f"{told}; see GET /openapi.json for what is accepted", param=name
-        ) from exc
+        raise InvalidRequest(f"{name}: {fault}" if name else fault, param=name) from exc
     return _call(gateway, request, given)
 
 
@@ -61,6 +65,19 @@ async def call_with_body(
     except UNREADABLE as exc:
         raise InvalidRequest(f"cannot read the body: {exc}") from exc
     return _call(gateway, request, given)
+
+
+async def change(
+    gateway: Gateway, request: _Request, route: AdminRoute[TakesT], call: AdminCall[TakesT]
+) -> object:
+    """Let the part change something, and record it. Raises the GatewayErrors of the part.
+
+    What is refused is recorded with all other answers of /admin.
+    """
+    found = await route.answer(call)
+    by, path = made_by(gateway, request.scope), request.scope["path"]
+    gateway.audit.record(AuditEvent.by(by, "admin.change", target=path, facts=call.facts))
+    return found
 
 
 def _call(gateway: Gateway, request: _Request, given: TakesT) -> AdminCall[TakesT]:

@@ -8,12 +8,12 @@ from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
-from strowger_gateway.gateway.audit.event import AuditEvent
-from strowger_gateway.gateway.console.admin.access import SCHEME, made_by
+from strowger_gateway.gateway.console.admin.access import SCHEME
 from strowger_gateway.gateway.console.admin.parameters import TAKEN
 from strowger_gateway.gateway.console.admin.part_calls import (
     call_with_body,
     call_with_query,
+    change,
     names_of,
     routes_of,
 )
@@ -49,14 +49,10 @@ def _reading(current: Callable[[], Gateway], route: AdminRoute[Any]) -> HTTPRout
 
 
 def _changing(current: Callable[[], Gateway], route: AdminRoute[Any]) -> HTTPRouteHandler:
-    """What is refused is recorded with all other answers of /admin."""
-
     async def answer(request: _Request) -> Response[Any]:
-        gateway, scope = current(), request.scope
+        gateway = current()
         call = await call_with_body(gateway, request, route.takes)
-        found = await route.answer(call)
-        by, path = made_by(gateway, scope), scope["path"]
-        gateway.audit.record(AuditEvent.by(by, "admin.change", target=path, facts=call.facts))
+        found = await change(gateway, request, route, call)
         return Response(found, status_code=200, headers=_UNCACHED)
 
     answer.__annotations__["return"] = Response[route.returns]

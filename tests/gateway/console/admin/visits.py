@@ -64,8 +64,34 @@ async def shown(call: AdminCall[VisitQuery]) -> Markup:
     if call.given.name == "away":
         raise Unavailable("visits cannot be read", retry_after=7)
     rows = [Markup("<li>{} {}</li>").format(*one) for one in found.counts.items()]
-    text = Markup('<section aria-label="Visits"><h2>Visits</h2><ul>{}</ul>{}</section>')
+    text = Markup("""<section aria-label="Visits"><h2>Visits</h2><ul>{}</ul>{}
+<form method="post" action="/admin/view/visits/forget"><label>Name <input name="name"></label>
+<button>Forget</button></form></section>""")
     return text.format(Markup().join(rows), EVIL)
+
+
+async def secret(call: AdminCall[Nothing]) -> Markup:
+    return Markup("<p>for admins</p>")
+
+
+READ = AdminRoute(
+    method="GET",
+    path="/visits",
+    role="viewer",
+    summary="Visits by name",
+    takes=VisitQuery,
+    returns=Visits,
+    answer=read,
+)
+FORGET = AdminRoute(
+    method="POST",
+    path="/visits/forget",
+    role="operator",
+    summary="Forget the visits of a name",
+    takes=ForgetBody,
+    returns=Visits,
+    answer=forget,
+)
 
 
 class VisitPart(Part):
@@ -77,31 +103,17 @@ class VisitPart(Part):
         return VisitSide()
 
     def routes(self) -> Sequence[AdminRoute[Any]]:
-        reading = AdminRoute(
-            method="GET",
-            path="/visits",
-            role="viewer",
-            summary="Visits by name",
-            takes=VisitQuery,
-            returns=Visits,
-            answer=read,
-        )
-        forgetting = AdminRoute(
-            method="POST",
-            path="/visits/forget",
-            role="operator",
-            summary="Forget the visits of a name",
-            takes=ForgetBody,
-            returns=Visits,
-            answer=forget,
-        )
-        return reading, forgetting
+        return (READ, FORGET)
 
     def views(self) -> Sequence[PageView[Any]]:
-        async def secret(call: AdminCall[Nothing]) -> Markup:
-            return Markup("<p>for admins</p>")
-
         return (
-            PageView(name="visits", title="Visits", role="viewer", takes=VisitQuery, render=shown),
+            PageView(
+                name="visits",
+                title="Visits",
+                role="viewer",
+                takes=VisitQuery,
+                render=shown,
+                forms={"forget": FORGET},
+            ),
             PageView(name="plans", title="Plans", role="admin", takes=Nothing, render=secret),
         )

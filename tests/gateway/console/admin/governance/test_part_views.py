@@ -10,7 +10,7 @@ import pytest
 from strowger_gateway.gateway.console.admin.page.answers import GUARDED
 from strowger_gateway.gateway.console.admin.page.document import part_page
 from strowger_gateway.gateway.governance.sessions.principal import Principal
-from tests.gateway.console.admin.governance.pages import text_of
+from tests.gateway.console.admin.governance.pages import fields_of, text_of
 from tests.gateway.console.admin.visits import VisitPart
 from tests.gateway.serving import Serving, one_model, serving
 
@@ -117,6 +117,35 @@ async def test_a_bug_in_it_is_logged_and_counted_and_the_page_goes_on(
     assert logged.exc_info is not None
     assert str(logged.exc_info[1]) == "a bug of the part"
     assert 'strowger_internal_errors_total{where="/admin/view/visits"} 1.0' in metrics
+
+
+async def test_a_form_changes_something_and_returns_to_the_view(browser: httpx.AsyncClient) -> None:
+    shown = await browser.get("/admin/view/visits")
+    fields = fields_of(shown.text, "/admin/view/visits/forget")
+
+    answer = await browser.post("/admin/view/visits/forget", data={**fields, "name": "ada"})
+
+    assert (answer.status_code, answer.headers["location"]) == (303, "/admin/view/visits")
+    assert "<li>ada" not in (await browser.get(answer.headers["location"])).text
+
+
+@pytest.mark.parametrize(
+    ("form", "site", "status", "sentence"),
+    [
+        ({"name": "nobody"}, "same-origin", 503, "Nobody is never forgotten"),
+        ({"naem": "ada"}, "same-origin", 400, "Object contains unknown field `naem`"),
+        ({"name": "ada"}, "cross-site", 403, "Cross-site requests are not allowed"),
+    ],
+)
+async def test_what_a_form_is_refused_is_shown_in_the_page(
+    browser: httpx.AsyncClient, form: dict[str, str], site: str, status: int, sentence: str
+) -> None:
+    headers = {"sec-fetch-site": site}
+    answer = await browser.post("/admin/view/visits/forget", data=form, headers=headers)
+
+    assert answer.status_code == status
+    assert sentence in text_of(answer.text)
+    assert "<li>ada 3</li>" in (await browser.get("/admin/view/visits")).text
 
 
 async def test_without_a_session_a_browser_signs_in_first(up: Serving) -> None:
