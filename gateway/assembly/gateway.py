@@ -3,7 +3,6 @@
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -33,16 +32,12 @@ from strowger_gateway.gateway.governance.access.ended_sessions import EndedSessi
 from strowger_gateway.gateway.governance.access.key_shares import KeyShares
 from strowger_gateway.gateway.governance.access.wrong_keys import WrongKeyThrottle
 from strowger_gateway.gateway.governance.budgets.by_place import RulesByPlace
-from strowger_gateway.gateway.governance.budgets.lease_leader import BudgetLeaseLeader
-from strowger_gateway.gateway.governance.budgets.lease_worker import BudgetLeaseWorker
-from strowger_gateway.gateway.governance.budgets.metrics import BudgetCollector
-from strowger_gateway.gateway.governance.end_users.end_users import EndUserFinder
-from strowger_gateway.gateway.governance.end_users.metrics import EndUserCollector
+from strowger_gateway.gateway.governance.budgets.process_side import BudgetsSide
+from strowger_gateway.gateway.governance.end_users.process_side import EndUsersSide
 from strowger_gateway.gateway.governance.identities.metrics import IssuerCollector
-from strowger_gateway.gateway.governance.issued_keys.desk import KeyDesk
-from strowger_gateway.gateway.governance.issued_keys.rules_in_force import RulesInForce
-from strowger_gateway.gateway.governance.limits.limits import RequestLimits
-from strowger_gateway.gateway.governance.limits.metrics import LimitCollector
+from strowger_gateway.gateway.governance.issued_keys.process_side import KeysSide
+from strowger_gateway.gateway.governance.limits.process_side import LimitsSide
+from strowger_gateway.gateway.governance.reservations.stage import ReservationStage, Rules
 from strowger_gateway.gateway.governance.sessions.desk import AdminSessions
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog
 from strowger_gateway.gateway.observability.telemetry.engine_reports import (
@@ -67,18 +62,19 @@ from strowger_gateway.gateway.routing.backend_events.book import EventBook
 from strowger_gateway.gateway.routing.backend_events.event import BackendEvent, ListedEvent
 from strowger_gateway.gateway.routing.backend_events.watch import BackendWatch
 from strowger_gateway.gateway.routing.planning.enrolment import fingerprint
-from strowger_gateway.gateway.routing.planning.plan import Plan
-from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.gateway.server.asgi.cors import CorsHeaders
 from strowger_gateway.gateway.server.asgi.large_bodies import LargeBodyQueue
 from strowger_gateway.gateway.server.asgi.response import SseKeepAlive
+from strowger_gateway.gateway.stages.request_context import RequestContext
+from strowger_gateway.gateway.stages.stage import Stage
 from strowger_gateway.gateway.storage.sql.audit_rows import AuditRows
 from strowger_gateway.gateway.storage.sql.payload_rows import PayloadRows
 from strowger_gateway.gateway.storage.sql.rows import Recorder
 from strowger_gateway.gateway.storage.sql.session_rows import SessionRows
+from strowger_gateway.gateway.storage.sql.sql import SqlStore
 from strowger_gateway.gateway.storage.store_access import StoreAccess
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 from strowger_gateway.schemas.answers import Answer, Embeddings
-from strowger_gateway.schemas.requests import Request
 
 if TYPE_CHECKING:
     from strowger_gateway.gateway.content.cache.cache import AnswerCache
@@ -103,7 +99,7 @@ class Gateway:
     worker: this process's number among the workers. sessions: those of browsers at /admin.
     experiments: if there is a store. experiment_jobs: if this process leads.
     seals: of items of responses that clients refer to while none are stored.
-    store: if there is one. archive, keys: the stored responses and the issued keys in it.
+    store: if there is one. archive: the stored responses in it.
     audit: records what operators do. audit_rows: what was recorded, if there is a store.
     payload_rows: the payloads in the store, if there is one.
     parts: the sides of all parts in this process.
@@ -118,7 +114,7 @@ class Gateway:
         *,
         recorder: Recorder | None = None,
         seed: int | None = None,
-        store: StoreAccess | None = None,
+        store: SqlStore | None = None,
         link: Link | None = None,
         parts: Sequence[Part] = PARTS,
     ) -> None:
@@ -131,24 +127,17 @@ class Gateway:
         server = runtime.config.server
         self.runtime, self.clock = runtime, now
         self.log = RequestLog(access_log, recorder)
-        self.store = store
-        self.parts = ProcessParts(parts, self._state(), NoLeader() if link is None else link)
+        self.store = None if store is None else StoreAccess(store)
+        self.parts = ProcessParts(parts, self._state(store), NoLeader() if link is None else link)
         self.watch = self._backend_watch()
         self.admission, self.large_bodies = Admission(self.log), LargeBodyQueue()
         self.shares = KeyShares(self.large_bodies)
         self.log.metrics.registry.register(IssuerCollector(lambda: self.runtime.issuers))
-        self.rules = RulesInForce(lambda: self.runtime.config, lambda: self.runtime.issued.keys)
-        self.limits, self.budgets = RequestLimits(self.rules.limits()), self.log.budgets
-        self.budgets.configure(self.rules.budgets())
+        self.rules = self.side(KeysSide).rules
+        self.limits, self.budgets = self.side(LimitsSide).limits, self.side(BudgetsSide).budgets
         self.by_place = RulesByPlace(self.limits, self.budgets)
-        self.end_users = EndUserFinder()
-        self._configure_end_users()
-        limits, budgets = LimitCollector(self.limits), BudgetCollector(self.budgets)
-        for own in (limits, EndUserCollector(self.end_users), budgets):
-            self.log.metrics.registry.register(own)
-        leader = BudgetLeaseLeader(self.rules.budgets)
-        leases = BudgetLeaseWorker(self.budgets, partial(leader.on_message, 0), self.log.flush)
-        leader.join(0, leases.on_message)
+        self.end_users = self.side(EndUsersSide).finder
+        self._held = Rules(self.limits, self.budgets, self.end_users, self.by_place, self.log.flush)
         self.cache: AnswerCache | None = None
         self._configure_cache(runtime)
         self.guard_counts = GuardCounts()
@@ -169,7 +158,6 @@ class Gateway:
         self.experiment_jobs: ExperimentJobs | None = None
         self.archive: ResponseArchive | None = None
         self.seals = Seals(lambda: self.runtime.config.responses)
-        self.keys: KeyDesk | None = None
         self.audit: AuditLog = NoAudit()
         self.audit_rows: AuditRows | None = None
         self.peers: Peers = NoPeers()
@@ -182,17 +170,22 @@ class Gateway:
         """Return the side of a part, by its class. Raises LookupError if there is none."""
         return self.parts.side(kind)
 
-    def _state(self) -> ProcessState:
+    def _state(self, store: SqlStore | None) -> ProcessState:
         log = self.log
         return ProcessState(
             config=lambda: self.runtime.config,
             registry=log.metrics.registry,
             crashed=log.metrics.internal_errors.count,
-            store=self.store,
-            own=(self.runtime.issued, self.runtime.experiments),
+            recorder=log.recorder,
+            store=store,
+            access=self.store,
+            own=(self.runtime.issued, self.runtime.experiments, log.budgets),
             flush=log.flush,
-            stages_changed=_no_stages,
+            stages_changed=self._stages_changed,
         )
+
+    def _stages_changed(self) -> None:
+        self.runtime.stages.clear()
 
     def _most_in_flight(self) -> int:
         return min(self.runtime.config.server.max_in_flight, self.shares.room)
@@ -215,7 +208,7 @@ class Gateway:
         self.parts.use(runtime.config)
         self.keepalive.configure(server.sse_keepalive_s, server.commit_after_s)
         self.cors = CorsHeaders(server.cors.allow_origins)
-        self.use_rules()
+        self.runtime.stages.clear()
         self._configure_tracing(runtime)
         self._configure_payloads(runtime)
         self._configure_cache(runtime)
@@ -224,16 +217,6 @@ class Gateway:
         """Close the connections of the response cache."""
         if self.cache is not None:
             await self.cache.close()
-
-    def use_rules(self) -> None:
-        """Hold requests to the limits and budgets of the configuration and of issued keys."""
-        limits, budgets = self.rules.limits(), self.rules.budgets()
-        if self.limits.configured is not limits:
-            self.limits.configure(limits)
-        if self.budgets.configured is not budgets:
-            self.log.flush()
-            self.budgets.configure(budgets)
-        self._configure_end_users()
 
     def use_replicas(self, runtime: Runtime) -> None:
         """Begin requests with this generation, whose configuration is the one in effect."""
@@ -264,10 +247,6 @@ class Gateway:
         self.log.flush()
         if self._tracing is not None:
             await self._tracing.close(within_s)
-
-    def _configure_end_users(self) -> None:
-        settings = self.runtime.config.end_users
-        self.end_users.configure(settings, self.limits.configured, self.budgets.configured)
 
     def _configure_tracing(self, runtime: Runtime) -> None:
         """Begin or end tracing, as the generation says. The room is imported only if it is used."""
@@ -316,19 +295,35 @@ class Gateway:
         """Whether answers of the Responses API are stored."""
         return self.runtime.config.responses.store == "on" and self.archive is not None
 
-    def mirror(
-        self,
-        plan: Plan,
-        request: Request,
-        record: RequestRecord,
-        answer: Answer | Embeddings,
-        runtime: Runtime,
-    ) -> None:
+    def stages(self, runtime: Runtime, at: HotRoute) -> Sequence[Stage]:
+        """Return the stages that the parts bring to a route's requests, in their order."""
+        found: list[Stage] = []
+        if self.tracing is not None:
+            from strowger_gateway.gateway.observability.tracing.tracing import TraceStage
+
+            found.append(TraceStage(self.tracing, at))
+        if self.payloads is not None:
+            from strowger_gateway.gateway.observability.payloads.payloads import CaptureStage
+
+            found.append(CaptureStage(self.payloads))
+        if self.limits.any or self.budgets.any:
+            found.append(ReservationStage(self._held, runtime.costs, at))
+        if runtime.guards is not None:
+            from strowger_gateway.gateway.content.guardrails.stage import GuardrailStage
+
+            found.append(GuardrailStage(runtime.guards, self.guard_counts))
+        if runtime.cache is not None and self.cache is not None and not at.counts:
+            from strowger_gateway.gateway.content.cache.stage import CacheStage
+
+            found.append(CacheStage(self.cache, runtime.cache))
+        return found
+
+    def mirror(self, request: RequestContext, answer: Answer | Embeddings) -> None:
         """Send the mirrored copy of a request, unless clients need the capacity."""
         limit = self.runtime.config.server.max_in_flight
         admission = self.admission
         busy = admission.refusing or admission.in_flight > limit * MAX_LOAD_FOR_MIRRORING
-        self.mirrors.offer(plan, request, record, answer, runtime, busy=busy)
+        self.mirrors.offer(request, answer, busy=busy)
 
     async def finished(self) -> None:
         """After `admission.refuse`: wait until every request and every copy has ended."""
@@ -417,7 +412,3 @@ class Gateway:
         for experiment in self.runtime.config.experiments:
             status = self.runtime.experiments.status(fingerprint(experiment))
             yield experiment.name, status.paused
-
-
-def _no_stages() -> None:
-    """Until routes have stages, nothing depends on them."""

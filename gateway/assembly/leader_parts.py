@@ -17,7 +17,7 @@ from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.parts.leader_side import LeaderContext, LeaderSide, Work
 from strowger_gateway.gateway.parts.part import Part
 from strowger_gateway.gateway.platform.background import OnCrash
-from strowger_gateway.gateway.storage.sql.base import Store
+from strowger_gateway.gateway.storage.sql.sql import SqlStore
 
 _log = logging.getLogger("strowger")
 
@@ -34,7 +34,7 @@ class LeaderState(Struct, frozen=True, kw_only=True, eq=False):
     config: Callable[[], Config]
     registry: CollectorRegistry
     crashed: OnCrash
-    store: Store
+    store: SqlStore
     imported_at: Callable[[], float]
     audit: AuditLog
     alone: bool

@@ -2,7 +2,27 @@
 
 from typing import Final
 
+from strowger_gateway.gateway.content.cache.part import CachePart
+from strowger_gateway.gateway.content.guardrails.part import GuardrailsPart
+from strowger_gateway.gateway.governance.budgets.part import BudgetsPart
+from strowger_gateway.gateway.governance.end_users.part import EndUsersPart
+from strowger_gateway.gateway.governance.issued_keys.part import IssuedKeysPart
+from strowger_gateway.gateway.governance.limits.part import LimitsPart
+from strowger_gateway.gateway.governance.reservations.part import ReservationsPart
+from strowger_gateway.gateway.observability.payloads.part import PayloadsPart
+from strowger_gateway.gateway.observability.tracing.part import TracingPart
 from strowger_gateway.gateway.parts.part import Part
 from strowger_gateway.gateway.server.tls.part import ListenerTlsPart
 
-PARTS: Final[tuple[Part, ...]] = (ListenerTlsPart(),)
+PARTS: Final[tuple[Part, ...]] = (
+    ListenerTlsPart(),
+    IssuedKeysPart(),
+    LimitsPart(),
+    BudgetsPart(),
+    EndUsersPart(),
+    ReservationsPart(),
+    TracingPart(),
+    PayloadsPart(),
+    GuardrailsPart(),
+    CachePart(),
+)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from strowger_gateway.gateway.experiments.history import ExperimentHistory
-from strowger_gateway.gateway.governance.limits.standing import LimitPlace, LimitStanding
 from strowger_gateway.gateway.observability.telemetry.metric_snapshot import MetricFamilies
 from strowger_gateway.gateway.observability.telemetry.recent_requests import RecentRequest
 from strowger_gateway.gateway.observability.telemetry.time_series import BackendSeries, Window
@@ -36,12 +35,6 @@ class Peers(Protocol):
         """All events, the newest first, as the leader has them; `None`: this process has them."""
         ...
 
-    async def limit_standings(
-        self, places: Sequence[LimitPlace]
-    ) -> tuple[LimitStanding, ...] | None:
-        """What is used of limits, as the leader knows it; `None`: this process has all accounts."""
-        ...
-
 
 class NoPeers:
     """The peers of a process that runs by itself."""
@@ -61,9 +54,4 @@ class NoPeers:
         return ExperimentHistory()
 
     async def backend_events(self) -> Sequence[ListedEvent] | None:
-        return None
-
-    async def limit_standings(
-        self, places: Sequence[LimitPlace]
-    ) -> tuple[LimitStanding, ...] | None:
         return None

@@ -5,7 +5,7 @@ one (gateway/fleet/processes/worker_link.py), or to nothing (`NoLeader`).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
@@ -14,11 +14,21 @@ from prometheus_client import CollectorRegistry
 
 from strowger_gateway.gateway.assembly.leader_parts import LeaderParts
 from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.observability.recording.ended_requests import (
+    EndedRequests,
+    TakesEnded,
+)
 from strowger_gateway.gateway.parts.leader_side import LeaderSide, Work
 from strowger_gateway.gateway.parts.part import Part
 from strowger_gateway.gateway.parts.process_side import Asks, First, ProcessContext, ProcessSide
 from strowger_gateway.gateway.platform.background import OnCrash
+from strowger_gateway.gateway.stages.generation import Generation
+from strowger_gateway.gateway.stages.request_part import Prepared, RequestSide
+from strowger_gateway.gateway.stages.stage import Stage
+from strowger_gateway.gateway.storage.sql.rows import Recorder
+from strowger_gateway.gateway.storage.sql.sql import SqlStore
 from strowger_gateway.gateway.storage.store_access import StoreAccess
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 from strowger_gateway.schemas.errors import Unavailable
 
 T = TypeVar("T")
@@ -100,7 +110,9 @@ class ProcessState(Struct, frozen=True, kw_only=True, eq=False):
     config: Callable[[], Config]
     registry: CollectorRegistry
     crashed: OnCrash
-    store: StoreAccess | None
+    recorder: Recorder | None
+    store: SqlStore | None
+    access: StoreAccess | None
     own: Sequence[object]
     flush: Callable[[], None]
     stages_changed: Callable[[], None]
@@ -140,6 +152,26 @@ class ProcessParts:
         for one in self.sides.values():
             one.use(config)
 
+    def follow(self, generation: object) -> None:
+        """Requests begin with this generation from now on."""
+        for one in self.sides.values():
+            one.follow(generation)
+
+    def stages(
+        self, generation: Generation, prepared: Mapping[str, Prepared], at: HotRoute
+    ) -> list[Stage]:
+        """Return the stages of a route's requests, in the order of the parts."""
+        return [
+            stage
+            for name, side in self.sides.items()
+            if isinstance(side, RequestSide)
+            for stage in side.stages(generation, prepared.get(name), at)
+        ]
+
+    def takers(self) -> list[Callable[[EndedRequests], None]]:
+        """Return what takes the requests that have ended."""
+        return [one.ended for one in self.sides.values() if isinstance(one, TakesEnded)]
+
     def on_message(self, part: str, message: object) -> None:
         """Take a message of the leader's side."""
         self.sides[part].on_message(message)
@@ -169,7 +201,9 @@ class ProcessParts:
             config=state.config,
             registry=state.registry,
             crashed=state.crashed,
+            recorder=state.recorder,
             store=state.store,
+            access=state.access,
             first=cast(First, first),
             send=partial(link.send, name),
             ask=cast(Asks, ask),

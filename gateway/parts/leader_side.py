@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from strowger_gateway.gateway.audit.log import AuditLog
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.platform.background import OnCrash
-from strowger_gateway.gateway.storage.sql.base import Store
+from strowger_gateway.gateway.storage.sql.sql import SqlStore
 
 ToLeaderT = TypeVar("ToLeaderT")
 ToWorkerT = TypeVar("ToWorkerT")
@@ -43,7 +43,7 @@ class LeaderContext(Struct, frozen=True, kw_only=True, eq=False):
     config: Callable[[], Config]
     registry: CollectorRegistry
     crashed: OnCrash
-    store: Store
+    store: SqlStore
     imported_at: Callable[[], float]
     audit: AuditLog
     broadcast: Callable[[Any], None]

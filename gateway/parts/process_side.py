@@ -9,6 +9,8 @@ from prometheus_client import CollectorRegistry
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.parts.leader_side import Finds, LeaderSide, Work
 from strowger_gateway.gateway.platform.background import OnCrash
+from strowger_gateway.gateway.storage.sql.rows import Recorder
+from strowger_gateway.gateway.storage.sql.sql import SqlStore
 from strowger_gateway.gateway.storage.store_access import StoreAccess
 
 ToLeaderT = TypeVar("ToLeaderT")
@@ -39,7 +41,9 @@ class ProcessContext(Struct, frozen=True, kw_only=True, eq=False):
               runs in another process, or nowhere, as in tests.
     config:   returns the configuration in effect.
     registry: of the process's metrics; crashed: counts internal errors.
-    store:    the database, whose calls run in threads; `None` if nothing is kept.
+    recorder: of usage and outcomes; `None` if nothing is recorded.
+    store:    the database, whose calls block; `None` if nothing is kept. access: calls it in
+              threads.
     first:    see First.
     send:     sends a message to the part's side in the leader.
     ask:      see Asks.
@@ -55,7 +59,9 @@ class ProcessContext(Struct, frozen=True, kw_only=True, eq=False):
     config: Callable[[], Config]
     registry: CollectorRegistry
     crashed: OnCrash
-    store: StoreAccess | None
+    recorder: Recorder | None
+    store: SqlStore | None
+    access: StoreAccess | None
     first: First
     send: Callable[[Any], None]
     ask: Asks
@@ -85,6 +91,10 @@ class ProcessSide(Generic[ToLeaderT, ToWorkerT]):
 
     def use(self, config: Config) -> None:
         """A configuration is in effect; the first one is when the side is built."""
+
+    def follow(self, generation: Any) -> None:
+        """Requests begin with this generation from now on: that of the start, once all sides are
+        built; that of another configuration; or the same with other replicas."""
 
     def on_message(self, message: ToWorkerT) -> None:
         """Take a message of the part's side in the leader."""

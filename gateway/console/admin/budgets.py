@@ -17,6 +17,7 @@ from strowger_gateway.gateway.console.admin.whose import (
     whose_in,
 )
 from strowger_gateway.gateway.governance.budgets.report import BudgetOverview, budget_report
+from strowger_gateway.gateway.governance.issued_keys.process_side import KeysSide
 from strowger_gateway.gateway.governance.limits.scope import Whose
 from strowger_gateway.schemas.errors import Unavailable
 
@@ -32,7 +33,7 @@ async def read_budgets(
     """
     if gateway.store is None:
         raise Unavailable("budgets are read from the store, and this gateway has none")
-    budgets, at = gateway.rules.budgets() if only is None else only, time.time()
+    budgets, at = gateway.side(KeysSide).rules.budgets() if only is None else only, time.time()
     return await gateway.store.call(lambda store: budget_report(budgets, store, at, whose))
 
 

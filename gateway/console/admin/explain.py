@@ -17,6 +17,9 @@ from strowger_gateway.gateway.console.admin.access import SCHEME
 from strowger_gateway.gateway.console.admin.budgets import read_budgets
 from strowger_gateway.gateway.console.admin.limits import limit_standings
 from strowger_gateway.gateway.console.explain.explanation import Explanation
+from strowger_gateway.gateway.governance.budgets.process_side import BudgetsSide
+from strowger_gateway.gateway.governance.end_users.process_side import EndUsersSide
+from strowger_gateway.gateway.governance.limits.process_side import LimitsSide
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.schemas.errors import Unavailable
 
@@ -98,10 +101,12 @@ async def _with_limits(gateway: Gateway, seen: "Explained", query: "Query") -> E
     key, headers = seen.caller.name, dict(query.headers)
     held = held_to(
         seen,
-        gateway.limits.rules_of(key),
-        gateway.budgets.rules_of(key),
+        gateway.side(LimitsSide).limits.rules_of(key),
+        gateway.side(BudgetsSide).budgets.rules_of(key),
         gateway.runtime.costs,
-        lambda place: gateway.end_users.would_find(place, seen.parsed.request, headers),
+        lambda place: gateway.side(EndUsersSide).finder.would_find(
+            place, seen.parsed.request, headers
+        ),
     )
     limits, budgets = None, None
     with suppress(Unavailable):

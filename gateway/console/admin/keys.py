@@ -14,6 +14,7 @@ from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.console.admin.access import SCHEME, made_by, principal_of
 from strowger_gateway.gateway.governance.issued_keys.authority import KeyAuthority, KeyFields
 from strowger_gateway.gateway.governance.issued_keys.desk import KeyDesk
+from strowger_gateway.gateway.governance.issued_keys.process_side import KeysSide
 from strowger_gateway.gateway.governance.issued_keys.view import (
     KeyDetails,
     KeyListing,
@@ -148,9 +149,10 @@ def _changing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
 
 def key_desk(gateway: Gateway) -> KeyDesk:
     """Raises Unavailable without a store."""
-    if gateway.keys is None:
+    desk = gateway.side(KeysSide).desk
+    if desk is None:
         raise Unavailable("issued keys require a store, and this gateway has none")
-    return gateway.keys
+    return desk
 
 
 def team_permit(request: _Request) -> Callable[[str], None]:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from time import monotonic_ns
 
 from litestar import Response, get
 from litestar.handlers import HTTPRouteHandler
@@ -18,12 +17,13 @@ from strowger_gateway.gateway.console.admin.whose import (
     UserParameter,
     whose_in,
 )
+from strowger_gateway.gateway.governance.issued_keys.process_side import KeysSide
+from strowger_gateway.gateway.governance.limits.process_side import LimitsSide
 from strowger_gateway.gateway.governance.limits.scope import Whose
 from strowger_gateway.gateway.governance.limits.standing import (
     LimitPlace,
     LimitStanding,
     places_of,
-    standings,
 )
 
 _UNCACHED = {"cache-control": "no-store"}
@@ -42,8 +42,7 @@ async def limit_standings(
     gateway: Gateway, places: Sequence[LimitPlace]
 ) -> tuple[LimitStanding, ...]:
     """What is used at these places, by all processes. Raises Unavailable."""
-    found = await gateway.peers.limit_standings(places)
-    return standings(gateway.limits, places, monotonic_ns()) if found is None else found
+    return await gateway.side(LimitsSide).standings(places)
 
 
 async def read_limits(gateway: Gateway, whose: Whose | None) -> LimitOverview:
@@ -52,10 +51,10 @@ async def read_limits(gateway: Gateway, whose: Whose | None) -> LimitOverview:
     Without an end user, the end users that have used most of a limit are shown. Raises Unavailable.
     """
     if whose is None:
-        limits = gateway.rules.limits()
+        limits = gateway.side(KeysSide).rules.limits()
         places = [LimitPlace(one.name, "", one.each is not None) for one in limits]
         return LimitOverview(at=time.time(), limits=await limit_standings(gateway, places))
-    places = places_of(gateway.limits.rules_of(whose.key), whose)
+    places = places_of(gateway.side(LimitsSide).limits.rules_of(whose.key), whose)
     return LimitOverview(
         at=time.time(),
         key=whose.key,

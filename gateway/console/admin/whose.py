@@ -5,6 +5,7 @@ from typing import Annotated
 from litestar.params import QueryParameter
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.governance.end_users.process_side import EndUsersSide
 from strowger_gateway.gateway.governance.end_users.whose import TeamAndUser, whose_of
 from strowger_gateway.gateway.governance.limits.scope import Whose
 
@@ -41,6 +42,6 @@ def whose_in(
         end_user,
         find,
         lambda: keyring.names,
-        gateway.end_users.table.would_name,
+        gateway.side(EndUsersSide).finder.table.would_name,
         Whose(key=key, team=team, user=user, plan=plan),
     )

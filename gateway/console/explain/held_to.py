@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from strowger_gateway.gateway.config.model_patterns import covers
 from strowger_gateway.gateway.config.schema.budgets import Budget, UseModel
 from strowger_gateway.gateway.config.schema.limits import Limit
 from strowger_gateway.gateway.console.explain.explanation import (
@@ -33,7 +34,7 @@ from strowger_gateway.gateway.governance.limits.estimate import expected_tokens,
 from strowger_gateway.gateway.governance.limits.ledger import LimitRefusal
 from strowger_gateway.gateway.governance.limits.limits import SECOND
 from strowger_gateway.gateway.governance.limits.refusals import exceeded
-from strowger_gateway.gateway.governance.limits.scope import Whose, covers, subjects_of
+from strowger_gateway.gateway.governance.limits.scope import Whose, subjects_of
 from strowger_gateway.gateway.governance.limits.standing import (
     QUANTITIES,
     LimitPlace,

@@ -12,6 +12,7 @@ from typing import Final, cast
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
+from strowger_gateway.gateway.config.model_patterns import covers
 from strowger_gateway.gateway.config.schema.guardrails import GuardrailConfig
 from strowger_gateway.gateway.content.hooks.answer_texts import (
     guard_error,
@@ -32,7 +33,7 @@ from strowger_gateway.gateway.content.hooks.request_text import has_tokens, meas
 from strowger_gateway.gateway.content.hooks.streamed_answer import guard_events
 from strowger_gateway.gateway.content.hooks.whole_answer import guard_answer
 from strowger_gateway.gateway.content.repeated_names import repeated_name
-from strowger_gateway.gateway.governance.limits.scope import covers, subject_of
+from strowger_gateway.gateway.governance.limits.scope import subject_of
 from strowger_gateway.schemas.answers import Answer, Embeddings
 from strowger_gateway.schemas.errors import (
     ContentBlocked,
@@ -131,11 +132,14 @@ async def guard_request(guards: RequestGuards, request: Request, size: int) -> R
     """
     _refuse_unreadable(guards, request)
     if any(rail.enforces for rail in guards.input):
-        meter = Meter()
-        await guards.run(partial(_check_forms, request, meter if size else None), size)
-        inside = meter.weight.size + 2 * meter.size
-        guards.claim(inside)
-        size += inside
+        if size:
+            meter = Meter()
+            await guards.run(partial(_check_forms, request, meter), size)
+            inside = meter.weight.size + 2 * meter.size
+            guards.claim(inside)
+            size += inside
+        else:
+            _refuse_repeated_names(request)
     for rail in guards.input:
         if rail.waits and not rail.enforces:
             guards.in_background(_examine(guards, rail, request, size))
@@ -195,14 +199,12 @@ def _refuse_unreadable(guards: RequestGuards, request: Request) -> None:
             )
 
 
-def _check_forms(request: Request, meter: Meter | None) -> None:
+def _check_forms(request: Request, meter: Meter) -> None:
     """Raise InvalidRequest for JSON of which a guardrail would not see all, or too much.
 
-    meter: of a large request; a small one has too little to decode.
+    Only of a large request: a small one has too little to decode.
     """
     _refuse_repeated_names(request)
-    if meter is None:
-        return
     try:
         measure_arguments(request, meter)
     except TooComplex as exc:

@@ -9,8 +9,6 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from strowger_gateway.gateway.governance.limits.carried import CarriedUse
-
 VARIABLE: Final = "STROWGER_HAND_OVER"
 """The environment variable with the file descriptor of the successor's end of the socket pair."""
 
@@ -37,12 +35,11 @@ class Ready(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Accept(Struct, frozen=True, kw_only=True, tag=True):
-    """The old gateway accepts no more connections. uses: what counts towards limits.
+    """The old gateway accepts no more connections.
 
     parts: what parts of the new gateway need to know, by their names.
     """
 
-    uses: tuple[CarriedUse, ...] = ()
     parts: dict[str, msgspec.Raw] = {}
 
 

@@ -7,7 +7,6 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic_ns
 from typing import Final
 
 import msgspec
@@ -22,8 +21,6 @@ from strowger_gateway.gateway.fleet.listening.hand_over_messages import (
     line_of,
 )
 from strowger_gateway.gateway.fleet.listening.listening_socket import Listener
-from strowger_gateway.gateway.governance.limits.carried import carry
-from strowger_gateway.gateway.governance.limits.ledger import Account
 
 _log = logging.getLogger("strowger")
 
@@ -103,25 +100,21 @@ class Predecessor:
     async def take_over(
         self,
         warm: Callable[[], Awaitable[bool]],
-        account_of: Callable[[str, str], Account | None],
-        carry_parts: Callable[[Mapping[str, msgspec.Raw]], None],
+        carry: Callable[[Mapping[str, msgspec.Raw]], None],
         begin: Callable[[], None],
         give_up: Callable[[], None],
     ) -> bool:
         """Begin to serve in place of the old gateway as soon as this one is ready.
 
-        warm: returns when it is, or false if it never will be. account_of: of limits; `None` if
-        they do not exist, or are kept elsewhere. carry_parts: takes what the old gateway's parts
-        have carried. Returns false after `give_up`.
+        warm: returns when it is, or false if it never will be. carry: takes what the old gateway's
+        parts have carried. Returns false after `give_up`.
         """
         try:
             if not await warm():
                 _log.error("not taking over, because an engine has failed; the old gateway goes on")
                 give_up()
                 return False
-            accept = await self.accepts()
-            carry(account_of, accept.uses, monotonic_ns())
-            carry_parts(accept.parts)
+            carry((await self.accepts()).parts)
         except Exception:  # noqa: BLE001  a bug must not leave a gateway that never serves
             _log.exception("internal error while taking over from the old gateway")
             give_up()

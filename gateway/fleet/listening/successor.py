@@ -28,7 +28,6 @@ from strowger_gateway.gateway.fleet.listening.hand_over_messages import (
 )
 from strowger_gateway.gateway.fleet.listening.listening_socket import Listener
 from strowger_gateway.gateway.fleet.listening.systemd import notify
-from strowger_gateway.gateway.governance.limits.carried import CarriedUse
 
 _log = logging.getLogger("strowger")
 
@@ -44,20 +43,18 @@ class HandOver:
         listener: Listener,
         access_log: Path,
         *,
-        uses: Callable[[], tuple[CarriedUse, ...]],
         carried: Callable[[], dict[str, msgspec.Raw]],
         surfaces: Callable[[], tuple[str, ...]],
         drain: Callable[[Mode], None],
         release: Callable[[], Awaitable[None]],
     ) -> None:
-        """access_log: its lock. uses: returns what counts towards limits. carried: of parts.
+        """access_log: its lock. carried: returns what parts of the new one need.
 
         surfaces: returns those that clients have used, which the new gateway loads first.
         drain: finishes what is open. release: ends what may run only once.
         """
         self._listener = listener
         self._access_log = access_log
-        self._uses = uses
         self._carried = carried
         self._surfaces = surfaces
         self._drain = drain
@@ -164,9 +161,9 @@ class HandOver:
         self._over = self._handed = True
         _log.info("process %d takes over; finishing open connections", process.pid)
         notify(f"MAINPID={process.pid}")
-        uses, carried = self._uses(), self._carried()
+        carried = self._carried()
         self._drain("hand_over" if ready.takes else "refuse")
-        writer.write(line_of(Accept(uses=uses, parts=carried)))
+        writer.write(line_of(Accept(parts=carried)))
         try:
             await self._release()
         finally:

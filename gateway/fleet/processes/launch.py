@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
-from time import monotonic_ns
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -20,17 +19,10 @@ from strowger_gateway.gateway.fleet.listening.successor import HandOver
 from strowger_gateway.gateway.fleet.processes.closing import Closes
 from strowger_gateway.gateway.fleet.processes.reload import Reload
 from strowger_gateway.gateway.fleet.processes.signals import on_hand_over, on_hangup, on_stop
-from strowger_gateway.gateway.governance.limits.carried import CarriedUse, carried
-from strowger_gateway.gateway.governance.limits.lease_leader import LimitLeaseLeader
-from strowger_gateway.gateway.governance.limits.limits import RequestLimits
 from strowger_gateway.gateway.observability.recording.setup import Records
 from strowger_gateway.gateway.observability.telemetry.metric_snapshot import MetricFamilies
 from strowger_gateway.gateway.observability.telemetry.process_metrics import ProcessMetrics
 from strowger_gateway.gateway.server.tls.watch import TlsWatch
-
-if TYPE_CHECKING:
-    from strowger_gateway.gateway.governance.limits.over_gateways.shared_limits import SharedLimits
-
 
 _REQUESTS: Final = "strowger_requests"
 """The metric whose label `surface` has the surfaces in use."""
@@ -84,7 +76,6 @@ class Launch(Struct, frozen=True, kw_only=True, eq=False):
         *,
         drain: Callable[[Mode], None],
         stop_now: Callable[[], None],
-        limits: "RequestLimits | LimitLeaseLeader | SharedLimits",
         jobs: ExperimentJobs,
         parts: LeaderParts,
         counted: Callable[[], Iterable[MetricFamilies]],
@@ -96,7 +87,6 @@ class Launch(Struct, frozen=True, kw_only=True, eq=False):
         hand_over = HandOver(
             self.listener,
             self.run_dir / ACCESS_LOG_LOCK,
-            uses=partial(_uses_of, limits),
             carried=parts.carried,
             surfaces=lambda: _surfaces_in(counted()),
             drain=drain,
@@ -130,10 +120,3 @@ def _surfaces_in(counted: Iterable[MetricFamilies]) -> tuple[str, ...]:
             if name == "surface"
         }
     )
-
-
-def _uses_of(limits: "RequestLimits | LimitLeaseLeader | SharedLimits") -> tuple[CarriedUse, ...]:
-    """Return what counts towards limits in this gateway; nothing if Redis counts it."""
-    if isinstance(limits, RequestLimits | LimitLeaseLeader):
-        return carried(limits.accounts(), monotonic_ns())
-    return ()

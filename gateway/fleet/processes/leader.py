@@ -1,9 +1,7 @@
 """The leader of several workers: it serves no requests and owns what exists once."""
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from strowger_gateway.gateway.assembly.leader_parts import LeaderParts
 from strowger_gateway.gateway.assembly.parts import PARTS
@@ -26,20 +24,9 @@ from strowger_gateway.gateway.fleet.processes.launch import Launch
 from strowger_gateway.gateway.fleet.processes.reload import Reload
 from strowger_gateway.gateway.fleet.processes.replica_watch import ReplicaWatch
 from strowger_gateway.gateway.fleet.processes.worker_pool import WorkerPool
-from strowger_gateway.gateway.governance.budgets.setup import BudgetJobs, stored_budgets
-from strowger_gateway.gateway.governance.issued_keys.metrics import IssuedKeyCollector
-from strowger_gateway.gateway.governance.issued_keys.rules_in_force import RulesInForce
-from strowger_gateway.gateway.governance.issued_keys.sync import KeySync, latest_keys
-from strowger_gateway.gateway.governance.limits.lease_leader import LimitLeaseLeader
-from strowger_gateway.gateway.governance.limits.ledger import Account
-from strowger_gateway.gateway.governance.limits.metrics import LimitUseCollector
-from strowger_gateway.gateway.governance.limits.over_gateways.setup import shared_limits
-from strowger_gateway.gateway.observability.recording.setup import Records
+from strowger_gateway.gateway.governance.issued_keys.leader_side import KeysLeader
 from strowger_gateway.gateway.observability.telemetry.process_metrics import ProcessMetrics
-from strowger_gateway.gateway.platform.background import OnCrash, count_unhandled, keep_running
-
-if TYPE_CHECKING:
-    from strowger_gateway.gateway.governance.limits.over_gateways.shared_limits import SharedLimits
+from strowger_gateway.gateway.platform.background import count_unhandled
 
 
 async def run_leader(config: Config, launch: Launch) -> None:
@@ -51,10 +38,9 @@ async def run_leader(config: Config, launch: Launch) -> None:
     jobs = experiment_jobs_for(
         records.store, lambda: reload.config, records.audit, crashed, launch.freed
     )
-    keys = KeySync(records.store.issued_keys, lambda: reload.config)
-    harm, issued = HarmLimitCollector(jobs.monitor), IssuedKeyCollector(keys)
+    harm = HarmLimitCollector(jobs.monitor)
     replicas = await ReplicaWatch.of(config, metrics)
-    for collector in (*records.metrics, harm, issued, tls):
+    for collector in (*records.metrics, harm, tls):
         metrics.registry.register(collector)
     history = partial(getattr, jobs.history, "latest")
     state = launch.leader_state(config, lambda: reload.config, metrics, alone=False)
@@ -66,11 +52,9 @@ async def run_leader(config: Config, launch: Launch) -> None:
         metrics,
         parts=parts,
         history=history,
-        keys=keys,
         tls=tls,
         replicas=replicas,
     )
-    rules = _limiting(pool, config, keys, lambda: reload.config)
     engines = EnginePool(config, run_dir, made=partial(_follow, pool), until=pool.serving)
     reload = Reload(
         config,
@@ -84,59 +68,34 @@ async def run_leader(config: Config, launch: Launch) -> None:
         replicas=replicas,
         parts=parts,
     )
-    budgets = _spending(pool, rules, lambda: reload.config, records, metrics)
     hand_over = launch.follow_signals(
         reload,
         drain=pool.drain,
         stop_now=pool.stop_now,
-        limits=pool.limits,
         jobs=jobs,
         parts=parts,
         counted=pool.counted,
     )
-    await asyncio.gather(keys.start(crashed), budgets.start(crashed), parts.start())
+    await parts.start()
     pool.waits, pool.surfaces = launch.predecessor is not None, launch.surfaces
     pool.start(
         config.server.workers,
         lambda: (reload.config, tuple(engines.processes.values()), reload.rejected),
     )
     beside = [records.importing(pool.serving, pool.on_import_problem, launch.freed)]
-    beside += _opening(pool, engines, parts, launch.predecessor) + _sharing(
-        pool.limits, metrics, crashed
-    )
+    beside += _opening(pool, engines, parts, launch.predecessor)
     beside += watching(reload, tls, addresses, replicas, parts, crashed)
     engines.start()
     jobs.start()
-    leases = partial(FileLeases, run_dir / PROBES)
+    keys, leases = parts.side(KeysLeader), partial(FileLeases, run_dir / PROBES)
     try:
         async with gateway_sync_running(
-            transport, pool.hub, leases, lambda: reload.config, metrics.registry, crashed, keys
+            transport, pool.hub, leases, lambda: reload.config, metrics.registry, crashed, keys.sync
         ):
             await pool.ended()
     finally:
-        groups = (jobs,), (reload,), (pool,), (keys, budgets, replicas, parts), (engines,)
+        groups = (jobs,), (reload,), (pool,), (replicas, parts), (engines,)
         await close_all(beside, launch.ends(hand_over), *groups)
-
-
-def _limiting(
-    pool: WorkerPool, first: Config, keys: KeySync, config: Callable[[], Config]
-) -> RulesInForce:
-    """Give the workers limits; return what is in force. first: the configuration of the start."""
-    rules = RulesInForce(config, partial(latest_keys, keys))
-    pool.limits = shared_limits(first, rules.limits) or LimitLeaseLeader(rules.limits)
-    return rules
-
-
-def _spending(
-    pool: WorkerPool,
-    rules: RulesInForce,
-    config: Callable[[], Config],
-    records: Records,
-    metrics: ProcessMetrics,
-) -> BudgetJobs:
-    """Give the workers budgets; return what follows the store."""
-    pool.budgets, jobs = stored_budgets(rules.budgets, config, records, metrics.registry)
-    return jobs
 
 
 def _opening(
@@ -148,7 +107,7 @@ def _opening(
     """
 
     async def opened() -> None:
-        begin = (warm, account, parts.carry, pool.open, pool.stop_now)
+        begin = (warm, parts.carry, pool.open, pool.stop_now)
         if predecessor is not None and not await predecessor.take_over(*begin):
             return
         await pool.serving()
@@ -158,23 +117,9 @@ def _opening(
         await pool.serving()
         return await engines.warm()
 
-    def account(limit: str, subject: str) -> Account | None:
-        limits = pool.limits
-        return limits.account(limit, subject) if isinstance(limits, LimitLeaseLeader) else None
-
     return [asyncio.create_task(opened())]
 
 
 def _follow(pool: WorkerPool, engine: EngineProcess) -> None:
     """Report each new status of an engine to the workers."""
     engine.watch(lambda _: pool.send_engine_update(engine))
-
-
-def _sharing(
-    limits: "SharedLimits | LimitLeaseLeader", metrics: ProcessMetrics, crashed: OnCrash
-) -> list[asyncio.Task[None]]:
-    """Measure the limits; talk to Redis, if gateways share it, until the tasks are cancelled."""
-    metrics.registry.register(LimitUseCollector(limits.accounts))
-    if isinstance(limits, LimitLeaseLeader):
-        return []
-    return [asyncio.create_task(keep_running("limits over gateways", limits.run, crashed))]

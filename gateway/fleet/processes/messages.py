@@ -2,8 +2,8 @@
 
 Each worker has one socket to the leader, on which messages keep their order (`channel.py`):
 
-1. Start. The leader sends `WorkerInit` first: the configuration, engines, keys, certificates and
-   replicas. The worker answers `WorkerReady` when it can serve. A gateway that takes over from
+1. Start. The leader sends `WorkerInit` first: the configuration, engines, and what its parts
+   begin with. The worker answers `WorkerReady` when it can serve. A gateway that takes over from
    another one accepts connections only after `Open`.
 2. Life. Each second, a worker sends its counters (`Answer` with id 0), or a `Heartbeat` if nothing
    has changed. One that is silent for ten seconds is killed. A worker that has exited is replaced;
@@ -18,7 +18,7 @@ Each worker has one socket to the leader, on which messages keep their order (`c
 5. Parts. `PartMessage` carries what the sides of a feature send each other, either way;
    `PartQuestion` what a worker's side asks the leader's, answered by `PeerAnswers`. The
    first message of each is in `WorkerInit`.
-6. News, without an answer: keys, certificates, replicas, engines and problems from the leader;
+6. News, without an answer: certificates, replicas, engines and problems from the leader;
    events of backends and used keys from workers; breakers and load from each worker to all others,
    through `StateHub`.
 7. Leases of limits and budgets: see `gateway/governance/leases`.
@@ -47,18 +47,9 @@ from strowger_gateway.gateway.coordination.breaker_messages import (
     OutcomeWatch,
 )
 from strowger_gateway.gateway.fleet.listening.accept_queue import Mode
-from strowger_gateway.gateway.governance.budgets.messages import BudgetsToLeader, BudgetsToWorker
-from strowger_gateway.gateway.governance.issued_keys.messages import (
-    KeysApplied,
-    KeysChanged,
-    KeysUsed,
-)
-from strowger_gateway.gateway.governance.limits.messages import LimitsToLeader, LimitsToWorker
-from strowger_gateway.gateway.governance.limits.standing import LimitPlace
 from strowger_gateway.gateway.observability.telemetry.time_series import Window
 from strowger_gateway.gateway.routing.backend_events.event import BackendEvent
 from strowger_gateway.gateway.server.tls.files import TlsFiles
-from strowger_gateway.gateway.storage.sql.key_rows import KeyList
 from strowger_gateway.local_engine.protocol.frames import HEAD_BYTES
 from strowger_gateway.schemas.errors import InvalidConfig
 
@@ -102,12 +93,6 @@ class EventsRequest(Struct, frozen=True, kw_only=True, tag=True):
     """Request the events of backends; the leader answers with a list of ListedEvent."""
 
 
-class LimitsRequest(Struct, frozen=True, kw_only=True, tag=True):
-    """Request what is used of limits; the leader answers with a tuple of LimitStanding."""
-
-    places: tuple[LimitPlace, ...]
-
-
 Question = MetricsRequest | SeriesRequest | RecentRequestsQuery
 
 
@@ -115,8 +100,7 @@ class WorkerInit(Struct, frozen=True, kw_only=True, tag=True):
     """The first message to a worker.
 
     worker: its number, from 0. run_dir: the folder of the lock files; bytes, as all paths in
-    messages, because the names of files need not be Unicode.
-    keys: the last known issued keys, if any. tls: `None` serves cleartext.
+    messages, because the names of files need not be Unicode. tls: `None` serves cleartext.
     discovered: the addresses of replicas. waits: accept no connections before Open.
     surfaces: to load before WorkerReady. parts: the first message of each part that has one.
     """
@@ -125,7 +109,6 @@ class WorkerInit(Struct, frozen=True, kw_only=True, tag=True):
     config: Config
     engines: tuple[EngineState, ...]
     run_dir: bytes
-    keys: KeyList | None = None
     tls: TlsFiles | None = None
     discovered: Discovered = NOTHING_DISCOVERED
     waits: bool = False
@@ -258,7 +241,7 @@ class AskPeers(Struct, frozen=True, kw_only=True, tag=True):
     """Ask all other workers a question, or the leader; answered by PeerAnswers."""
 
     id: int
-    question: Question | HistoryRequest | LimitsRequest | EventsRequest
+    question: Question | HistoryRequest | EventsRequest
 
 
 class PartQuestion(Struct, frozen=True, kw_only=True, tag=True):
@@ -288,9 +271,6 @@ ToWorker = (
     | BreakerUpdate
     | LoadUpdate
     | OutcomeWatch
-    | LimitsToWorker
-    | BudgetsToWorker
-    | KeyList
     | TlsFiles
     | Discovered
     | ReplicaReadings
@@ -312,11 +292,6 @@ ToLeader = (
     | LoadUpdate
     | OutcomeUpdate
     | BackendEvent
-    | LimitsToLeader
-    | BudgetsToLeader
-    | KeysApplied
-    | KeysChanged
-    | KeysUsed
 )
 
 

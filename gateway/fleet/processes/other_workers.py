@@ -1,7 +1,7 @@
 """The other processes, as a worker sees them: asked through the leader, or the leader itself."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Any, TypeVar
 
@@ -14,7 +14,6 @@ from strowger_gateway.gateway.fleet.processes.messages import (
     AskPeers,
     EventsRequest,
     HistoryRequest,
-    LimitsRequest,
     MetricsRequest,
     PartMessage,
     PartQuestion,
@@ -25,7 +24,6 @@ from strowger_gateway.gateway.fleet.processes.messages import (
     ToWorker,
     WorkerInit,
 )
-from strowger_gateway.gateway.governance.limits.standing import LimitPlace, LimitStanding
 from strowger_gateway.gateway.observability.telemetry.metric_snapshot import MetricFamilies
 from strowger_gateway.gateway.observability.telemetry.recent_requests import RecentRequest
 from strowger_gateway.gateway.observability.telemetry.time_series import BackendSeries, Window
@@ -77,11 +75,6 @@ class OtherWorkers:
         (body,) = await self._ask_all(EventsRequest())
         return unpacked(body, list[ListedEvent])
 
-    async def limit_standings(self, places: Sequence[LimitPlace]) -> tuple[LimitStanding, ...]:
-        """See Peers.limit_standings."""
-        (body,) = await self._ask_all(LimitsRequest(places=tuple(places)))
-        return unpacked(body, tuple[LimitStanding, ...])
-
     async def ask_part(self, part: str, question: object, kind: type[T]) -> T:
         """Ask the part's side in the leader. Raises Unavailable."""
         body = packed(question)
@@ -94,7 +87,7 @@ class OtherWorkers:
             waiting.set_result(answers.bodies)
 
     def _ask_all(
-        self, question: Question | HistoryRequest | LimitsRequest | EventsRequest
+        self, question: Question | HistoryRequest | EventsRequest
     ) -> Awaitable[tuple[bytes, ...]]:
         return self._ask(lambda number: AskPeers(id=number, question=question))
 

@@ -26,13 +26,7 @@ from strowger_gateway.gateway.fleet.listening.accept_queue import Mode
 from strowger_gateway.gateway.fleet.processes.draining import Draining
 from strowger_gateway.gateway.fleet.processes.reload_target import Proposal
 from strowger_gateway.gateway.fleet.processes.runtime_generations import Generations
-from strowger_gateway.gateway.governance.access.issued_keys import TICK_S
-from strowger_gateway.gateway.governance.issued_keys.desk import KeyDesk
-from strowger_gateway.gateway.governance.issued_keys.messages import (
-    KeysApplied,
-    KeysChanged,
-    KeysUsed,
-)
+from strowger_gateway.gateway.governance.issued_keys.keys_in_effect import TICK_S
 from strowger_gateway.gateway.http.app import build_app
 from strowger_gateway.gateway.observability.recording.audit_recorder import AuditRecorder
 from strowger_gateway.gateway.observability.recording.metrics import (
@@ -50,9 +44,7 @@ from strowger_gateway.gateway.server.asgi.client_timeouts import SlowClientReape
 from strowger_gateway.gateway.server.http1.server import HttpServer
 from strowger_gateway.gateway.server.tls.files import TlsFiles
 from strowger_gateway.gateway.server.tls.handshakes import ListenerContext
-from strowger_gateway.gateway.storage.sql.key_rows import KeyList
 from strowger_gateway.gateway.storage.sql.open import open_store
-from strowger_gateway.gateway.storage.store_access import StoreAccess
 from strowger_gateway.schemas.errors import InvalidConfig
 
 _log = logging.getLogger("strowger")
@@ -69,7 +61,6 @@ class Server:
 
     name: for the log when this is the only serving process.
     on_new_runtime: called with each Runtime that takes effect.
-    on_keys: called with what the leader's KeySync must know.
     """
 
     def __init__(
@@ -92,9 +83,11 @@ class Server:
         first = Runtime(config, run_dir=run_dir, engines=engines, discovered=discovered)
         self._recorder = FileRecorder(open_spool(config))
         self._store = open_store(config.store.url)
-        access = StoreAccess(self._store)
-        self.gateway = Gateway(first, access_log, recorder=self._recorder, store=access, link=link)
-        registry = self.gateway.log.metrics.registry
+        self.gateway = Gateway(
+            first, access_log, recorder=self._recorder, store=self._store, link=link
+        )
+        access, registry = self.gateway.store, self.gateway.log.metrics.registry
+        assert access is not None
         registry.register(RecorderCollector(self._recorder))
         self._experiments = self.gateway.experiments = ExperimentService(
             access,
@@ -107,23 +100,15 @@ class Server:
         self._archive = self.gateway.archive = self._response_archive()
         registry.register(ResponseCollector(self._archive))
         self.gateway.seals = Seals(self._responses, self._store.sealing_keys)
-        self._desk = self.gateway.keys = KeyDesk(
-            self._store.issued_keys,
-            lambda: self.gateway.runtime.config,
-            lambda: self.on_keys(KeysChanged()),
-            follows=True,
-        )
         self.gateway.sessions = self.gateway.admin_sessions(self._store.admin_sessions)
         self.gateway.audit_rows, self.gateway.payload_rows = self._store.audit, self._store.payloads
         self._audit = _recorded_audit(config, self.gateway)
-        self._issued = first.issued
         self.name = "this process"
         self._run_dir = run_dir
         self._discovered = discovered
         self._generations = Generations(first)
         self._prepared: tuple[int, Runtime] | None = None
         self.on_new_runtime: Callable[[Runtime], None] = _ignore
-        self.on_keys: Callable[[KeysApplied | KeysChanged | KeysUsed], None] = _ignore
         self._tls = None if tls is None else ListenerContext(tls, registry)
         limits = limits_in_force(self._settings, self.gateway.shares)
         self._server = HttpServer(build_app(self.gateway), tls=self._tls, limits=limits)
@@ -157,7 +142,7 @@ class Server:
             asyncio.create_task(keep_running("drain", drain, crashed)),
             asyncio.create_task(keep_running("slow client reaper", self._patience.watch, crashed)),
             asyncio.create_task(keep_running("response sweeper", self._archive.sweep, crashed)),
-            asyncio.create_task(keep_running("issued keys", self._follow_keys, crashed)),
+            asyncio.create_task(keep_running("issuers", self._follow_issuers, crashed)),
             asyncio.create_task(keep_running("audit log", self._count_repeats, crashed)),
         ]
         for name, work in self.gateway.parts.works():
@@ -189,9 +174,6 @@ class Server:
             await asyncio.to_thread(self._recorder.close)  # the disk may block; the loop must not
             if self._audit is not None:
                 await asyncio.to_thread(self._audit.close)
-            self._report_keys()
-            if self.gateway.keys is not None:
-                self.gateway.keys.close()
             await self.gateway.sessions.close()
             self._archive.close()
             self._store.close()
@@ -263,13 +245,6 @@ class Server:
         """Note why records are not imported now; "" if they are."""
         self.gateway.import_problem = problem
 
-    def use_keys(self, found: KeyList) -> None:
-        """Put a list of issued keys into effect."""
-        self._issued.push(found)
-        self.gateway.use_rules()
-        self._desk.in_effect(found.version)
-        self.on_keys(KeysApplied(version=found.version))
-
     def use_replicas(self, found: Discovered) -> None:
         """Send requests to these replicas from now on; those that run keep theirs."""
         self._discovered = found
@@ -290,21 +265,12 @@ class Server:
         if self._tls is not None:
             self._tls.use(files)
 
-    async def _follow_keys(self) -> None:
-        """Notice keys that expire, and report those that are used, until cancelled.
-
-        Fetch the keys of identity providers when they are due.
-        """
+    async def _follow_issuers(self) -> None:
+        """Fetch the keys of identity providers when they are due, until cancelled."""
         while True:
             await asyncio.sleep(TICK_S)
             if (issuers := self.gateway.runtime.issuers) is not None:
                 issuers.tick()
-            if self._issued.tick():
-                self._report_keys()
-
-    def _report_keys(self) -> None:
-        if used := self._issued.take_used():
-            self.on_keys(KeysUsed(times=used))
 
     async def _count_repeats(self) -> None:
         while self._audit is not None:
@@ -332,7 +298,7 @@ def _health_checks(gateway: Gateway) -> HealthChecks:
 
 
 def _ignore(message: object) -> None:
-    """The default of `on_new_runtime` and `on_keys`."""
+    """The default of `on_new_runtime`."""
 
 
 def _tune_garbage_collector() -> None:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 from strowger_gateway.gateway.assembly.leader_parts import LeaderParts
 from strowger_gateway.gateway.assembly.parts import PARTS
@@ -31,48 +30,26 @@ from strowger_gateway.gateway.fleet.processes.launch import Launch
 from strowger_gateway.gateway.fleet.processes.reload import Reload
 from strowger_gateway.gateway.fleet.processes.replica_watch import ReplicaWatch
 from strowger_gateway.gateway.fleet.processes.server import Server
-from strowger_gateway.gateway.governance.budgets.lease_leader import BudgetLeaseLeader
-from strowger_gateway.gateway.governance.budgets.lease_worker import BudgetLeaseWorker
-from strowger_gateway.gateway.governance.budgets.setup import stored_budgets
-from strowger_gateway.gateway.governance.issued_keys.metrics import IssuedKeyCollector
-from strowger_gateway.gateway.governance.issued_keys.rules_in_force import RulesInForce
-from strowger_gateway.gateway.governance.issued_keys.sync import KeySync, latest_keys
-from strowger_gateway.gateway.governance.limits.lease_worker import LimitLeaseWorker
-from strowger_gateway.gateway.governance.limits.ledger import Account
-from strowger_gateway.gateway.governance.limits.metrics import LimitUseCollector
-from strowger_gateway.gateway.governance.limits.over_gateways.setup import shared_limits
-from strowger_gateway.gateway.governance.limits.standing import LimitPlace, LimitStanding
+from strowger_gateway.gateway.governance.issued_keys.leader_side import KeysLeader
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog
 from strowger_gateway.gateway.observability.telemetry.metric_snapshot import (
     MetricFamilies,
     snapshot,
 )
 from strowger_gateway.gateway.observability.telemetry.process_metrics import ProcessMetrics
-from strowger_gateway.gateway.platform.background import OnCrash, count_unhandled, keep_running
+from strowger_gateway.gateway.platform.background import count_unhandled, keep_running
 from strowger_gateway.gateway.server.tls.watch import TlsWatch
 from strowger_gateway.gateway.surfaces.late_module import import_translations
-
-if TYPE_CHECKING:
-    from strowger_gateway.gateway.governance.limits.over_gateways.shared_limits import SharedLimits
 
 
 class LeaderCounters(NoPeers):
     """The leader's counters of this process, presented as a peer's."""
 
-    def __init__(self, metrics: ProcessMetrics, limits: "SharedLimits | None") -> None:
+    def __init__(self, metrics: ProcessMetrics) -> None:
         self._metrics = metrics
-        self._limits = limits
 
     async def counted(self) -> Sequence[MetricFamilies]:
         return (snapshot(self._metrics.registry),)
-
-    async def limit_standings(
-        self, places: Sequence[LimitPlace]
-    ) -> tuple[LimitStanding, ...] | None:
-        if self._limits is None:
-            return None
-        # A client that leaves must not break off a call that others wait behind.
-        return await asyncio.shield(asyncio.ensure_future(self._limits.standings(places)))
 
 
 async def run_single_process(config: Config, launch: Launch, access_log: AccessLog) -> None:
@@ -100,10 +77,10 @@ async def run_single_process(config: Config, launch: Launch, access_log: AccessL
     jobs = serving.gateway.experiment_jobs = experiment_jobs_for(
         records.store, lambda: reload.config, records.audit, crashed, launch.freed
     )
-    keys = KeySync(records.store.issued_keys, lambda: reload.config)
-    _connect(serving, tls, replicas, keys)
-    harm, issued = HarmLimitCollector(jobs.monitor), IssuedKeyCollector(keys)
-    for collector in (*records.metrics, harm, issued, tls):
+    serving.gateway.peers = LeaderCounters(metrics)
+    _connect(serving, tls, replicas)
+    harm = HarmLimitCollector(jobs.monitor)
+    for collector in (*records.metrics, harm, tls):
         metrics.registry.register(collector)
     reload = Reload(
         config,
@@ -116,31 +93,25 @@ async def run_single_process(config: Config, launch: Launch, access_log: AccessL
         replicas=replicas,
         parts=parts,
     )
-    rules = RulesInForce(lambda: reload.config, partial(latest_keys, keys))
-    limits = shared_limits(config, rules.limits)
-    lent, budgets = stored_budgets(rules.budgets, lambda: reload.config, records, metrics.registry)
     hand_over = launch.follow_signals(
         reload,
         drain=serving.drain,
         stop_now=serving.stop_now,
-        limits=serving.gateway.limits if limits is None else limits,
         jobs=jobs,
         parts=parts,
         counted=lambda: (serving.gateway.counted(),),
     )
-    await asyncio.gather(keys.start(crashed), budgets.start(crashed), parts.start())
-    gate, opening = _opening(serving, engines, parts, launch.predecessor, shared=limits is not None)
+    await parts.start()
+    gate, opening = _opening(serving, engines, parts, launch.predecessor)
     beside = [records.importing(serving.accepting, serving.on_import_problem, launch.freed)]
     beside += [opening]
-    beside += _spending(lent, serving, crashed)
-    beside += _limiting(limits, serving, metrics, crashed)
     beside += watching(reload, tls, addresses, replicas, parts, crashed)
     engines.start()
     try:
-        async with _synchronised(transport, serving, reload, metrics, keys):
+        async with _synchronised(transport, serving, reload, metrics, parts.side(KeysLeader)):
             await serving.run(*launch.listener.sockets, gate=gate)
     finally:
-        groups = (reload,), (keys, budgets, replicas, parts), (engines,)
+        groups = (reload,), (replicas, parts), (engines,)
         await close_all(beside, launch.ends(hand_over), *groups)
 
 
@@ -149,63 +120,31 @@ def _opening(
     engines: EnginePool,
     parts: LeaderParts,
     predecessor: Predecessor | None,
-    *,
-    shared: bool,
 ) -> tuple[asyncio.Event, asyncio.Task[None]]:
     """Return what opens the listening sockets, and the task that reports when they are open.
 
-    Before that, the task takes over from another gateway, if there is one. shared: Redis counts
-    what is used of limits.
+    Before that, the task takes over from another gateway, if there is one.
     """
-    gate, limits = asyncio.Event(), serving.gateway.limits
+    gate = asyncio.Event()
 
     async def opened() -> None:
         if predecessor is not None:
             await asyncio.to_thread(import_translations, predecessor.surfaces)
-        begin = (engines.warm, account, parts.carry, gate.set, serving.stop_now)
+        begin = (engines.warm, parts.carry, gate.set, serving.stop_now)
         if predecessor is not None and not await predecessor.take_over(*begin):
             return
         await serving.accepting()
         notify("READY=1")
-
-    def account(limit: str, subject: str) -> Account | None:
-        return None if shared else limits.account(limit, subject)
 
     if predecessor is None:
         gate.set()
     return gate, asyncio.create_task(opened())
 
 
-def _connect(serving: Server, tls: TlsWatch, replicas: ReplicaWatch, keys: KeySync) -> None:
+def _connect(serving: Server, tls: TlsWatch, replicas: ReplicaWatch) -> None:
     """Send what this process finds as the leader to itself as the worker."""
-    tls.send, keys.send = serving.use_tls, serving.use_keys
+    tls.send = serving.use_tls
     replicas.send_to(serving.use_replicas, serving.use_readings)
-    serving.on_keys = partial(keys.on_message, 0)
-
-
-def _spending(
-    leader: BudgetLeaseLeader, serving: Server, crashed: OnCrash
-) -> list[asyncio.Task[None]]:
-    """Lease from the budgets of this gateway, until the tasks are cancelled."""
-    gateway = serving.gateway
-    leases = BudgetLeaseWorker(gateway.budgets, partial(leader.on_message, 0), gateway.log.flush)
-    leader.join(0, leases.on_message)
-    return [asyncio.create_task(keep_running("budget reports", leases.report, crashed))]
-
-
-def _limiting(
-    limits: "SharedLimits | None", serving: Server, metrics: ProcessMetrics, crashed: OnCrash
-) -> list[asyncio.Task[None]]:
-    """Measure and show the limits; lease from all gateways' until the tasks are cancelled."""
-    serving.gateway.peers = LeaderCounters(metrics, limits)
-    accounts = serving.gateway.limits.accounts if limits is None else limits.accounts
-    metrics.registry.register(LimitUseCollector(accounts))
-    if limits is None:
-        return []
-    leases = LimitLeaseWorker(serving.gateway.limits, partial(limits.on_message, 0))
-    limits.join(0, leases.on_message)
-    works = (("limits over gateways", limits.run), ("lease reports", leases.report))
-    return [asyncio.create_task(keep_running(name, work, crashed)) for name, work in works]
 
 
 @asynccontextmanager
@@ -214,7 +153,7 @@ async def _synchronised(
     serving: Server,
     reload: Reload,
     metrics: ProcessMetrics,
-    keys: KeySync,
+    keys: KeysLeader,
 ) -> AsyncGenerator[None, None]:
     """Join this process to a hub as its only worker, if there are others to synchronise with."""
     if transport is None:
@@ -229,7 +168,7 @@ async def _synchronised(
     try:
         blocks = partial(LocalLeases, holders)
         async with gateway_sync_running(
-            transport, hub, blocks, lambda: reload.config, metrics.registry, crashed, keys
+            transport, hub, blocks, lambda: reload.config, metrics.registry, crashed, keys.sync
         ):
             yield
     finally:

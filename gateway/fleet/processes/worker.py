@@ -65,10 +65,6 @@ from strowger_gateway.gateway.fleet.processes.other_workers import OtherWorkers,
 from strowger_gateway.gateway.fleet.processes.reload_target import Proposal
 from strowger_gateway.gateway.fleet.processes.remote_engine_view import RemoteEngineViews
 from strowger_gateway.gateway.fleet.processes.server import Server as Served
-from strowger_gateway.gateway.governance.budgets.lease_worker import BudgetLeaseWorker
-from strowger_gateway.gateway.governance.budgets.messages import BudgetsToWorker
-from strowger_gateway.gateway.governance.limits.lease_worker import LimitLeaseWorker
-from strowger_gateway.gateway.governance.limits.messages import LimitsToLeader, LimitsToWorker
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog
 from strowger_gateway.gateway.observability.telemetry.logs import (
     configure_logging,
@@ -77,7 +73,6 @@ from strowger_gateway.gateway.observability.telemetry.logs import (
 )
 from strowger_gateway.gateway.platform.background import count_unhandled
 from strowger_gateway.gateway.server.tls.files import TlsFiles
-from strowger_gateway.gateway.storage.sql.key_rows import KeyList
 from strowger_gateway.gateway.surfaces.late_module import import_translations
 
 _log = logging.getLogger("strowger")
@@ -114,15 +109,8 @@ class Worker:
         gateway.worker = begin.worker
         gateway.peers = self._others
         gateway.watch.send = channel.send
-        self._limits = LimitLeaseWorker(
-            gateway.limits, lambda message: channel.send(LimitsToLeader(message))
-        )
-        self._budgets = BudgetLeaseWorker(gateway.budgets, channel.send, gateway.log.flush)
         self._sharing = StateSharing(gateway, self._leases, channel.send)
         self.serving.on_new_runtime = self._sharing.follow
-        self.serving.on_keys = channel.send
-        if begin.keys is not None:
-            self.serving.use_keys(begin.keys)
         self._tasks: set[asyncio.Task[None]] = set()
         self._gate, self._close = asyncio.Event(), asyncio.Event()
         if not begin.waits:
@@ -135,8 +123,6 @@ class Worker:
         works = (
             self._follow(),
             self._sharing.send_updates(),
-            self._limits.report(),
-            self._budgets.report(),
             self._count(),
         )
         for work in works:
@@ -148,7 +134,6 @@ class Worker:
         try:
             await self.serving.run(*listening, gate=self._gate)
             self._send_counts()
-            self._budgets.report_now()
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -182,15 +167,9 @@ class Worker:
         match message:
             case BreakerUpdate() | LoadUpdate() | OutcomeWatch():
                 self._sharing.on_message(message)
-            case LimitsToWorker():
-                self._limits.on_message(message.message)
-            case BudgetsToWorker():
-                self._budgets.on_message(message.message)
             case PartMessage(part=part):
                 side = self.serving.gateway.parts.sides[part]
                 side.on_message(self._link.received(message, side.receives))
-            case KeyList():
-                self.serving.use_keys(message)
             case Discovered():
                 self.serving.use_replicas(message)
             case ReplicaReadings():

@@ -36,7 +36,6 @@ from strowger_gateway.gateway.fleet.processes.messages import (
     HistoryRequest,
     Idle,
     ImportProblem,
-    LimitsRequest,
     LoadUpdate,
     MetricsRequest,
     Open,
@@ -55,18 +54,6 @@ from strowger_gateway.gateway.fleet.processes.messages import (
 )
 from strowger_gateway.gateway.fleet.processes.replica_watch import ReplicaWatch
 from strowger_gateway.gateway.fleet.processes.worker_handle import HEARTBEATS, WorkerHandle, spawn
-from strowger_gateway.gateway.governance.budgets.lease_leader import BudgetLeaseLeader
-from strowger_gateway.gateway.governance.budgets.messages import BudgetsToLeader, BudgetsToWorker
-from strowger_gateway.gateway.governance.issued_keys.messages import (
-    KeysApplied,
-    KeysChanged,
-    KeysUsed,
-)
-from strowger_gateway.gateway.governance.issued_keys.rules_in_force import RulesInForce
-from strowger_gateway.gateway.governance.issued_keys.sync import KeySync, latest_keys
-from strowger_gateway.gateway.governance.limits.lease_leader import LimitLeaseLeader
-from strowger_gateway.gateway.governance.limits.messages import LimitsToLeader, LimitsToWorker
-from strowger_gateway.gateway.governance.limits.standing import LimitPlace
 from strowger_gateway.gateway.observability.telemetry.metric_snapshot import (
     MetricFamilies,
     merge,
@@ -81,7 +68,7 @@ from strowger_gateway.gateway.routing.backend_events.event import BackendEvent
 from strowger_gateway.gateway.server.tls.watch import TlsWatch
 
 if TYPE_CHECKING:
-    from strowger_gateway.gateway.governance.limits.over_gateways.shared_limits import SharedLimits
+    pass
 
 _log = logging.getLogger("strowger")
 
@@ -103,7 +90,6 @@ class WorkerPool:
 
     workers: the running ones by number. hub: distributes breaker and load updates among them.
     events: of backends, as the workers report them.
-    limits, budgets: of all workers; replaced before `start` if gateways, or a store, share them.
     waits: no connections are accepted before `open`. surfaces: loaded before a worker serves.
     """
 
@@ -115,7 +101,6 @@ class WorkerPool:
         *,
         parts: LeaderParts,
         history: Callable[[], ExperimentHistory],
-        keys: KeySync | None = None,
         tls: TlsWatch | None = None,
         replicas: ReplicaWatch | None = None,
         hang_s: float = HANG_S,
@@ -129,9 +114,6 @@ class WorkerPool:
         self._metrics = metrics
         self._parts = parts
         self._history = history
-        self._keys = keys
-        if keys is not None:
-            keys.send = self._broadcast
         self._tls = tls
         if tls is not None:
             tls.send = self._broadcast
@@ -141,9 +123,6 @@ class WorkerPool:
         self.hub = StateHub()
         self.events = EventBook()
         metrics.registry.register(self.events)
-        rules = RulesInForce(lambda: self._current()[0], partial(latest_keys, keys))
-        self.limits: SharedLimits | LimitLeaseLeader = LimitLeaseLeader(rules.limits)
-        self.budgets = BudgetLeaseLeader(rules.budgets)
         self._ended_counts: MetricFamilies = ()
         self._stopping = asyncio.Event()
         self.waits = self._closing = False
@@ -303,7 +282,6 @@ class WorkerPool:
                     config=config,
                     engines=tuple(map(state_of, engines)),
                     run_dir=os.fsencode(self._run_dir),
-                    keys=None if self._keys is None else self._keys.latest,
                     tls=None if self._tls is None else self._tls.files,
                     discovered=Discovered() if self._replicas is None else self._replicas.latest,
                     waits=self.waits,
@@ -318,8 +296,6 @@ class WorkerPool:
         if self._stopping.is_set():
             worker.send(StopNow())
         self.hub.join(number, worker.send)
-        self.limits.join(number, lambda message: worker.send(LimitsToWorker(message)))
-        self.budgets.join(number, lambda message: worker.send(BudgetsToWorker(message)))
         try:
             async for message in worker.channel.messages():
                 self._on_message(worker, message)
@@ -330,10 +306,6 @@ class WorkerPool:
         finally:
             self._parts.left(number)
             self.hub.leave(number)
-            self.limits.leave(number)
-            self.budgets.leave(number)
-            if self._keys is not None:
-                self._keys.leave(number)
             del self.workers[number]
             worker.on_exit()
             self._close_if_drained()
@@ -360,21 +332,12 @@ class WorkerPool:
                 self._begin(self._answer_part(worker, message))
             case BackendEvent():
                 self.events.add(message)
-            case LimitsToLeader():
-                self.limits.on_message(worker.number, message.message)
-            case BudgetsToLeader():
-                self.budgets.on_message(worker.number, message)
-            case KeysApplied() | KeysChanged() | KeysUsed():
-                if self._keys is not None:
-                    self._keys.on_message(worker.number, message)
             case AskPeers(question=HistoryRequest()):
                 history = packed(self._history())
                 worker.send(PeerAnswers(id=message.id, bodies=(history,)))
             case AskPeers(question=EventsRequest()):
                 events = packed(self.events.newest())
                 worker.send(PeerAnswers(id=message.id, bodies=(events,)))
-            case AskPeers(question=LimitsRequest(places=places)):
-                self._begin(self._answer_limits(worker, message.id, places))
             case AskPeers():
                 self._begin(self._ask_peers(worker, message))
             case WorkerReady():
@@ -403,16 +366,10 @@ class WorkerPool:
         body = await self._parts.answer_packed(question.part, question.body)
         asking.send(PeerAnswers(id=question.id, bodies=(body,)))
 
-    async def _answer_limits(
-        self, asking: WorkerHandle, number: int, places: tuple[LimitPlace, ...]
-    ) -> None:
-        body = packed(await self.limits.standings(places))
-        asking.send(PeerAnswers(id=number, bodies=(body,)))
-
     async def _ask_peers(self, asking: WorkerHandle, message: AskPeers) -> None:
         """Ask all other workers concurrently; add the counters of workers that have exited."""
         question = message.question
-        assert not isinstance(question, HistoryRequest | LimitsRequest | EventsRequest)
+        assert not isinstance(question, HistoryRequest | EventsRequest)
         others = [one for one in self.workers.values() if one is not asking]
         answers = await asyncio.gather(*(one.ask(question) for one in others))
         bodies = [answer for answer in answers if answer is not None]

@@ -11,7 +11,7 @@ from msgspec import Struct
 from strowger_gateway.gateway.config.schema.auth import Auth, Key, Team
 from strowger_gateway.gateway.governance.access.client_address import ClientAddresses
 from strowger_gateway.gateway.governance.access.client_certificate import check_certificate
-from strowger_gateway.gateway.governance.access.issued_keys import (
+from strowger_gateway.gateway.governance.issued_keys.keys_in_effect import (
     IssuedKeys,
     Network,
     check_conditions,

@@ -19,6 +19,7 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
+from strowger_gateway.gateway.config.model_patterns import covers
 from strowger_gateway.gateway.config.schema.budgets import Budget
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema.webhooks import Webhook
@@ -27,7 +28,6 @@ from strowger_gateway.gateway.governance.budgets.report import BudgetStore
 from strowger_gateway.gateway.governance.budgets.rules import allowed, unit_of
 from strowger_gateway.gateway.governance.budgets.totals import Passed, SpendTotals
 from strowger_gateway.gateway.governance.budgets.webhook import WebhookError, send
-from strowger_gateway.gateway.governance.limits.scope import covers
 from strowger_gateway.gateway.platform.background import OnCrash, ignore_crash, keep_running
 from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
 from strowger_gateway.gateway.storage.sql.spend_rows import NANOS

@@ -4,9 +4,10 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Final, Literal
 
+from strowger_gateway.gateway.config.model_patterns import covers
 from strowger_gateway.gateway.config.schema.budgets import Budget, CountUsd
 from strowger_gateway.gateway.governance.budgets.calendar import Period, period_of
-from strowger_gateway.gateway.governance.limits.scope import covers, subject_of
+from strowger_gateway.gateway.governance.limits.scope import subject_of
 from strowger_gateway.gateway.storage.sql.spend_rows import NANOS, Amount, Payer
 
 Unit = Literal["usd", "tokens"]

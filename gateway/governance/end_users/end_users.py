@@ -7,11 +7,12 @@ from typing import Final
 import msgspec
 from msgspec import DecodeError, Raw, Struct
 
+from strowger_gateway.gateway.config.model_patterns import covers
 from strowger_gateway.gateway.config.schema.budgets import Budget
 from strowger_gateway.gateway.config.schema.limits import EndUsers, Limit
 from strowger_gateway.gateway.governance.end_users.table import OTHERS, EndUserTable
 from strowger_gateway.gateway.governance.limits.limits import PERIODS, SECOND
-from strowger_gateway.gateway.governance.limits.scope import RuleIndex, covers, plan_of, subject_of
+from strowger_gateway.gateway.governance.limits.scope import RuleIndex, plan_of, subject_of
 from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.requests import Request

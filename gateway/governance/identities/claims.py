@@ -7,13 +7,13 @@ from typing import Final, TypeVar, cast
 from strowger_gateway.gateway.config.schema.auth import Team
 from strowger_gateway.gateway.config.schema.identities import Issuer
 from strowger_gateway.gateway.governance.access.auth import Caller
-from strowger_gateway.gateway.governance.access.issued_keys import instant
 from strowger_gateway.gateway.governance.identities.refusals import (
     EarlyToken,
     ExpiredToken,
     TokenNotAllowed,
     WrongToken,
 )
+from strowger_gateway.gateway.governance.issued_keys.keys_in_effect import instant
 from strowger_gateway.schemas.holdings import Holder
 
 Claims = Mapping[str, object]

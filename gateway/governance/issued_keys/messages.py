@@ -19,3 +19,6 @@ class KeysUsed(Struct, frozen=True, kw_only=True, tag=True):
     """When keys were last used, by name; Unix seconds."""
 
     times: Mapping[str, float]
+
+
+KeysToLeader = KeysApplied | KeysChanged | KeysUsed

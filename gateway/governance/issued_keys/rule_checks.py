@@ -2,12 +2,12 @@
 
 from strowger_gateway.gateway.config.checks.budgets import check_budget_list, has_prices
 from strowger_gateway.gateway.config.checks.limits import check_limit_list
+from strowger_gateway.gateway.config.model_patterns import covers
 from strowger_gateway.gateway.config.own_rules import budget_of, limit_of
 from strowger_gateway.gateway.config.problems import Problems
 from strowger_gateway.gateway.config.schema.budgets import Budget, UseModel
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema.limits import LimitWho
-from strowger_gateway.gateway.governance.limits.scope import covers
 from strowger_gateway.gateway.storage.sql.key_rows import IssuedKey
 from strowger_gateway.schemas.errors import InvalidConfig, InvalidRequest
 

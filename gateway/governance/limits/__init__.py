@@ -22,10 +22,10 @@ How a limit holds, from one process to many gateways:
    64th of a limit beyond its lease, while it asks (`overdraft.py`).
 7. With `store.redis_url`, gateways share their limits. Redis has the windows, and each process
    holds leases there. One script grants all that a request lacks, or nothing
-   (`gateway/governance/limits/over_gateways/limit_script.py`); leaders send it what their workers ask and report
-   (`shared_limits.py`). Redis recalls nothing, so it lends in advance only while more than a
-   quarter of a limit is free. While it does not answer, `on_outage` decides: each gateway limits
-   alone, by what its own processes have used, or refuses what no lease covers.
+   (`over_gateways/limit_script.py`); leaders send it what their workers ask and report
+   (`over_gateways/shared_limits.py`). Redis recalls nothing, so it lends in advance only while more
+   than a quarter of a limit is free. While it does not answer, `on_outage` decides: each gateway
+   limits alone, by what its own processes have used, or refuses what no lease covers.
 
 What is reserved or lent counts as used. So a message that is late or lost, and a process that dies,
 can make the room smaller than it is, but never larger.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic_ns
 from typing import Final, Protocol
 
+from strowger_gateway.gateway.config.model_patterns import covers
 from strowger_gateway.gateway.config.schema.limits import Limit
 from strowger_gateway.gateway.governance.leases.messages import Place as LeasePlace
 from strowger_gateway.gateway.governance.limits.leased import (
@@ -23,7 +24,7 @@ from strowger_gateway.gateway.governance.limits.ledger import (
     Quantity,
 )
 from strowger_gateway.gateway.governance.limits.queue import LimitQueue
-from strowger_gateway.gateway.governance.limits.scope import Place, RuleIndex, covers, subject_of
+from strowger_gateway.gateway.governance.limits.scope import Place, RuleIndex, subject_of
 from strowger_gateway.gateway.governance.limits.window import ConcurrencySlots, Window
 
 SECOND: Final = 1_000_000_000

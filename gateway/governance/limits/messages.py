@@ -1,17 +1,14 @@
-"""What the workers and their leader send each other about limits: see gateway/governance/leases.
+"""What a worker asks its leader about limits, besides leases: see gateway/governance/leases.
 
-The quantities of a place are those of `Quantity`.
+The quantities of a lease's place are those of `Quantity`.
 """
 
 from msgspec import Struct
 
-from strowger_gateway.gateway.governance.leases.messages import ToLeader, ToWorker
-from strowger_gateway.gateway.governance.limits.ledger import LimitRefusal
+from strowger_gateway.gateway.governance.limits.standing import LimitPlace
 
 
-class LimitsToLeader(Struct, frozen=True, tag=True):
-    message: ToLeader
+class StandingsAsked(Struct, frozen=True, kw_only=True, tag=True):
+    """What is used at these places; answered by a tuple of LimitStanding."""
 
-
-class LimitsToWorker(Struct, frozen=True, tag=True):
-    message: ToWorker[LimitRefusal]
+    places: tuple[LimitPlace, ...]

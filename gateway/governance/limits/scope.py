@@ -1,6 +1,6 @@
 """Which requests a limit or a budget applies to."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct
@@ -118,12 +118,3 @@ def plan_of(rule: Scoped) -> str:
 def end_user_of(subject: str) -> str:
     """The end user of a subject of a rule by end user; see subject_of."""
     return subject.rpartition("/")[2]
-
-
-def covers(patterns: Iterable[str], *names: str) -> bool:
-    """Whether a list of models, aliases and wildcards has one of the names."""
-    return any(
-        pattern in names
-        or (pattern.endswith("*") and any(name.startswith(pattern[:-1]) for name in names))
-        for pattern in patterns
-    )

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.config.schema.limits import Limit
+from strowger_gateway.gateway.governance.issued_keys.process_side import KeysSide
 from strowger_gateway.gateway.observability.telemetry.metric_snapshot import MetricFamilies, merge
 
 _GAUGES: Final = {"strowger_limit_allowed": "allowed", "strowger_limit_used": "used"}
@@ -31,7 +32,7 @@ async def limit_states(gateway: Gateway) -> list[LimitState]:
     """The limits in the configuration's order, the fullest subject first. Raises Unavailable."""
     families = merge((gateway.counted(), *await gateway.peers.counted()))
     found, refused = _gauges(families), _refused(families)
-    limits = {limit.name: limit for limit in gateway.rules.limits()}
+    limits = {limit.name: limit for limit in gateway.side(KeysSide).rules.limits()}
     states = [
         LimitState(
             name=name,

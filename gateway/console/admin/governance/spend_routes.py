@@ -22,6 +22,7 @@ from strowger_gateway.gateway.console.admin.governance.spend import (
     spend_section,
 )
 from strowger_gateway.gateway.console.admin.usage import read_usage
+from strowger_gateway.gateway.governance.issued_keys.process_side import KeysSide
 from strowger_gateway.gateway.governance.usage.periods import UsageRange, periods, usage_range
 from strowger_gateway.gateway.governance.usage.report import (
     Read,
@@ -63,7 +64,7 @@ async def _read(gateway: Gateway, part: SpendPart) -> SpendPart:
         rows=rows,
         series=series,
         parts=periods(found, part.per),
-        budgets=gateway.rules.budgets(),
+        budgets=gateway.side(KeysSide).rules.budgets(),
     )
 
 

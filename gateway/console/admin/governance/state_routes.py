@@ -21,6 +21,7 @@ from strowger_gateway.gateway.console.admin.limits import read_limits
 from strowger_gateway.gateway.console.admin.whose import whose_in
 from strowger_gateway.gateway.governance.budgets.report import BudgetOverview
 from strowger_gateway.gateway.governance.end_users.end_users import LONGEST
+from strowger_gateway.gateway.governance.issued_keys.process_side import KeysSide
 from strowger_gateway.gateway.governance.limits.scope import Whose
 from strowger_gateway.schemas.errors import InvalidRequest
 
@@ -53,7 +54,7 @@ def limits_view_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
             section = limits_of_one((), whose_form(form))
         elif whose is None:
             states = await limit_states(gateway)
-            unused = unused_limits(gateway.rules.limits(), states)
+            unused = unused_limits(gateway.side(KeysSide).rules.limits(), states)
             section = limits_section(states, unused, whose_form(form))
         else:
             found = await read_limits(gateway, whose)

@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.governance.issued_keys.desk import KeyDesk
+from strowger_gateway.gateway.governance.issued_keys.process_side import KeysSide
 from strowger_gateway.gateway.governance.issued_keys.secret import digest_of
 from strowger_gateway.gateway.storage.sql.open import open_store
 from strowger_gateway.schemas.secret import Secret
@@ -37,7 +38,9 @@ async def operated(folder: Path) -> AsyncGenerator[tuple[Serving, httpx.AsyncCli
         def changed() -> None:
             gateway.runtime.issued.push(store.issued_keys.current())
 
-        gateway.keys = KeyDesk(store.issued_keys, lambda: gateway.runtime.config, changed)
+        gateway.side(KeysSide).desk = KeyDesk(
+            store.issued_keys, lambda: gateway.runtime.config, changed
+        )
 
     headers = {"authorization": "Bearer key-of-the-operator"}
     async with serving(one_model(UNUSED, CONFIG), folder, equip=equip) as gateway:
@@ -45,8 +48,9 @@ async def operated(folder: Path) -> AsyncGenerator[tuple[Serving, httpx.AsyncCli
             base_url=f"{gateway.url}/admin", headers=headers, timeout=60
         ) as client:
             yield gateway, client
-        assert gateway.state.keys is not None
-        gateway.state.keys.close()
+        desk = gateway.state.side(KeysSide).desk
+        assert desk is not None
+        desk.close()
     store.close()
 
 
@@ -63,7 +67,7 @@ async def test_a_new_key_works_once_its_answer_has_arrived(tmp_path: Path) -> No
         def changed() -> None:
             asyncio.get_running_loop().call_later(0.1, push)
 
-        desk = gateway.keys = KeyDesk(
+        desk = gateway.side(KeysSide).desk = KeyDesk(
             store.issued_keys, lambda: gateway.runtime.config, changed, follows=True
         )
 
@@ -74,8 +78,9 @@ async def test_a_new_key_works_once_its_answer_has_arrived(tmp_path: Path) -> No
     ):
         made = await client.post("/keys", json={"name": "ci"})
         assert await opens(gateway, made.json()["secret"])
-        assert gateway.state.keys is not None
-        gateway.state.keys.close()
+        desk = gateway.state.side(KeysSide).desk
+        assert desk is not None
+        desk.close()
     store.close()
 
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
-from strowger_gateway.gateway.governance.access.issued_keys import IssuedKeys
+from strowger_gateway.gateway.governance.issued_keys.keys_in_effect import IssuedKeys
 from strowger_gateway.gateway.governance.issued_keys.secret import digest_of
 from strowger_gateway.gateway.governance.usage.report import DIMENSIONS
 from strowger_gateway.gateway.storage.sql.key_rows import IssuedKey, KeyList, KeySecret

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from strowger_gateway.gateway.config.model_patterns import covers
 from strowger_gateway.gateway.config.schema.limits import Limit, LimitWho
 from strowger_gateway.gateway.governance.limits.limits import RequestLimits
-from strowger_gateway.gateway.governance.limits.scope import RuleIndex, covers, subject_of
+from strowger_gateway.gateway.governance.limits.scope import RuleIndex, subject_of
 from tests.gateway.governance.limits.test_limited_requests import HELLO, INFER
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import provider

@@ -13,6 +13,7 @@ from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.console.admin.access import NEEDS, PUBLIC
 from strowger_gateway.gateway.console.admin.routes import admin_routes
 from strowger_gateway.gateway.governance.issued_keys.desk import KeyDesk
+from strowger_gateway.gateway.governance.issued_keys.process_side import KeysSide
 from strowger_gateway.gateway.storage.sql.open import open_store
 from strowger_gateway.schemas.secret import Secret
 from tests.gateway.governance.sign_in.provider_stand_in import sign_in_stand_in
@@ -29,9 +30,11 @@ async def at(tmp_path: Path) -> AsyncGenerator[Door]:
     async with sign_in_stand_in() as provider:
         async with door(provider, tmp_path, team_claim="teams") as found:
             state = found.gateway.state
-            state.keys = KeyDesk(store.issued_keys, lambda: state.runtime.config, lambda: None)
+            state.side(KeysSide).desk = desk = KeyDesk(
+                store.issued_keys, lambda: state.runtime.config, lambda: None
+            )
             yield found
-            state.keys.close()
+            desk.close()
     store.close()
 
 

@@ -14,6 +14,7 @@ from strowger_gateway.gateway.audit.event import Actor
 from strowger_gateway.gateway.experiments.experiment_service import ExperimentService
 from strowger_gateway.gateway.governance.issued_keys.authority import KeyAuthority, KeyFields
 from strowger_gateway.gateway.governance.issued_keys.desk import KeyDesk, log_event
+from strowger_gateway.gateway.governance.issued_keys.process_side import KeysSide
 from strowger_gateway.gateway.governance.limits.metrics import LimitUseCollector
 from strowger_gateway.gateway.storage.sql.open import open_store
 from strowger_gateway.gateway.storage.sql.rows import AttemptRow, RequestRow, Row
@@ -95,7 +96,9 @@ async def governed(folder: Path, config: str = CONFIG) -> AsyncGenerator[Governe
         registry = gateway.log.metrics.registry
         registry.register(LimitUseCollector(gateway.limits.accounts))
         gateway.audit_rows = store.audit
-        gateway.keys = KeyDesk(store.issued_keys, lambda: gateway.runtime.config, changed)
+        gateway.side(KeysSide).desk = KeyDesk(
+            store.issued_keys, lambda: gateway.runtime.config, changed
+        )
         gateway.store = StoreAccess(store)
         gateway.experiments = ExperimentService(
             gateway.store,
@@ -109,8 +112,9 @@ async def governed(folder: Path, config: str = CONFIG) -> AsyncGenerator[Governe
             headers = {"authorization": f"Bearer {KEY}"}
             async with httpx.AsyncClient(base_url=up.url, headers=headers, timeout=60) as client:
                 yield Governed(up=up, store=store, client=client)
-            assert up.state.keys is not None
-            up.state.keys.close()
+            desk = up.state.side(KeysSide).desk
+            assert desk is not None
+            desk.close()
     finally:
         store.close()
 
