@@ -6,10 +6,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from strowger_gateway.gateway.parts.columns import Column
+from strowger_gateway.gateway.parts.part import Part
 from tests.gateway.serving import serving
 from tools.reference.error_codes import raised
 from tools.reference.errors import meanings
-from tools.reference.http_api import MINIMAL, page_of
+from tools.reference.http_api import MINIMAL, attributes_of, page_of
 from tools.reference.pages import PAGES
 from tools.reference.python_api import MODULES
 
@@ -67,3 +69,18 @@ async def test_the_http_reference_is_of_what_a_gateway_serves(tmp_path: Path) ->
         served = (await client.get("/openapi.json")).json()
 
     assert page_of(served) == (ROOT / "docs/reference/http-api.md").read_text("utf-8")
+
+
+class Saving(Part):
+    """A part that records something."""
+
+    name = "saving"
+    columns = (Column(name="saved_usd", kind=float, about="What the cheaper model has saved."),)
+
+
+def test_what_parts_record_is_in_the_http_reference() -> None:
+    described = attributes_of((Saving(),))
+
+    assert "\n## Attributes of requests\n" in described
+    assert described.endswith("\n| `saved_usd` | number | What the cheaper model has saved. |\n")
+    assert attributes_of(()) == ""

@@ -13,11 +13,13 @@ import httpx
 import msgspec
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.json_schema.document import OPERATOR_VALUES
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.http.app import build_app
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog
+from strowger_gateway.gateway.parts.part import Part
 from tools.config_schema import descriptions
 
 HEAD = Path(__file__).with_name("http_api.md")
@@ -56,6 +58,16 @@ _BOUNDS = (
     ("maximum", "≤"),
     ("exclusiveMaximum", "<"),
 )
+_KINDS: Mapping[type, str] = {str: "text", int: "integer", float: "number", bool: "boolean"}
+_ATTRIBUTES = """
+## Attributes of requests
+
+What features record of a request, by name: in `attributes` of the access log, of
+`/admin/requests`, of the table `requests` and of its export.
+
+| name | type | meaning |
+|---|---|---|
+"""
 _KEYS = {"client_key": "client key", "admin_key": "operator key", "metrics_key": "metrics key"}
 
 Tree = Mapping[str, object]
@@ -95,7 +107,18 @@ def page_of(described: Tree) -> str:
     types = _tree(_tree(described["components"])["schemas"])
     parts.append("\n## Types\n")
     parts += [_type(name, _tree(types[name])) for name in sorted(types)]
+    parts.append(attributes_of(PARTS))
     return "".join(parts)
+
+
+def attributes_of(parts: Sequence[Part]) -> str:
+    """Return a section on the attributes of requests that parts record; "" if none does."""
+    rows = [
+        f"| `{column.name}` | {_KINDS[column.kind]} | {column.about} |\n"
+        for part in parts
+        for column in part.columns
+    ]
+    return "".join((_ATTRIBUTES, *rows)) if rows else ""
 
 
 def _route(method: str, path: str, operation: Tree) -> str:

@@ -50,6 +50,7 @@ SECTIONS = {
     "gateway/server/tls": "TLS",
     "gateway/assembly/client_connections.py": "Processes",
     "gateway/observability/telemetry": "Processes",
+    "gateway/": "Further features",
 }
 """Section of the page by the start of a file's path; the first match wins."""
 EXPORTED = ("spans", "data_points")
