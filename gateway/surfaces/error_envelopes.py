@@ -14,7 +14,7 @@ from strowger_gateway.gateway.surfaces.kserve import bodies as kserve_bodies
 from strowger_gateway.gateway.surfaces.mindie import surface as mindie
 from strowger_gateway.gateway.surfaces.mindie.errors import MindIEError
 from strowger_gateway.gateway.surfaces.openai.bodies import OpenAIError, openai_error
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.gateway.surfaces.openai.surface import error_body
 from strowger_gateway.schemas.errors import GatewayError
 

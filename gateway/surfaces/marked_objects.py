@@ -11,7 +11,7 @@ import msgspec
 from msgspec import DecodeError, Raw, Struct, UnsetType, ValidationError
 
 from strowger_gateway.gateway.surfaces.decoding import invalid_request, is_null
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.schemas.messages import Part, TextPart
 
 K = TypeVar("K")

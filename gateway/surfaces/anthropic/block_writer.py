@@ -17,7 +17,7 @@ from strowger_gateway.gateway.surfaces.anthropic.web_searches import (
     SearchBlocks,
     citations,
 )
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.gateway.surfaces.sse import one_line
 from strowger_gateway.schemas.events import NativeDelta, ReasoningDelta, ToolDelta
 from strowger_gateway.schemas.measured_json import JsonPieces

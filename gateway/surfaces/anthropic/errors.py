@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.schemas.errors import GatewayError
 
 ERROR: Final = b"event: error\n"

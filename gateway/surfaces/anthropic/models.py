@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from strowger_gateway.gateway.surfaces.model_card import ModelCard
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.schemas.errors import InvalidRequest
 
 VERSION: Final = b"anthropic-version"

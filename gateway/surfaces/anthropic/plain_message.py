@@ -1,7 +1,7 @@
 """Write a plain answer to a conversation, in the bytes that `MessagesRenderer` would write."""
 
 from strowger_gateway.gateway.surfaces.anthropic.render import usage_json
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.schemas.plain_answer import PlainAnswer
 from strowger_gateway.schemas.requests import GenerateRequest
 

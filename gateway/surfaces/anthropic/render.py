@@ -19,7 +19,7 @@ from strowger_gateway.gateway.surfaces.anthropic.block_writer import (
 )
 from strowger_gateway.gateway.surfaces.anthropic.errors import ERROR, error_body
 from strowger_gateway.gateway.surfaces.anthropic.web_searches import citations, search_blocks
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode, members, with_members
+from strowger_gateway.gateway.surfaces.openai.envelope import encode, members, with_members
 from strowger_gateway.gateway.surfaces.openai.usage import MAX_BYTES
 from strowger_gateway.gateway.surfaces.sse import frame, one_line
 from strowger_gateway.gateway.surfaces.token_estimate.estimate import estimated_input

@@ -15,7 +15,7 @@ from strowger_gateway.gateway.surfaces.anthropic.wire import (
 )
 from strowger_gateway.gateway.surfaces.decoding import invalid_request, is_null, is_object
 from strowger_gateway.gateway.surfaces.marked_objects import TypedReader, with_marks
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.messages import (
     FunctionTool,

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.schemas.searches import MADE_HERE, Cited, Search, host_of
 
 BETWEEN: Final = "; "

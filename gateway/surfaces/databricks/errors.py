@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from strowger_gateway.gateway.surfaces.openai.bodies import Error, openai_error
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.schemas.errors import GatewayError, ModelNotFound
 
 CODES: Final[dict[int, str]] = {

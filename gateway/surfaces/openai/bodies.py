@@ -4,12 +4,13 @@ import sys
 from array import array
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
+from collections.abc import Callable
 from typing import Final
 
+import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from strowger_gateway.gateway.surfaces.base import Headers
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
 from strowger_gateway.gateway.surfaces.openai.usage import embeddings_usage_json
 from strowger_gateway.schemas.answers import Embeddings
 from strowger_gateway.schemas.errors import (
@@ -19,6 +20,8 @@ from strowger_gateway.schemas.errors import (
     UpstreamRejected,
 )
 from strowger_gateway.schemas.requests import EmbeddingsRequest
+
+encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 
 TYPES: Final[dict[int, str]] = {
     401: "authentication_error",

@@ -8,18 +8,18 @@ from typing import Final, Literal, assert_never
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from strowger_gateway.gateway.surfaces.openai.base_renderer import OpenAIRenderer
+from strowger_gateway.gateway.surfaces.openai.envelope import (
+    ChatLogprob,
+    OpenAIRenderer,
+    chat_logprobs,
+    encode,
+    with_members,
+)
 from strowger_gateway.gateway.surfaces.openai.reasoning import (
     ReasoningBlocks,
     ReasoningDetail,
     flat_signature,
     reasoning_details,
-)
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import (
-    ChatLogprob,
-    chat_logprobs,
-    encode,
-    with_members,
 )
 from strowger_gateway.gateway.surfaces.openai.whole_tool_calls import FIELD as CALLS
 from strowger_gateway.gateway.surfaces.openai.whole_tool_calls import merge_tool_calls

@@ -9,8 +9,8 @@ from typing import assert_never
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from strowger_gateway.gateway.surfaces.openai.base_renderer import OpenAIRenderer
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import (
+from strowger_gateway.gateway.surfaces.openai.envelope import (
+    OpenAIRenderer,
     encode,
     finite,
     with_members,

@@ -7,9 +7,9 @@ from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from strowger_gateway.gateway.surfaces.decoding import invalid_request, is_null, null_to_unset
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.gateway.surfaces.openai.parts import read_calls, read_parts
 from strowger_gateway.gateway.surfaces.openai.reasoning import call_proofs, read_reasoning
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
 from strowger_gateway.gateway.surfaces.openai.wire import ALLOWED
 from strowger_gateway.gateway.surfaces.strict_structs import strict
 from strowger_gateway.schemas.errors import InvalidRequest

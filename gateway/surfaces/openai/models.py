@@ -12,7 +12,7 @@ from decimal import Decimal
 from msgspec import UNSET, Struct, UnsetType
 
 from strowger_gateway.gateway.surfaces.model_card import CardPrice, ModelCard
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 
 _MILLION = 10**6
 

@@ -1,6 +1,6 @@
 """Write a plain answer to a chat, in the bytes that `ChatRenderer` would write."""
 
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import created_at, encode
+from strowger_gateway.gateway.surfaces.openai.envelope import created_at, encode
 from strowger_gateway.gateway.surfaces.openai.usage import usage_json
 from strowger_gateway.schemas.plain_answer import PlainAnswer
 from strowger_gateway.schemas.requests import GenerateRequest

@@ -16,13 +16,13 @@ from strowger_gateway.gateway.surfaces.openai.bodies import (
 )
 from strowger_gateway.gateway.surfaces.openai.chat_render import ChatRenderer, ReasoningNames
 from strowger_gateway.gateway.surfaces.openai.completion_render import CompletionRenderer
+from strowger_gateway.gateway.surfaces.openai.envelope import created_at
 from strowger_gateway.gateway.surfaces.openai.parse import (
     parse_chat,
     parse_completion,
     parse_embeddings,
 )
 from strowger_gateway.gateway.surfaces.openai.plain_chat import plain_chat
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import created_at
 from strowger_gateway.gateway.surfaces.openai.wire import ChatWire, CompletionWire, EmbeddingsWire
 from strowger_gateway.schemas.errors import GatewayError
 from strowger_gateway.schemas.fields import Task

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import ChatLogprob
+from strowger_gateway.gateway.surfaces.openai.envelope import ChatLogprob
 from strowger_gateway.schemas.events import FinishReason
 
 

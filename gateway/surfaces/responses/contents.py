@@ -9,7 +9,7 @@ from typing import Final, assert_never
 from msgspec import UNSET, Raw
 
 from strowger_gateway.gateway.surfaces.marked_objects import Marks, TypedReader, with_marks
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.gateway.surfaces.responses.wire import (
     ALLOWED,
     CONTENTS,

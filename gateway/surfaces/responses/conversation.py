@@ -18,7 +18,7 @@ from strowger_gateway.gateway.surfaces.marked_objects import (
     content_of,
     with_marks,
 )
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.gateway.surfaces.responses.carriers import is_carrier, without_carriers
 from strowger_gateway.gateway.surfaces.responses.contents import DIALECT, read_parts
 from strowger_gateway.gateway.surfaces.responses.encrypted_content import openais, opened

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import DecodeError, Struct
 
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.schemas.messages import GEMINI, OPENAI, Thought
 
 _UNKNOWN: Final = "unknown"

@@ -5,7 +5,7 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Raw, Struct
 
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.gateway.surfaces.responses.stored_conversation import (
     given_items,
     id_of,

@@ -8,7 +8,7 @@ with the answer.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.gateway.surfaces.responses import items, web_searches
 from strowger_gateway.gateway.surfaces.responses.carriers import REASONING, Carriers
 from strowger_gateway.gateway.surfaces.responses.encrypted_content import sealed, sealed_call

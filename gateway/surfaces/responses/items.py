@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import DecodeError, Struct
 
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import chat_logprobs, encode
+from strowger_gateway.gateway.surfaces.openai.envelope import chat_logprobs, encode
 from strowger_gateway.gateway.surfaces.responses.namespaces import OwnTool
 from strowger_gateway.schemas.events import TokenLogprob
 from strowger_gateway.schemas.measured_json import kind_of_json

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.gateway.surfaces.responses.carriers import REASONING, Carriers, inserted
 from strowger_gateway.gateway.surfaces.responses.item_writer import ItemWriter
 from strowger_gateway.gateway.surfaces.sse import one_line

@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
 from strowger_gateway.gateway.surfaces.decoding import BodyReader, is_null, is_object, model_name
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.gateway.surfaces.openai.stream_options import read_stream_options
 from strowger_gateway.gateway.surfaces.responses.contents import DIALECT
 from strowger_gateway.gateway.surfaces.responses.conversation import (

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Raw
 
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import created_at, encode
+from strowger_gateway.gateway.surfaces.openai.envelope import created_at, encode
 from strowger_gateway.gateway.surfaces.responses import items
 from strowger_gateway.gateway.surfaces.responses.resource import ResourceWriter, ResponseOutcome
 from strowger_gateway.gateway.surfaces.responses.usage import usage_json

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from strowger_gateway.gateway.surfaces.openai.bodies import openai_error
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.gateway.surfaces.responses import items, web_searches
 from strowger_gateway.gateway.surfaces.responses.carriers import Carriers
 from strowger_gateway.gateway.surfaces.responses.encrypted_content import sealed, sealed_call

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode, members
+from strowger_gateway.gateway.surfaces.openai.envelope import encode, members
 from strowger_gateway.gateway.surfaces.responses.tools import read_reasoning
 from strowger_gateway.gateway.surfaces.sse import one_line
 from strowger_gateway.schemas.requests import ChatRequest

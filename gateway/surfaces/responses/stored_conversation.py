@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 
 _RESPONSE: Final = re.compile(r"resp_[0-9a-f-]{36}")
 _ITEM: Final = re.compile(r"[a-z]{2,4}_([0-9a-f-]{36})_(?:in_)?[0-9]{1,6}")

@@ -17,7 +17,7 @@ from strowger_gateway.gateway.surfaces.marked_objects import (
     unknown_fields,
     with_marks,
 )
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.gateway.surfaces.responses.contents import DIALECT
 from strowger_gateway.gateway.surfaces.responses.namespaces import joined
 from strowger_gateway.gateway.surfaces.responses.wire import (

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 from msgspec import DecodeError, Raw
 
-from strowger_gateway.gateway.surfaces.openai.stream_chunks import encode
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.gateway.surfaces.openai.usage import MAX_BYTES
 from strowger_gateway.gateway.surfaces.sse import one_line
 from strowger_gateway.schemas.events import Usage
