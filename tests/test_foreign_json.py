@@ -28,9 +28,8 @@ OTHERS = {
     "gateway/content/cache/key.py": "a measured request",
     "gateway/config/json_schema/document.py": "the defaults of the configuration",
     "gateway/console/explain/claimed_caller.py": "an argument of the operator",
-    "gateway/content/hooks/answer_texts.py": "a part of a measured answer",
+    "gateway/content/hooks/answer_texts.py": "a part of a measured answer or event",
     "gateway/content/hooks/log_probabilities.py": "a part of a measured answer or event",
-    "gateway/content/hooks/stream_guard.py": "a part of a measured event",
     "gateway/governance/identities/compact_token.py": "a header: at most 64 KiB",
     "gateway/governance/identities/key_set.py": (
         "at most 512 KiB of the operator's identity provider"

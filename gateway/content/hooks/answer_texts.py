@@ -1,12 +1,14 @@
-"""Hold what an answer says to one guardrail: its texts, JSON that has texts, and its words.
+"""The texts of an answer, wherever they are, and what a guardrail leaves of them.
 
-A hook that does not wait works through a large answer in one call in a thread, so that neither
-decoding nor examining delays others; what it found is reported in the event loop afterwards.
-
-Words are those of the protocol: names, versions, codes and counts that a backend sends. They are no
-text that a model writes, so they never block an answer. But a client sees them: a guardrail that
-masks or blocks leaves out those that do not look like words, and those in which it finds something.
-Hooks that wait for a service do not examine them.
+- Whole texts and JSON that has texts (`mask_text`, `mask_json`). A hook that does not wait works
+  through a large answer in one call in a thread (`Examination`), so that neither decoding nor
+  examining delays others; what it found is reported in the event loop afterwards.
+- Words of the protocol (`guarded_started`, `guarded_usage`, `guard_error`): names, versions, codes
+  and counts that a backend sends. They are no text that a model writes, so they never block an
+  answer. But a client sees them: a guardrail that masks or blocks leaves out those that do not look
+  like words, and those in which it finds something. Hooks that wait for a service do not examine
+  them.
+- Pieces of streamed text: where each belongs (`place_of`), and its text replaced (`with_text`).
 """
 
 import re
@@ -15,7 +17,7 @@ from functools import partial
 from typing import Final, cast
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from strowger_gateway.gateway.content.hooks.contract import (
@@ -37,7 +39,16 @@ from strowger_gateway.gateway.content.hooks.request_text import (
 )
 from strowger_gateway.gateway.content.hooks.text_hook import masked
 from strowger_gateway.schemas.errors import GatewayError, UpstreamRejected
-from strowger_gateway.schemas.events import Finished, Started, Usage
+from strowger_gateway.schemas.events import (
+    Finished,
+    NativeDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    Started,
+    TextDelta,
+    ToolDelta,
+    Usage,
+)
 from strowger_gateway.schemas.measured_json import Meter
 from strowger_gateway.schemas.messages import ToolCall
 
@@ -47,7 +58,14 @@ PLAIN: Final = frozenset(["system_fingerprint", "service_tier", "object"])
 _WORD: Final = re.compile(r"[A-Za-z0-9_./~-][A-Za-z0-9_.:/@+#=,~-]{0,255}")
 """Names of models are paths, URLs, or resource names of clouds at most."""
 
+Piece = TextDelta | ReasoningDelta | RefusalDelta | ToolDelta | NativeDelta
+Key = tuple[object, ...]
+"""Its first item is the choice."""
+
+_TEXTS: Final = ("delta", "partial_json", "text", "thinking")
+_PLACE: Final = ("type", "output_index", "content_index", "summary_index")
 _decode: Final = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
 
 
 class Examination:
@@ -222,6 +240,72 @@ def guard_error(guards: RequestGuards, rail: Rail, error: GatewayError) -> None:
         error.param = None
 
 
+class TextPlace(Struct, frozen=True, kw_only=True, gc=False):
+    """Where a piece of text belongs."""
+
+    key: Key
+    channel: Channel
+    text: str
+
+
+def place_of(event: Piece) -> TextPlace | None:
+    """Return where an event's text belongs; `None` for a native event without a piece of text."""
+    at = event.index
+    match event:
+        case TextDelta():
+            return TextPlace(key=text_key(at), channel="text", text=event.text)
+        case RefusalDelta():
+            return TextPlace(key=(at, "refusal"), channel="refusal", text=event.text)
+        case ReasoningDelta():
+            key = (at, "reasoning", event.block)
+            return TextPlace(key=key, channel="reasoning", text=event.text)
+        case ToolDelta():
+            key = (at, "tool", event.tool)
+            return TextPlace(key=key, channel="tool_arguments", text=event.arguments)
+        case NativeDelta():
+            return _native_place(event)
+
+
+def text_key(choice: int) -> Key:
+    """Return the key of a choice's text."""
+    return choice, "text"
+
+
+def with_text(event: Piece, text: str) -> Piece:
+    """The event with another text, and without log probabilities, which repeat it."""
+    match event:
+        case ToolDelta():
+            return replace(event, arguments=text)
+        case ReasoningDelta():
+            return replace(event, text=text)
+        case NativeDelta():
+            return _native_with(event, text)
+        case _:
+            return replace(event, text=text, logprobs=())
+
+
+def only_text(event: Piece, text: str) -> Piece:
+    """The text at the event's place, without what came with the event."""
+    match event:
+        case TextDelta():
+            return TextDelta(text=text, index=event.index)
+        case RefusalDelta():
+            return RefusalDelta(text=text, index=event.index)
+        case ReasoningDelta():
+            return ReasoningDelta(text=text, index=event.index, block=event.block)
+        case ToolDelta():
+            return ToolDelta(tool=event.tool, index=event.index, arguments=text)
+        case NativeDelta():
+            return _native_with(event, text)
+
+
+def carries_more(event: Piece) -> bool:
+    """Whether it has more than text."""
+    if isinstance(event, ToolDelta):
+        return bool(event.id or event.name or event.signature)
+    return isinstance(event, ReasoningDelta) and bool(event.signature or event.data)
+
+
 def _different_texts(raw: Raw, *, free: bool) -> list[str]:
     return list(dict.fromkeys(json_texts(raw, free=free)))
 
@@ -270,3 +354,38 @@ def _found(guards: RequestGuards, rail: Rail, text: str) -> bool:
     rules = [*found.rules, *([] if found.block is None else [found.block])]
     guards.replaced(rail, ANSWER, rules)
     return bool(rules)
+
+
+def _native_place(event: NativeDelta) -> TextPlace | None:
+    """Find the text of `response.….delta` and of Anthropic's `…_delta`; each has one of _TEXTS."""
+    if event.delta is None or b"delta" not in bytes(event.delta):
+        return None
+    fields: object = _decode(event.delta)
+    if not isinstance(fields, dict):
+        return None
+    found = cast("Mapping[str, object]", fields)
+    if not str(found.get("type", "")).endswith("delta"):
+        return None
+    for name in _TEXTS:
+        text = found.get(name)
+        if isinstance(text, str):
+            where = tuple(found.get(one) for one in _PLACE)
+            key = (event.index, "native", name, *where)
+            channel = "tool_arguments" if _is_json(name, str(found["type"])) else "other"
+            return TextPlace(key=key, channel=channel, text=text)
+    return None
+
+
+def _is_json(name: str, kind: str) -> bool:
+    return name == "partial_json" or kind == "response.function_call_arguments.delta"
+
+
+def _native_with(event: NativeDelta, text: str) -> NativeDelta:
+    assert event.delta is not None
+    fields = cast("dict[str, object]", _decode(event.delta))
+    for name in _TEXTS:
+        if isinstance(fields.get(name), str):
+            fields[name] = text
+            fields.pop("logprobs", None)
+            break
+    return replace(event, delta=Raw(_encode(fields)))

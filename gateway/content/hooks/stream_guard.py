@@ -1,29 +1,42 @@
 """One guardrail over the events of one streamed answer, without I/O.
 
 `StreamGuard` takes events and returns those that may leave. Each piece of text belongs to one text
-of the answer (`place_of`), which is held back as `HeldText` says; what is released leaves in an
-event of the same place (`only_text`).
+of the answer, a `HeldText`, which is held back until no finding in it can grow. What is released
+leaves in an event of the same place.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final, cast
+from collections.abc import Sequence
+from typing import Final
 
-import msgspec
-from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from strowger_gateway.gateway.content.hooks.answer_texts import (
+    Key,
+    Piece,
+    carries_more,
     guarded_started,
     guarded_usage,
     mask_fields,
     mask_json,
+    only_text,
+    place_of,
+    text_key,
     verdict_of,
     with_stop_masked,
+    with_text,
 )
-from strowger_gateway.gateway.content.hooks.contract import PASS, Block, Channel, Mask
+from strowger_gateway.gateway.content.hooks.contract import (
+    PASS,
+    Block,
+    Channel,
+    Mask,
+    Span,
+    TextWindow,
+    Verdict,
+)
 from strowger_gateway.gateway.content.hooks.guards import ANSWER, DIRECT, Rail, RequestGuards
-from strowger_gateway.gateway.content.hooks.held_text import HeldText, decided
 from strowger_gateway.gateway.content.hooks.plain_escapes import PlainEscapes
+from strowger_gateway.gateway.content.hooks.text_hook import merged
 from strowger_gateway.schemas.events import (
     Event,
     Finished,
@@ -39,17 +52,8 @@ from strowger_gateway.schemas.events import (
     Usage,
 )
 
-_NO_TEXT: Final = HeldText(0, "text", -1)
-"""Of no choice."""
-
-Piece = TextDelta | ReasoningDelta | RefusalDelta | ToolDelta | NativeDelta
-Key = tuple[object, ...]
-"""Its first item is the choice."""
-
-_TEXTS: Final = ("delta", "partial_json", "text", "thinking")
-_PLACE: Final = ("type", "output_index", "content_index", "summary_index")
-_decode = msgspec.json.Decoder().decode
-_encode = msgspec.json.Encoder().encode
+LONGEST: Final = 16_384
+"""Characters of a finding that is masked to its end although it has begun to leave."""
 
 
 class StreamGuard:
@@ -250,102 +254,145 @@ class StreamGuard:
             out.append(only_text(piece, text))
 
 
-class TextPlace(Struct, frozen=True, kw_only=True, gc=False):
-    """Where a piece of text belongs."""
+class HeldText:
+    """One text of one choice: `add`, look at `window`, `release` what the verdict allows.
 
-    key: Key
-    channel: Channel
-    text: str
+    room: characters that still fit into the current step; 0 or less if it is complete, so that the
+    text has to be examined. pieces: what was added since then.
+
+    A finding of at most `characters` is masked whole, however the text is split. Text that leaves
+    early (`everything`) stays as context, so that the rest of a finding is still masked. The text
+    is examined in steps of half as many characters, because each step costs more than its text.
+    """
+
+    __slots__ = (
+        "_begin",
+        "_channel",
+        "_characters",
+        "_counted",
+        "_full",
+        "_offset",
+        "_sent",
+        "_text",
+        "choice",
+        "pieces",
+        "room",
+    )
+
+    def __init__(self, characters: int, channel: Channel, choice: int) -> None:
+        self._characters = characters
+        self._full = self.room = characters + max(1, characters // 2)
+        self.pieces: list[str] = []
+        self.choice = choice
+        self._channel: Channel = channel
+        self._text = ""
+        self._sent = 0
+        self._begin = 0
+        self._counted = -1
+        self._offset = 0
+
+    @property
+    def held(self) -> int:
+        """The characters that wait."""
+        return self._full - self.room
+
+    def add(self, text: str) -> None:
+        self.pieces.append(text)
+        self.room -= len(text)
+
+    def window(self, *, final: bool) -> TextWindow:
+        self._text += "".join(self.pieces)
+        self.pieces.clear()
+        return TextWindow(
+            text=self._text,
+            begin=self._begin,
+            offset=self._offset,
+            final=final,
+            channel=self._channel,
+            choice=self.choice,
+        )
+
+    def release(
+        self, verdict: Verdict, *, final: bool, everything: bool = False
+    ) -> tuple[str, tuple[str, ...]]:
+        """Return the text that may leave, masked, and the rules of findings not yet reported.
+
+        verdict: on the current window; a Block is not for here.
+        """
+        if type(verdict) is not Mask and not (final or everything) and self._begin >= self._sent:
+            return self._passed(), ()
+        text, end = self._text, len(self._text)
+        spans = merged(verdict.spans) if isinstance(verdict, Mask) else []
+        stop = end if final or everything else max(self._sent, end - self._characters)
+        new: list[str] = []
+        pieces: list[str] = []
+        at, begin = self._sent, self._begin
+        for span in spans:
+            if span.end <= self._sent:
+                continue
+            grows = span.end == end and not final
+            if span.start >= stop:
+                break
+            if grows and not everything and end - span.start <= self._characters:
+                stop = max(self._sent, span.start)
+                break
+            if span.end > stop:
+                stop = span.end
+            pieces.append(text[at : max(at, span.start)])
+            if span.start >= self._sent:
+                pieces.append(span.replacement)
+            if span.start > self._counted:
+                new.append(span.rule)
+                self._counted = span.start
+            at = span.end
+            begin = span.start if grows else span.end
+        if stop > at:
+            pieces.append(text[at:stop])
+        self._keep(stop, begin, at, everything=everything)
+        return "".join(pieces), tuple(new)
+
+    def _passed(self) -> str:
+        """`release` of a text in which nothing was found: the common case, in few steps."""
+        text, stop, begin = self._text, len(self._text) - self._characters, self._begin
+        sent = self._sent
+        if stop < sent:
+            stop = sent
+        cut = stop
+        if begin <= stop:
+            begin = stop
+            if stop:
+                cut = stop - 1  # context: whether a word ends there
+        self._text = text[cut:]
+        self._offset += cut
+        self._sent, self._begin = stop - cut, begin - cut
+        self._counted -= cut
+        self.room = self._full - len(text) + stop
+        return text[sent:stop]
+
+    def _keep(self, stop: int, begin: int, decided: int, *, everything: bool) -> None:
+        """Forget what is neither held nor context. decided: the end of the last finding."""
+        if everything:
+            begin = max(begin, stop - self._characters) if begin >= decided else begin
+        else:
+            begin = max(begin, stop) if begin >= decided else begin
+        cut = max(0, min(begin - 1, stop))
+        if stop - cut > LONGEST:
+            cut = stop - self._characters
+            begin = max(begin, cut)
+        self._text = self._text[cut:]
+        self._offset += cut
+        self._sent, self._begin = stop - cut, begin - cut
+        self._counted -= cut
+        self.room = self._full - len(self._text) + self._sent
 
 
-def place_of(event: Piece) -> TextPlace | None:
-    """Return where an event's text belongs; `None` for a native event without a piece of text."""
-    at = event.index
-    match event:
-        case TextDelta():
-            return TextPlace(key=text_key(at), channel="text", text=event.text)
-        case RefusalDelta():
-            return TextPlace(key=(at, "refusal"), channel="refusal", text=event.text)
-        case ReasoningDelta():
-            key = (at, "reasoning", event.block)
-            return TextPlace(key=key, channel="reasoning", text=event.text)
-        case ToolDelta():
-            key = (at, "tool", event.tool)
-            return TextPlace(key=key, channel="tool_arguments", text=event.arguments)
-        case NativeDelta():
-            return _native_place(event)
+_NO_TEXT: Final = HeldText(0, "text", -1)
+"""Of no choice."""
 
 
-def text_key(choice: int) -> Key:
-    """Return the key of a choice's text."""
-    return choice, "text"
-
-
-def with_text(event: Piece, text: str) -> Piece:
-    """The event with another text, and without log probabilities, which repeat it."""
-    match event:
-        case ToolDelta():
-            return replace(event, arguments=text)
-        case ReasoningDelta():
-            return replace(event, text=text)
-        case NativeDelta():
-            return _native_with(event, text)
-        case _:
-            return replace(event, text=text, logprobs=())
-
-
-def only_text(event: Piece, text: str) -> Piece:
-    """The text at the event's place, without what came with the event."""
-    match event:
-        case TextDelta():
-            return TextDelta(text=text, index=event.index)
-        case RefusalDelta():
-            return RefusalDelta(text=text, index=event.index)
-        case ReasoningDelta():
-            return ReasoningDelta(text=text, index=event.index, block=event.block)
-        case ToolDelta():
-            return ToolDelta(tool=event.tool, index=event.index, arguments=text)
-        case NativeDelta():
-            return _native_with(event, text)
-
-
-def carries_more(event: Piece) -> bool:
-    """Whether it has more than text."""
-    if isinstance(event, ToolDelta):
-        return bool(event.id or event.name or event.signature)
-    return isinstance(event, ReasoningDelta) and bool(event.signature or event.data)
-
-
-def _native_place(event: NativeDelta) -> TextPlace | None:
-    """Find the text of `response.….delta` and of Anthropic's `…_delta`; each has one of _TEXTS."""
-    if event.delta is None or b"delta" not in bytes(event.delta):
-        return None
-    fields: object = _decode(event.delta)
-    if not isinstance(fields, dict):
-        return None
-    found = cast("Mapping[str, object]", fields)
-    if not str(found.get("type", "")).endswith("delta"):
-        return None
-    for name in _TEXTS:
-        text = found.get(name)
-        if isinstance(text, str):
-            where = tuple(found.get(one) for one in _PLACE)
-            key = (event.index, "native", name, *where)
-            channel = "tool_arguments" if _is_json(name, str(found["type"])) else "other"
-            return TextPlace(key=key, channel=channel, text=text)
-    return None
-
-
-def _is_json(name: str, kind: str) -> bool:
-    return name == "partial_json" or kind == "response.function_call_arguments.delta"
-
-
-def _native_with(event: NativeDelta, text: str) -> NativeDelta:
-    assert event.delta is not None
-    fields = cast("dict[str, object]", _decode(event.delta))
-    for name in _TEXTS:
-        if isinstance(fields.get(name), str):
-            fields[name] = text
-            fields.pop("logprobs", None)
-            break
-    return replace(event, delta=Raw(_encode(fields)))
+def decided(window: TextWindow, verdict: Verdict) -> tuple[Span, ...]:
+    """The findings that more text cannot change."""
+    if not isinstance(verdict, Mask):
+        return ()
+    end = len(window.text)
+    return tuple(span for span in verdict.spans if window.final or span.end < end)

@@ -13,8 +13,7 @@ from strowger_gateway.gateway.content.guardrails.secrets import secret_hook
 from strowger_gateway.gateway.content.hooks.contract import Hook, TextWindow, Verdict
 from strowger_gateway.gateway.content.hooks.counts import GuardCounts
 from strowger_gateway.gateway.content.hooks.guards import Rail, RequestGuards
-from strowger_gateway.gateway.content.hooks.held_text import HeldText
-from strowger_gateway.gateway.content.hooks.stream_guard import StreamGuard
+from strowger_gateway.gateway.content.hooks.stream_guard import HeldText, StreamGuard
 from strowger_gateway.gateway.content.hooks.streamed_answer import now
 from strowger_gateway.gateway.content.hooks.text_hook import masked, merged
 from strowger_gateway.schemas.errors import ContentBlocked
