@@ -71,7 +71,7 @@ async def shown(call: AdminCall[VisitQuery]) -> Markup:
 
 
 async def secret(call: AdminCall[Nothing]) -> Markup:
-    return Markup("<p>for admins</p>")
+    return Markup("<p>for admins</p><script>document.title = 'run'</script>")
 
 
 READ = AdminRoute(

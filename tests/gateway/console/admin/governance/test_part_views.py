@@ -10,6 +10,7 @@ import pytest
 from strowger_gateway.gateway.console.admin.page.answers import GUARDED
 from strowger_gateway.gateway.console.admin.page.document import part_page
 from strowger_gateway.gateway.governance.sessions.principal import Principal
+from tests.gateway.console.admin.browser import browsing, chromium
 from tests.gateway.console.admin.governance.pages import fields_of, text_of
 from tests.gateway.console.admin.visits import VisitPart
 from tests.gateway.serving import Serving, one_model, serving
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.anyio
 
 AUTH = "auth: {mode: keys, admin_key: key-of-the-operator, keys: [{name: ada, key: key-of-ada-1}]}"
 OPERATOR = {"authorization": "Bearer key-of-the-operator"}
+SLOW_MS = 5000
 OWN_PAGE = {"sec-fetch-site": "same-origin"}
 
 
@@ -146,6 +148,30 @@ async def test_what_a_form_is_refused_is_shown_in_the_page(
     assert answer.status_code == status
     assert sentence in text_of(answer.text)
     assert "<li>ada 3</li>" in (await browser.get("/admin/view/visits")).text
+
+
+@pytest.mark.skipif(
+    chromium() is None, reason="no Chromium: apt-get install chromium-headless-shell"
+)
+async def test_a_real_browser_uses_its_form_and_runs_no_script_in_it(up: Serving) -> None:
+    async with browsing() as found:
+        page = await found.new_page()
+        page.set_default_timeout(SLOW_MS)
+        await page.goto(f"{up.url}/admin/sign-in")
+        await page.fill("input[name=key]", "key-of-the-operator")
+        await page.click("button.primary")
+        await page.click("nav >> text=Visits")
+        before = await page.inner_text("main")
+        await page.fill("main input[name=name]", "ada")
+        await page.click("main >> text=Forget")
+        after = await page.inner_text("main")
+        await page.click("nav >> text=Plans")
+        text, title = await page.inner_text("main"), await page.title()
+
+    assert ("ada 3" in before, "ben 1" in before) == (True, True)
+    assert ("ada 3" in after, "ben 1" in after) == (False, True)
+    assert "for admins" in text
+    assert title == "Plans · Strowger"
 
 
 async def test_without_a_session_a_browser_signs_in_first(up: Serving) -> None:
