@@ -2,10 +2,11 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from secrets import token_hex
-from typing import TYPE_CHECKING
 
 from strowger_gateway.gateway.governance.budgets.budgets import Budgets
+from strowger_gateway.gateway.observability.recording.ended_requests import EndedRequests
 from strowger_gateway.gateway.observability.recording.rows_from_request import (
     access_line,
     attempts_of,
@@ -30,10 +31,6 @@ from strowger_gateway.gateway.routing.planning.prices import Prices
 from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.gateway.storage.sql.rows import AttemptRow, Recorder
 
-if TYPE_CHECKING:
-    from strowger_gateway.gateway.observability.payloads.payloads import PayloadLog
-    from strowger_gateway.gateway.observability.tracing.tracing import Tracing
-
 _BATCH, _FLUSH_S = 64, 0.2
 """Finished requests are written after this many, or after this many seconds."""
 
@@ -45,8 +42,7 @@ class RequestLog:
     """The finished requests of one process. Every reader flushes first, so nothing is missing.
 
     series: the traffic by backend. recorder: of usage and outcomes; `None` keeps no records.
-    tracing: exports the requests that are sampled; `None` without a collector. payloads: logs
-    those that are captured; `None` if none ever were.
+    takers: of parts, called with the requests that have ended.
     budgets: settled by what is recorded. writer: of the records, unique to this process.
     """
 
@@ -62,8 +58,7 @@ class RequestLog:
         self._since_asked = 0
         self._finished: list[tuple[RequestRecord, int, float, Prices]] = []
         self._timer: asyncio.TimerHandle | None = None
-        self.tracing: Tracing | None = None
-        self.payloads: PayloadLog | None = None
+        self.takers: list[Callable[[EndedRequests], None]] = []
 
     def record_request(
         self, record: RequestRecord, status: int, ended: float, prices: Prices
@@ -99,10 +94,6 @@ class RequestLog:
             for record, status, ended, prices in finished
         ]
         records = [one[0] for one in finished]
-        if self.tracing is not None:
-            self.tracing.add(finished, lines, offset)
-        if self.payloads is not None:
-            self.payloads.finish(finished, lines)
         attempts: list[AttemptRow] = []
         groups = grouped(lines)
         self.metrics.count(groups)
@@ -116,8 +107,8 @@ class RequestLog:
         encoded = as_json(lines)
         self._recent.add(encoded, list(map(_reasons, records)))
         self._batch += 1
-        if self.budgets.any or self.budgets.holds:
-            self.budgets.finished(groups, attempts, self._batch)
+        for take in self.takers:
+            take(EndedRequests(finished, lines, groups, attempts, self._batch, offset))
         self.access_log.add(lines, encoded)
         if self.recorder is not None:
             self.recorder.add(request_batch(records, encoded, attempts, self.writer, self._batch))

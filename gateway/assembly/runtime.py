@@ -1,13 +1,12 @@
 """One configuration generation, live: keys, engines, upstreams and the planner over its routes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import partial
 from pathlib import Path
 
-from strowger_gateway.gateway.assembly.wiring.cache import cache_of
+from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.assembly.wiring.engine_processes import engine_processes
-from strowger_gateway.gateway.assembly.wiring.guards import guards_of
 from strowger_gateway.gateway.assembly.wiring.models import models_of
 from strowger_gateway.gateway.assembly.wiring.prices import prices_of
 from strowger_gateway.gateway.assembly.wiring.routes import build_routes
@@ -22,22 +21,25 @@ from strowger_gateway.gateway.config.adapter_names import LOCAL
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.governance.access.auth import AdminKey, Keyring, MetricsAccess
 from strowger_gateway.gateway.governance.access.client_address import ClientAddresses
-from strowger_gateway.gateway.governance.budgets.costs import RouteCosts
 from strowger_gateway.gateway.governance.identities.setup import known_issuers, token_callers
 from strowger_gateway.gateway.governance.issued_keys.keys_in_effect import IssuedKeys
 from strowger_gateway.gateway.governance.sessions.tokens import SessionTokens
 from strowger_gateway.gateway.governance.sign_in.setup import sign_in_provider
+from strowger_gateway.gateway.parts.part import Part
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.planning.enrolment import ExperimentState
 from strowger_gateway.gateway.routing.planning.planner import Planner
 from strowger_gateway.gateway.server.asgi.cross_site import CrossSiteGuard
-from strowger_gateway.gateway.stages.stage import Closing, RouteStages
+from strowger_gateway.gateway.stages.request_part import Closing, Prepared, RequestPart
+from strowger_gateway.gateway.stages.stage import RouteStages
+from strowger_gateway.schemas.errors import InvalidConfig
 
 
 class Runtime:
     """One generation of the configuration. Build it, `start` it, `close` it.
 
     experiments, issued: their states and the issued keys, shared by all generations.
+    prepared: what parts have built for it, by their names.
     stages: of its requests, by route; put together when a route gets its first request.
     in_flight: requests that began with this generation and have not ended; work that outlives
                its request (a mirrored copy) counts as well.
@@ -52,6 +54,7 @@ class Runtime:
         engines: Mapping[str, EngineView] | None = None,
         before: "Runtime | None" = None,
         discovered: Discovered = NOTHING_DISCOVERED,
+        parts: Sequence[Part] = PARTS,
     ) -> None:
         """engines: by provider, if another object owns them; otherwise it creates its own.
 
@@ -84,8 +87,8 @@ class Runtime:
         self._models = models_of(config)
         self._route(discovered, before)
         self.default_model = _default_model(config)
-        self.guards = guards_of(config)
-        self.cache = cache_of(config)
+        self._parts = parts
+        self.prepared = self._prepare(before)
         self.stages: dict[str, RouteStages] = {}
         self._watch_engines()
 
@@ -97,8 +100,28 @@ class Runtime:
         new = copy(self)
         new.in_flight, new.stages = 0, {}
         new._route(discovered, self)
+        new.prepared = new._prepare(self)
         new._watch_engines()
         return new
+
+    def _prepare(self, before: "Runtime | None") -> Mapping[str, Prepared]:
+        """Return what parts have built for this generation. Raises InvalidConfig."""
+        known: Mapping[str, Prepared] = {} if before is None else before.prepared
+        problems: list[str] = []
+        found: dict[str, Prepared] = {}
+        for part in self._parts:
+            if not isinstance(part, RequestPart):
+                continue
+            try:
+                prepared = part.prepare(self, known.get(part.name))
+            except InvalidConfig as exc:
+                problems += exc.problems
+            else:
+                if prepared is not None:
+                    found[part.name] = prepared
+        if problems:
+            raise InvalidConfig(tuple(problems))
+        return found
 
     def use_readings(self, found: ReplicaReadings) -> None:
         """Note how busy replicas say they are, beyond what this gateway sends them."""
@@ -128,7 +151,6 @@ class Runtime:
         self.backends, self.table = self._routes.backends, self._routes.table
         self.planner = Planner(self.table, self._routes.experiments)
         self.experiment_routers = self._routes.experiments
-        self.costs = RouteCosts(self.table, self._routes.experiments)
 
     def _watch_engines(self) -> None:
         self._watching = {name: partial(self._engine_changed, name) for name in self.engines}
@@ -163,9 +185,9 @@ class Runtime:
         fetchers = () if fetcher is None else (fetcher,)
         issuers = () if self.issuers is None else self.issuers.keys
         sign_in = () if self.sign_in is None else (self.sign_in,)
-        guards = () if self.guards is None else (self.guards,)
+        parts = [one for part in self.prepared.values() for one in part.closing()]
         replicas = self._upstreams.replicas.values()
-        return (*self.upstreams.values(), *replicas, *fetchers, *issuers, *sign_in, *guards)
+        return (*self.upstreams.values(), *replicas, *fetchers, *issuers, *sign_in, *parts)
 
     def divide_budgets(self, processes: int) -> None:
         """Take this process's part of the budgets of retries and hedges.

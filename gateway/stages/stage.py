@@ -9,9 +9,7 @@ from collections.abc import Awaitable, Sequence
 from enum import IntEnum
 from typing import Protocol
 
-from strowger_gateway.gateway.stages.generation import Generation
 from strowger_gateway.gateway.stages.request_context import RequestContext
-from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 
 
 class Place(IntEnum):
@@ -80,24 +78,6 @@ class BaseStage:
         """Nothing is held."""
 
 
-class Closing(Protocol):
-    """A resource that several generations may share, and that the last of them closes."""
-
-    async def aclose(self) -> None: ...
-
-
-class Prepared:
-    """What a part has built for one generation, before it is in force."""
-
-    def stages(self, at: HotRoute) -> Sequence[Stage]:
-        """Return the part's stages of a route's requests, new objects for each route."""
-        return ()
-
-    def closing(self) -> Sequence[Closing]:
-        """Return what is closed after the last request of the generations that have it."""
-        return ()
-
-
 class RouteStages:
     """The stages of one route and generation, in order.
 
@@ -121,14 +101,3 @@ class RouteStages:
 
 def _place(stage: Stage) -> Place:
     return stage.place
-
-
-class ServesRequests(Protocol):
-    """A part's side in a serving process that has stages, or keeps something per generation."""
-
-    def prepare(self, generation: Generation, before: Prepared | None) -> Prepared | None:
-        """Build what a generation needs; nothing is in force yet. before: of the one in force.
-
-        Raises InvalidConfig with the problems, which rejects the reload, or ends the start.
-        """
-        ...

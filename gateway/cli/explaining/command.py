@@ -21,6 +21,7 @@ from strowger_gateway.gateway.console.explain.explanation import Explanation
 from strowger_gateway.gateway.console.explain.held_to import held_to, with_limits
 from strowger_gateway.gateway.console.explain.query import Explained, Query, explain_query
 from strowger_gateway.gateway.governance.end_users.end_users import EndUserFinder
+from strowger_gateway.gateway.governance.reservations.part import costs_of
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.surfaces.routes import SURFACES
 from strowger_gateway.schemas.errors import GatewayError
@@ -133,7 +134,7 @@ def _with_limits(seen: Explained, question: Query, runtime: Runtime) -> Explanat
         seen,
         limits,
         budgets,
-        runtime.costs,
+        costs_of(runtime.prepared),
         lambda place: finder.would_find(place, seen.parsed.request, headers),
     )
     return with_limits(seen.explanation, held, None, None)

@@ -20,6 +20,7 @@ from strowger_gateway.gateway.console.explain.explanation import Explanation
 from strowger_gateway.gateway.governance.budgets.process_side import BudgetsSide
 from strowger_gateway.gateway.governance.end_users.process_side import EndUsersSide
 from strowger_gateway.gateway.governance.limits.process_side import LimitsSide
+from strowger_gateway.gateway.governance.reservations.part import costs_of
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.schemas.errors import Unavailable
 
@@ -103,7 +104,7 @@ async def _with_limits(gateway: Gateway, seen: "Explained", query: "Query") -> E
         seen,
         gateway.side(LimitsSide).limits.rules_of(key),
         gateway.side(BudgetsSide).budgets.rules_of(key),
-        gateway.runtime.costs,
+        costs_of(gateway.runtime.prepared),
         lambda place: gateway.side(EndUsersSide).finder.would_find(
             place, seen.parsed.request, headers
         ),

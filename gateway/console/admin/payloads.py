@@ -13,6 +13,7 @@ from msgspec import Struct
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.audit.event import LONGEST, Action, AuditEvent
 from strowger_gateway.gateway.console.admin.access import SCHEME, made_by
+from strowger_gateway.gateway.observability.payloads.part import PayloadsSide
 from strowger_gateway.gateway.storage.sql.payload_rows import (
     PayloadEntry,
     PayloadQuery,
@@ -87,7 +88,7 @@ def payload_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
 
 async def _asked(gateway: Gateway, work: Callable[[PayloadRows], _T]) -> _T:
     """Raises Unavailable, StoreUnavailable."""
-    rows, store = gateway.payload_rows, gateway.store
+    rows, store = gateway.side(PayloadsSide).rows, gateway.store
     if rows is None or store is None:
         raise Unavailable("stored payloads require a store, and this gateway has none")
     return await store.call(lambda _: work(rows))

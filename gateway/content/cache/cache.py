@@ -9,9 +9,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Final, Literal
 
+from strowger_gateway.gateway.config.schema.cache import CacheConfig
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.content.cache.counts import CacheCounts, StoreSize
-from strowger_gateway.gateway.content.cache.key import CacheRules
 from strowger_gateway.gateway.content.cache.remote_store import CacheUnavailable, RemoteStore
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.platform.eventloop.inline_task import in_task
@@ -49,9 +49,8 @@ class AnswerCache:
         self._failed = 0
         """Uses of former stores, and writes that were too many."""
 
-    def configure(self, rules: CacheRules, config: Config) -> None:
+    def configure(self, settings: CacheConfig, config: Config) -> None:
         """Use this generation's store. Raises InvalidConfig for an unusable address of Redis."""
-        settings = rules.config
         if settings.store == "memory":
             self._replace(None)
             self._where = None

@@ -52,13 +52,20 @@ _log = logging.getLogger("strowger.mirror")
 OnMirrored = Callable[[MirrorLogEntry, AttemptRow | None], None]
 
 
-class Mirrors:
-    """The copies of one process. on_mirrored: called with each outcome, also of shed copies."""
+def _untraced() -> None:
+    """No copy is traced."""
 
-    def __init__(self, on_mirrored: OnMirrored) -> None:
+
+class Mirrors:
+    """The copies of one process."""
+
+    def __init__(
+        self, on_mirrored: OnMirrored, tracing: "Callable[[], Tracing | None]" = _untraced
+    ) -> None:
+        """on_mirrored: called with each outcome, also of shed copies. tracing: exports them."""
         self._on_mirrored = on_mirrored
         self._running: set[asyncio.Task[None]] = set()
-        self.tracing: Tracing | None = None
+        self._tracing = tracing
 
     def offer(self, request: RequestContext, real: Answer | Embeddings, *, busy: bool) -> None:
         """Send the copy that the plan wants, or shed it. Never blocks, never raises.
@@ -153,8 +160,8 @@ class Mirrors:
                     shadow.service_tier,
                 )
                 self._on_mirrored(line, _charged(row, record))
-            if self.tracing is not None:
-                self.tracing.add_mirrored(shadow, time.time() - now())
+            if (tracing := self._tracing()) is not None:
+                tracing.add_mirrored(shadow, time.time() - now())
 
 
 def _shadow(record: RequestRecord) -> RequestRecord:

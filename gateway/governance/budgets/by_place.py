@@ -1,5 +1,6 @@
 """What applies to a request, looked up once for all limits, budgets and prices."""
 
+from collections.abc import Callable
 from math import gcd
 from typing import Final
 
@@ -55,11 +56,19 @@ class RulesByPlace:
     known: by place, of one generation of the configuration, or of an earlier one.
     """
 
-    def __init__(self, limits: RequestLimits, budgets: Budgets) -> None:
+    def __init__(
+        self, limits: RequestLimits, budgets: Budgets, changed: Callable[[], object] = tuple
+    ) -> None:
+        """changed: called when limits or budgets have changed."""
         self.known: dict[Place, PlaceRules] = {}
         self._limits = limits
         self._budgets = budgets
-        limits.on_change = budgets.on_change = self.known.clear
+        self._changed = changed
+        limits.on_change = budgets.on_change = self._forget
+
+    def _forget(self) -> None:
+        self.known.clear()
+        self._changed()
 
     def find(self, place: Place, route: Route, costs: RouteCosts) -> PlaceRules:
         """Look everything up, and remember it."""

@@ -1,6 +1,6 @@
 """Reservations as a part: limits and budgets admit a request together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from strowger_gateway.gateway.governance.budgets.costs import RouteCosts
@@ -28,6 +28,13 @@ class PreparedCosts(Prepared):
 
     def __init__(self, costs: RouteCosts) -> None:
         self.costs = costs
+
+
+def costs_of(prepared: Mapping[str, Prepared]) -> RouteCosts:
+    """Return what requests of a generation may cost. prepared: by its parts."""
+    found = prepared[ReservationsPart.name]
+    assert isinstance(found, PreparedCosts)
+    return found.costs
 
 
 class ReservationsSide(RequestSide[None, None]):

@@ -11,7 +11,7 @@ import random
 import threading
 import time
 from binascii import unhexlify
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVarTuple, Unpack
 
@@ -38,6 +38,8 @@ from strowger_gateway.gateway.routing.payload_capture import (
     CapturedPayload,
 )
 from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.stages.request_context import RequestContext
+from strowger_gateway.gateway.stages.stage import BaseStage, Place
 from strowger_gateway.gateway.storage.sql.errors import StoreRejected, StoreUnavailable
 from strowger_gateway.gateway.storage.sql.payload_rows import PayloadRows
 
@@ -340,3 +342,16 @@ class PayloadWriter:
         assert isinstance(self._output, OtlpOutput)
         self._output.count()
         self._counting = self._loop.call_later(COUNT_S, self._count)
+
+
+class CaptureStage(BaseStage):
+    """Captures the body of each request of a route, if it may be logged."""
+
+    place = Place.PARSE
+
+    def __init__(self, log: PayloadLog) -> None:
+        self._log = log
+
+    def enter(self, request: RequestContext) -> Awaitable[None] | None:
+        """Capture the body, without its compression. It is written when the request is recorded."""
+        self._log.begin(request.record, request.body)

@@ -9,7 +9,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -42,6 +42,8 @@ from strowger_gateway.gateway.platform.trace_context import (
 )
 from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.gateway.server.asgi.exchange import HotExchange
+from strowger_gateway.gateway.stages.request_context import RequestContext
+from strowger_gateway.gateway.stages.stage import BaseStage, Place
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 
 BUILD_S: Final = 0.1
@@ -230,3 +232,17 @@ class Tracing:
 
     def _adapter_of(self, provider: str) -> str:
         return self._adapters.get(provider, "")
+
+
+class TraceStage(BaseStage):
+    """Joins each request of a route to its caller's trace, or begins one."""
+
+    place = Place.ADMIT
+
+    def __init__(self, tracing: Tracing, at: HotRoute) -> None:
+        self._tracing = tracing
+        self._at = at
+
+    def enter(self, request: RequestContext) -> Awaitable[None] | None:
+        """Give the request its trace, which its attempts continue. It ends when it is recorded."""
+        request.record.trace = self._tracing.join(request.exchange, self._at)

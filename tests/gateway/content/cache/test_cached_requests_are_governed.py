@@ -7,6 +7,7 @@ import pytest
 
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.observability.tracing.part import TracingSide
 from strowger_gateway.gateway.storage.sql.rows import AttemptRow, RequestRow
 from tests.gateway.content.cache.asking import ASKS, Json, ask, shown, text_of
 from tests.gateway.content.stored_responses.archives import archived
@@ -264,7 +265,7 @@ async def test_the_admin_api_the_page_and_traces_show_hits(tmp_path: Path) -> No
             ) as client:
                 listed = (await client.get("/admin/requests")).json()["requests"]
                 page = (await client.get("/admin")).text
-            await gateway.state.close_tracing(20)
+            await gateway.state.side(TracingSide).close(20)
         assert [one["cache"] for one in listed] == ["hit", "miss"]
         assert "The cache answered, with what remote/m-1 had generated." in page
         found = [values(span).get("strowger.cache") for span in collector.spans()]

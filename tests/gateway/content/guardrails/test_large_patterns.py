@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from strowger_gateway.gateway.assembly.wiring.guards import guards_of
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.content.guardrails.patterns import MOST_FINDINGS, pattern_hook
+from strowger_gateway.gateway.content.guardrails.setup import guards_of
 from strowger_gateway.gateway.content.hooks.text_hook import masked
 from strowger_gateway.schemas.errors import InvalidConfig
 from tests.gateway.serving import one_model

@@ -13,11 +13,12 @@ import pytest
 from openai.types import ModerationCreateResponse
 
 from strowger_gateway.gateway.assembly.runtime import Runtime
-from strowger_gateway.gateway.assembly.wiring.guards import guards_of
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.content.guardrails.moderation import moderation_hook
+from strowger_gateway.gateway.content.guardrails.part import GuardrailsSide
 from strowger_gateway.gateway.content.guardrails.presidio import presidio_hook
 from strowger_gateway.gateway.content.guardrails.service_client import CONNECTIONS
+from strowger_gateway.gateway.content.guardrails.setup import guards_of
 from strowger_gateway.gateway.content.hooks.contract import AsyncHook
 from strowger_gateway.gateway.content.hooks.testing import contract
 from strowger_gateway.gateway.fleet.processes.runtime_generations import POLL_S, Generations
@@ -242,8 +243,8 @@ async def test_a_reload_lets_a_judge_that_monitors_end_its_work(tmp_path: Path) 
         await asyncio.sleep(3 * POLL_S)
         go_on.set()
         await asyncio.wait_for(generations.wait_old_requests(), 60)
-        assert gateway.guard_counts.failures == {}
-        assert gateway.guard_counts.findings["g", "answer", "monitor"] == 1
+        assert gateway.side(GuardrailsSide).counts.failures == {}
+        assert gateway.side(GuardrailsSide).counts.findings["g", "answer", "monitor"] == 1
         assert len(asked.requests) > 3
         await later.close()
 

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from strowger_gateway.gateway.assembly.wiring.guards import guards_of
 from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.content.guardrails.setup import guards_of
 from strowger_gateway.gateway.content.hooks.contract import GROUP
 from strowger_gateway.schemas.errors import InvalidConfig
 from tests.gateway.content.hooks.test_guarded_requests import CHAT, guarded, shown

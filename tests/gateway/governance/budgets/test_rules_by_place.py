@@ -17,6 +17,7 @@ from strowger_gateway.gateway.governance.budgets.by_place import PlaceRules, Rul
 from strowger_gateway.gateway.governance.budgets.ledger import Reservation
 from strowger_gateway.gateway.governance.limits.estimate import chat_tokens, expected_tokens
 from strowger_gateway.gateway.governance.limits.limits import RequestLimits
+from strowger_gateway.gateway.governance.reservations.part import costs_of
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine, grouped
 from strowger_gateway.gateway.routing.planning.policies import POLICIES
 from strowger_gateway.gateway.routing.planning.route import Route
@@ -57,9 +58,9 @@ class World:
     def find(self, end_user: str = "") -> PlaceRules:
         place = (*PLACE[:5], end_user, "")
         known = self.rules.known.get(place)
-        if known is None or known.costs is not self.runtime.costs:
+        if known is None or known.costs is not costs_of(self.runtime.prepared):
             route = self.runtime.table.find("chat")
-            known = self.rules.find(place, route, self.runtime.costs)
+            known = self.rules.find(place, route, costs_of(self.runtime.prepared))
         return known
 
 

@@ -20,6 +20,7 @@ from strowger_gateway.gateway.observability.otlp.exporter import (
 )
 from strowger_gateway.gateway.observability.otlp.resource import own_resource
 from strowger_gateway.gateway.observability.tracing.conventions import SCHEMA_URL
+from strowger_gateway.gateway.observability.tracing.part import TracingSide
 from strowger_gateway.gateway.observability.tracing.span_message import (
     CLIENT,
     attribute,
@@ -72,7 +73,7 @@ async def after_one_request(
         async with serving(traced(backend.base_url, collector.origin), folder) as gateway:
             assert (await ask(gateway)).status_code == 200
             await collector.server.until(lambda: len(collector.server.requests) >= wait_for)
-            await gateway.state.close_tracing(close_s)
+            await gateway.state.side(TracingSide).close(close_s)
             return counted(gateway), collector
 
 
@@ -141,7 +142,7 @@ async def test_a_collector_that_never_answers_delays_no_request(tmp_path: Path) 
             for _ in range(3):
                 assert (await ask(gateway)).status_code == 200
             assert collector.server.open == 1, "the export is still waiting for its answer"
-            await gateway.state.close_tracing(0.1)
+            await gateway.state.side(TracingSide).close(0.1)
             assert counted(gateway) == {"sent": 0, "rejected": 0, "dropped": 8}
 
 
@@ -169,7 +170,7 @@ async def test_spans_wait_for_a_collector_that_starts_late(
                 server = await asyncio.start_server(accept, "127.0.0.1", port)
                 async with server:
                     await asyncio.wait_for(received.wait(), 60)
-                    await gateway.state.close_tracing(20)
+                    await gateway.state.side(TracingSide).close(20)
                     assert counted(gateway) == {"sent": 2, "rejected": 0, "dropped": 0}
 
     assert "accepts spans again" in caplog.text

@@ -14,6 +14,8 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.observability.payloads.part import PayloadsSide
+from strowger_gateway.gateway.observability.tracing.part import TracingSide
 from strowger_gateway.gateway.routing.payload_capture import MAX_CAPTURED
 from tests.gateway.observability.otlp.fake_collector import otlp_collector, refuses, values
 from tests.gateway.serving import Serving, one_model, serving
@@ -72,7 +74,7 @@ async def test_all_logs_requests_and_answers_as_the_client_saw_them(tmp_path: Pa
         text = config(backend.base_url, tmp_path, "mode: all")
         async with serving(text, tmp_path) as gateway:
             answer = await ask(gateway, "hello there")
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
             assert counted(gateway) == {"written": 1, "dropped": 0, "failed": 0}
 
     (record,) = logged(tmp_path)
@@ -93,7 +95,7 @@ async def test_off_and_requests_that_succeed_in_mode_errors_are_not_logged(tmp_p
             text = config(backend.base_url, tmp_path, f"mode: {mode}")
             async with serving(text, tmp_path) as gateway:
                 assert (await ask(gateway)).status_code == 200
-                await gateway.state.close_payloads(20)
+                await gateway.state.side(PayloadsSide).close(20)
                 assert gateway.state.payloads is None or counted(gateway)["written"] == 0
 
     assert logged(tmp_path) == []
@@ -110,7 +112,7 @@ async def test_errors_are_logged_with_what_the_client_got(tmp_path: Path) -> Non
                     content=b"{no json",
                     headers={"content-type": "application/json"},
                 )
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
 
     first, second = logged(tmp_path)
     assert (first["status"], first["response"]) == (answer.status_code, answer.json())
@@ -122,7 +124,7 @@ async def test_the_events_of_a_stream_are_joined(tmp_path: Path) -> None:
         text = config(backend.base_url, tmp_path, "mode: all")
         async with serving(text, tmp_path) as gateway:
             assert (await ask(gateway, stream=True)).status_code == 200
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
 
     (record,) = logged(tmp_path)
     response = cast("dict[str, list[Json]]", record["response"])
@@ -143,7 +145,7 @@ async def test_a_secret_that_a_stream_splits_is_redacted(tmp_path: Path, cut: in
                 for line in (await ask(gateway, SECRET, stream=True)).text.splitlines()
                 if line.startswith("data: {") and json.loads(line[6:])["choices"]
             ), "the client gets what was generated"
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
 
     written = (tmp_path / "logged" / "payloads-0.jsonl").read_text()
     (record,) = logged(tmp_path)
@@ -179,7 +181,7 @@ async def test_log_probabilities_do_not_repeat_what_a_pattern_redacts(
             async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 answer = await client.post("/v1/chat/completions", json=body)
             assert '"logprob":-0.1' in answer.text
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
 
     (record,) = logged(tmp_path)
     response = cast("dict[str, list[Json]]", record["response"])
@@ -194,7 +196,7 @@ async def test_fields_are_redacted_by_name_and_by_path(tmp_path: Path) -> None:
         text = config(backend.base_url, tmp_path, f"mode: all, {rules}")
         async with serving(text, tmp_path) as gateway:
             await ask(gateway, "private")
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
 
     (record,) = logged(tmp_path)
     request, response = cast(Json, record["request"]), cast(Json, record["response"])
@@ -213,7 +215,7 @@ async def test_a_body_that_is_not_json_is_omitted_if_there_are_rules(
         async with serving(text, tmp_path) as gateway:
             answer = await client.post(f"{gateway.url}/v1/chat/completions", content=body)
             assert answer.status_code == 400
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
 
     (record,) = logged(tmp_path)
     assert record["omitted"] == ["request"]
@@ -225,7 +227,7 @@ async def test_a_body_that_is_not_json_is_a_text_without_rules(tmp_path: Path) -
         text = config(backend.base_url, tmp_path, "mode: errors")
         async with serving(text, tmp_path) as gateway:
             await client.post(f"{gateway.url}/v1/chat/completions", content="{no")
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
 
     (record,) = logged(tmp_path)
     assert record["request"] == "{no"
@@ -238,7 +240,7 @@ async def test_long_bodies_are_cut_after_redaction(tmp_path: Path) -> None:
         async with serving(text, tmp_path) as gateway:
             await ask(gateway, "x" * 10_000)
             await ask(gateway, "y" * 10_000)
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
 
     short, long = logged(tmp_path)
     assert cast(Json, short["request"])["messages"] == [{"role": "user", "content": "X"}]
@@ -252,7 +254,7 @@ async def test_a_body_that_is_too_large_to_redact_is_not_logged(tmp_path: Path) 
         text = config(backend.base_url, tmp_path, "mode: all")
         async with serving(text, tmp_path) as gateway:
             assert (await ask(gateway, "y" * MAX_CAPTURED)).status_code == 200
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
 
     (record,) = logged(tmp_path)
     assert record["omitted"] == ["request"]
@@ -271,7 +273,7 @@ async def test_a_compressed_body_is_logged_decompressed(tmp_path: Path) -> None:
                     "/v1/chat/completions", content=gzip.compress(body.encode()), headers=headers
                 )
             assert answer.status_code == 200
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
 
     (record,) = logged(tmp_path)
     assert record["request"] == json.loads(body)
@@ -283,7 +285,7 @@ async def test_a_request_without_a_valid_key_is_not_logged(tmp_path: Path) -> No
         text = config(backend.base_url, tmp_path, "mode: all", keys)
         async with serving(text, tmp_path) as gateway:
             assert (await ask(gateway)).status_code == 401
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
 
     assert logged(tmp_path) == []
 
@@ -294,7 +296,7 @@ async def test_a_folder_that_cannot_be_written_costs_no_request(tmp_path: Path) 
         text = config(backend.base_url, tmp_path, "mode: all")
         async with serving(text, tmp_path) as gateway:
             assert (await ask(gateway)).status_code == 200
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
             assert counted(gateway) == {"written": 0, "dropped": 0, "failed": 1}
 
 
@@ -315,7 +317,7 @@ async def test_after_a_reload_to_off_nothing_captured_before_is_written(tmp_path
             gateway.state.use_runtime(later)
             release.set()
             assert (await asked).status_code == 200
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
             await later.close()
 
     assert logged(tmp_path) == []
@@ -331,7 +333,7 @@ async def test_a_shutdown_after_a_reload_loses_no_record(tmp_path: Path) -> None
             later = Runtime(read_config(changed, source="c", env={}), run_dir=tmp_path)
             gateway.state.use_runtime(later)
             await ask(gateway)
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
             assert counted(gateway) == {"written": 11, "dropped": 0, "failed": 0}
             await later.close()
 
@@ -344,8 +346,8 @@ async def test_the_collector_gets_log_records_of_the_requests_span(tmp_path: Pat
         text = config(backend.base_url, tmp_path, "mode: all, to: otlp", telemetry)
         async with serving(text, tmp_path) as gateway:
             await ask(gateway, "hello there")
-            await gateway.state.close_payloads(20)
-            await gateway.state.close_tracing(20)
+            await gateway.state.side(PayloadsSide).close(20)
+            await gateway.state.side(TracingSide).close(20)
             assert counted(gateway) == {"written": 1, "dropped": 0, "failed": 0}
 
     (server, _) = collector.spans()
@@ -366,5 +368,5 @@ async def test_a_collector_that_refuses_logs_is_counted(tmp_path: Path) -> None:
         text = config(backend.base_url, tmp_path, "mode: all, to: otlp", telemetry)
         async with serving(text, tmp_path) as gateway:
             assert (await ask(gateway)).status_code == 200
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
             assert counted(gateway) == {"written": 0, "dropped": 0, "failed": 1}

@@ -11,6 +11,7 @@ import pytest
 
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.observability.payloads.part import PayloadsSide
 from tests.gateway.content.hooks.test_guarded_requests import MESSAGES, PATHS, body_of
 from tests.gateway.observability.payloads.test_payload_logging import Json, config, logged
 from tests.gateway.serving import Serving, serving
@@ -53,7 +54,7 @@ async def test_a_request_with_a_finding_is_not_written_on_any_surface(
                 found = await ask(gateway, path, f"my key is {KEY}")
                 assert found.status_code == (200 if mode == "mask" else 400)
             await ask(gateway, MESSAGES, "nothing of the kind")
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
 
     *held, fine = logged(tmp_path)
     assert len(held) == len(PATHS)
@@ -74,7 +75,7 @@ async def test_answers_are_written_as_the_client_got_them(tmp_path: Path) -> Non
             for path in PATHS:
                 for stream in (False, *([True] if path != "/v1/completions" else [])):
                     assert KEY not in (await ask(gateway, path, "hi", stream=stream)).text
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
 
     records = logged(tmp_path)
     assert len(records) == 2 * len(PATHS) - 1
@@ -95,7 +96,7 @@ async def test_a_request_that_guardrails_never_saw_is_not_written(tmp_path: Path
                 headers = {"content-type": "application/json"}
                 sent = await client.post(MESSAGES, content=broken.encode(), headers=headers)
                 assert sent.status_code == 400
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
 
     records = logged(tmp_path)
     assert [record["omitted"] for record in records] == [["request"], ["request"]]
@@ -123,7 +124,7 @@ async def test_a_request_that_a_removed_guardrail_blocks_is_not_written(tmp_path
                 sent = await client.post(MESSAGES, content=body(), headers=headers)
                 assert sent.status_code == 400
                 assert "blocked the request" in sent.text
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
             await later.close()
 
     [record] = logged(tmp_path)
@@ -140,7 +141,7 @@ async def test_guardrails_that_mask_nothing_of_a_request_withhold_nothing(
         text = config(backend.base_url, tmp_path, "mode: all", guardrail)
         async with serving(text, tmp_path) as gateway:
             await ask(gateway, MESSAGES, f"my key is {KEY}")
-            await gateway.state.close_payloads(20)
+            await gateway.state.side(PayloadsSide).close(20)
 
     (record,) = logged(tmp_path)
     assert "omitted" not in record

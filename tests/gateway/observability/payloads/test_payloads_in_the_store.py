@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.experiments.experiment_service import ExperimentService
+from strowger_gateway.gateway.observability.payloads.part import PayloadsSide
 from strowger_gateway.gateway.observability.recording.recorder import FileRecorder
 from strowger_gateway.gateway.observability.recording.spool import Spool
 from strowger_gateway.gateway.storage.sql.open import open_store
@@ -88,7 +89,7 @@ class Equipped(Struct, kw_only=True, eq=False):
         body = {"model": "chat", "stream": stream, "messages": [{"role": "user", "content": text}]}
         headers = {"authorization": f"Bearer {key}"}
         answer = await self.client.post("/v1/chat/completions", json=body, headers=headers)
-        await self.gateway.state.close_payloads(20)
+        await self.gateway.state.side(PayloadsSide).close(20)
         return answer.headers["x-gateway-request-id"]
 
     async def read(self, id: str, headers: dict[str, str] = OPERATOR) -> httpx.Response:
@@ -107,7 +108,7 @@ async def equipped(
     recorder = FileRecorder(Spool(folder / "spool"))
 
     def equip(state: Gateway) -> None:
-        state.payload_rows = store.payloads
+        state.side(PayloadsSide).rows = store.payloads
         state.store = StoreAccess(store)
         state.experiments = ExperimentService(
             state.store, recorder, state.runtime.experiments, lambda: ()

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
+from strowger_gateway.gateway.observability.tracing.part import TracingSide
 from strowger_gateway.gateway.observability.tracing.tracing import MAX_ENDED, Tracing
 from strowger_gateway.gateway.platform.background import ignore_crash
 from strowger_gateway.gateway.routing.request_record import RequestRecord, new_request_id
@@ -45,7 +46,7 @@ async def test_a_shutdown_exports_requests_that_have_just_ended(tmp_path: Path) 
         answers = await asyncio.gather(
             *(client.post("/v1/chat/completions", json=HELLO) for _ in range(120))
         )
-        await gateway.state.close_tracing(20)
+        await gateway.state.side(TracingSide).close(20)
 
         assert {one.status_code for one in answers} == {200}
         ids = {one.headers["x-request-id"] for one in answers}

@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from strowger_gateway.gateway.observability.tracing.part import TracingSide
 from tests.gateway.backends.engines.link.transports import TRANSPORTS, Reached, reached
 from tests.gateway.observability.otlp.fake_collector import OtlpCollector, otlp_collector, values
 from tests.gateway.serving import serving
@@ -34,7 +35,7 @@ telemetry: {{otlp: {{endpoint: "{collector.origin}", sample: {sample}}}}}
     async with serving(config, folder, engine=engine) as gateway:
         async with httpx.AsyncClient(base_url=gateway.url, timeout=120) as client:
             answer = await client.post("/v1/chat/completions", json=body)
-        await gateway.state.close_tracing(20)
+        await gateway.state.side(TracingSide).close(20)
     return answer
 
 

@@ -33,6 +33,7 @@ from strowger_gateway.gateway.observability.otlp.metric_pusher import MetricPush
 from strowger_gateway.gateway.observability.otlp.resource import own_resource
 from strowger_gateway.gateway.observability.tracing.conventions import SCHEMA_URL
 from strowger_gateway.gateway.observability.tracing.genai_metrics import SPECS, MetricSpec
+from strowger_gateway.gateway.observability.tracing.part import TracingSide
 from strowger_gateway.gateway.platform.background import ignore_crash
 from tests.gateway.observability.otlp.fake_collector import otlp_collector, refuses, values
 from tests.gateway.serving import Serving, one_model, serving
@@ -99,7 +100,7 @@ async def test_requests_are_counted_whether_sampled_or_not(tmp_path: Path) -> No
         async with serving(config(backend.base_url, collector.origin), tmp_path) as gateway:
             assert await ask(gateway) == 200
             assert await ask(gateway, stream=True) == 200
-            await gateway.state.close_tracing(20)
+            await gateway.state.side(TracingSide).close(20)
             read = gateway.state.log.metrics.registry.get_sample_value
             assert read("strowger_otlp_data_points_total", {"outcome": "sent"}) == 5
         metrics = collector.metrics()
@@ -134,7 +135,7 @@ async def test_failed_attempts_have_their_error(tmp_path: Path) -> None:
     async with provider(fails_once) as backend, otlp_collector() as collector:
         async with serving(config(backend.base_url, collector.origin), tmp_path) as gateway:
             assert await ask(gateway) == 200
-            await gateway.state.close_tracing(20)
+            await gateway.state.side(TracingSide).close(20)
         found = points(collector.metrics()[DURATION])
 
     by_error = {str(values(one).get("error.type", "")): one.count for one in found}
@@ -151,7 +152,7 @@ async def test_counts_go_on_over_reloads_and_failed_pushes(tmp_path: Path) -> No
             gateway.state.use_runtime(runtime)
             await collector.server.until(lambda: len(collector.server.requests) == 1)
             assert await ask(gateway) == 200
-            await gateway.state.close_tracing(20)
+            await gateway.state.side(TracingSide).close(20)
             read = gateway.state.log.metrics.registry.get_sample_value
             assert read("strowger_otlp_data_points_total", {"outcome": "dropped"}) == 3
             assert read("strowger_otlp_data_points_total", {"outcome": "sent"}) == 3
@@ -171,7 +172,7 @@ async def test_without_an_interval_no_metrics_are_pushed(tmp_path: Path) -> None
         )
         async with serving(text, tmp_path) as gateway:
             assert await ask(gateway) == 200
-            await gateway.state.close_tracing(20)
+            await gateway.state.side(TracingSide).close(20)
 
     assert {one.path for one in collector.server.requests} == {"/v1/traces"}
 

@@ -29,6 +29,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from opentelemetry.util.types import AttributeValue
 
 from strowger_gateway.gateway.observability.otlp.protobuf import key_value, part
+from strowger_gateway.gateway.observability.tracing.part import TracingSide
 from strowger_gateway.gateway.observability.tracing.span_message import (
     CLIENT,
     SERVER,
@@ -82,7 +83,7 @@ async def called(caller: Instrumented, backend: Instrumented, folder: Path) -> l
                 async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                     answer = await client.post("/v1/chat/completions", json=HELLO, headers=headers)
                 assert answer.status_code == 200
-            await gateway.state.close_tracing(20)
+            await gateway.state.side(TracingSide).close(20)
         return collector.spans()
 
 

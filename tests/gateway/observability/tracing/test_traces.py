@@ -27,6 +27,7 @@ from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 
 from strowger_gateway.gateway.observability.otlp.resource import own_resource
 from strowger_gateway.gateway.observability.tracing import conventions
+from strowger_gateway.gateway.observability.tracing.part import TracingSide
 from strowger_gateway.gateway.observability.tracing.span_message import attribute, span
 from strowger_gateway.gateway.platform.trace_context import join_trace
 from tests.gateway.serving import Serving, serving
@@ -159,7 +160,7 @@ async def traced(text: str, run_dir: Path, use: Use) -> None:
             await use(gateway)
             await gateway.state.mirrors.wait_idle()
         finally:
-            await gateway.state.close_tracing(2.0)
+            await gateway.state.side(TracingSide).close(2.0)
 
 
 @in_a_loop
@@ -284,7 +285,7 @@ async def test_an_unreachable_collector_costs_no_request_and_drops_are_counted(
 
     async def use(gateway: Serving) -> None:
         assert (await ask(gateway)).status_code == 200
-        await gateway.state.close_tracing(0.2)
+        await gateway.state.side(TracingSide).close(0.2)
         counted = gateway.state.log.metrics.registry.get_sample_value
         assert counted("strowger_otlp_spans_total", {"outcome": "dropped"}) == 2
         assert counted("strowger_otlp_spans_total", {"outcome": "sent"}) == 0

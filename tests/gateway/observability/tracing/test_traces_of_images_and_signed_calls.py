@@ -8,6 +8,7 @@ import pytest
 import trustme
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from strowger_gateway.gateway.observability.tracing.part import TracingSide
 from tests.gateway.observability.otlp.fake_collector import otlp_collector, values
 from tests.gateway.serving import serving
 from tests.stand_ins.aws_signing import signed_by
@@ -57,7 +58,7 @@ telemetry: {{otlp: {{endpoint: "{collector.origin}", sample: 1}}}}
         async with serving(config, folder) as gateway:
             async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 answer = await client.post("/v1/chat/completions", json=body)
-            await gateway.state.close_tracing(20)
+            await gateway.state.side(TracingSide).close(20)
         assert not any("traceparent" in one.headers for one in site.requests)
         return answer.status_code, collector.spans()
 
@@ -114,7 +115,7 @@ telemetry: {{otlp: {{endpoint: "{collector.origin}"}}}}
         async with serving(config, tmp_path) as gateway:
             async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 answer = await client.post("/v1/chat/completions", json=body, headers=sent)
-            await gateway.state.close_tracing(20)
+            await gateway.state.side(TracingSide).close(20)
 
     assert answer.status_code == 200, answer.text
     (request,) = server.requests

@@ -8,6 +8,7 @@ import pytest
 
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.observability.tracing.part import TracingSide
 from tests.gateway.observability.otlp.fake_collector import otlp_collector, values
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Answer, Received, answers, provider, silent
@@ -93,7 +94,7 @@ async def test_a_new_collector_gets_the_requests_that_begin_after_the_reload(
             assert (await first, await second) == (200, 200)
             await old.received(2)
             await new.received(2)
-            await gateway.state.close_tracing(20)
+            await gateway.state.side(TracingSide).close(20)
             assert exporting() == []
             await later.close()
 
@@ -110,7 +111,7 @@ async def test_adding_a_collector_traces_what_begins_then(tmp_path: Path) -> Non
             later = reload(gateway, config(backend.base_url, collector.origin), tmp_path)
             assert await ask(gateway) == 200
             await collector.received(2)
-            await gateway.state.close_tracing(20)
+            await gateway.state.side(TracingSide).close(20)
             await later.close()
 
     assert len(collector.spans()) == 2
@@ -135,7 +136,7 @@ async def test_a_shutdown_sends_what_is_left_for_a_collector_that_a_reload_remov
         async with serving(config(backend.base_url, collector.origin), tmp_path) as gateway:
             assert await ask(gateway) == 200
             later = reload(gateway, config(backend.base_url), tmp_path)
-            await gateway.state.close_tracing(20)
+            await gateway.state.side(TracingSide).close(20)
             assert exporting() == []
             assert len(collector.spans()) == 2
             await later.close()
@@ -148,7 +149,7 @@ async def test_a_removed_collector_that_never_answers_is_given_up_at_shutdown(
         async with serving(config(backend.base_url, collector.origin), tmp_path) as gateway:
             assert await ask(gateway) == 200
             later = reload(gateway, config(backend.base_url), tmp_path)
-            await gateway.state.close_tracing(0.1)
+            await gateway.state.side(TracingSide).close(0.1)
             assert exporting() == []
             read = gateway.state.log.metrics.registry.get_sample_value
             assert read("strowger_otlp_spans_total", {"outcome": "dropped"}) == 2
@@ -165,7 +166,7 @@ async def test_a_reload_that_keeps_the_collector_keeps_its_connection(tmp_path: 
             assert await ask(gateway) == 200
             await collector.received(4)
             assert collector.server.accepted == 1
-            await gateway.state.close_tracing(20)
+            await gateway.state.side(TracingSide).close(20)
             await later.close()
 
     instances = {values(one.resource)["service.instance.id"] for one in collector.resource_spans()}

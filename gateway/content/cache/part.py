@@ -1,0 +1,84 @@
+"""The response cache as a part: the rules of each generation, and the stage that asks it."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from strowger_gateway.gateway.config.schema.cache import CacheConfig
+from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
+from strowger_gateway.gateway.stages.generation import Generation
+from strowger_gateway.gateway.stages.request_part import Prepared, RequestPart, RequestSide
+from strowger_gateway.gateway.stages.stage import Stage
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute
+
+if TYPE_CHECKING:
+    from strowger_gateway.gateway.content.cache.cache import AnswerCache
+    from strowger_gateway.gateway.content.cache.key import CacheRules
+
+
+class CachePart(RequestPart):
+    """`cache` and `models[].cache` are fields of `Config`. Without any, nothing is imported."""
+
+    name = "cache"
+
+    def prepare(self, generation: Generation, before: Prepared | None) -> Prepared | None:
+        rules = cache_of(generation.config)
+        return None if rules is None else PreparedRules(rules)
+
+    def process(self, at: ProcessContext) -> ProcessSide[Any, Any]:
+        return CacheSide(at)
+
+
+def cache_of(config: Config) -> "CacheRules | None":
+    """Return the rules; `None` if nothing is cached."""
+    models = {one.name: one.cache for one in config.models if one.cache is not None}
+    if config.cache is None and not models:
+        return None
+    from strowger_gateway.gateway.content.cache.fingerprints import fingerprints_of
+    from strowger_gateway.gateway.content.cache.key import CacheRules
+
+    return CacheRules(
+        config=config.cache or CacheConfig(), models=models, fingerprints=fingerprints_of(config)
+    )
+
+
+class PreparedRules(Prepared):
+    """rules: which answers are cached, and for how long."""
+
+    def __init__(self, rules: "CacheRules") -> None:
+        self.rules = rules
+
+
+class CacheSide(RequestSide[None, None]):
+    """The answers in this process, over all generations."""
+
+    def __init__(self, at: ProcessContext) -> None:
+        self._registry = at.registry
+        self._cache: AnswerCache | None = None
+
+    def follow(self, generation: Generation) -> None:
+        """Keep answers where this generation wants them, if it wants any."""
+        config = generation.config
+        if config.cache is None and all(one.cache is None for one in config.models):
+            return
+        if self._cache is None:
+            from strowger_gateway.gateway.content.cache.cache import AnswerCache
+            from strowger_gateway.gateway.content.cache.counts import CacheCollector
+
+            self._cache = AnswerCache()
+            self._registry.register(CacheCollector(self._cache.counts, self._cache.size))
+        self._cache.configure(config.cache or CacheConfig(), config)
+
+    def stages(
+        self, generation: Generation, prepared: PreparedRules | None, at: HotRoute
+    ) -> Sequence[Stage]:
+        if prepared is None or self._cache is None or at.counts:
+            return ()
+        from strowger_gateway.gateway.content.cache.stage import CacheStage
+
+        return (CacheStage(self._cache, prepared.rules),)
+
+    async def close(self, within_s: float) -> None:
+        """Close the connections of the cache."""
+        if self._cache is not None:
+            await self._cache.close()

@@ -1,0 +1,66 @@
+"""Guardrails as a part: the hooks of each generation, and the stage that holds requests to them."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from strowger_gateway.gateway.config.schema.guardrails import GuardrailConfig
+from strowger_gateway.gateway.content.guardrails.setup import guards_of
+from strowger_gateway.gateway.content.hooks.counts import GuardCollector, GuardCounts
+from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
+from strowger_gateway.gateway.stages.generation import Generation
+from strowger_gateway.gateway.stages.request_part import (
+    Closing,
+    Prepared,
+    RequestPart,
+    RequestSide,
+)
+from strowger_gateway.gateway.stages.stage import Stage
+from strowger_gateway.gateway.surfaces.hot_route import HotRoute
+
+if TYPE_CHECKING:
+    from strowger_gateway.gateway.content.hooks.guarded_request import Guards
+
+
+class GuardrailsPart(RequestPart):
+    """`guardrails` is a field of `Config`. Hooks are imported only with guardrails."""
+
+    name = "guardrails"
+
+    def prepare(self, generation: Generation, before: Prepared | None) -> Prepared | None:
+        """A generation with other settings gets hooks of its own."""
+        settings = generation.config.guardrails
+        if isinstance(before, PreparedGuards) and before.settings is settings:
+            return before
+        guards = guards_of(generation.config)
+        return None if guards is None else PreparedGuards(settings, guards)
+
+    def process(self, at: ProcessContext) -> ProcessSide[Any, Any]:
+        return GuardrailsSide(at)
+
+
+class PreparedGuards(Prepared):
+    """The guardrails of one generation, which end with its last request."""
+
+    def __init__(self, settings: tuple[GuardrailConfig, ...], guards: "Guards") -> None:
+        self.settings = settings
+        self.guards = guards
+
+    def closing(self) -> Sequence[Closing]:
+        return (self.guards,)
+
+
+class GuardrailsSide(RequestSide[None, None]):
+    """counts: of all generations."""
+
+    def __init__(self, at: ProcessContext) -> None:
+        self.counts = GuardCounts()
+        at.registry.register(GuardCollector(self.counts))
+
+    def stages(
+        self, generation: Generation, prepared: PreparedGuards | None, at: HotRoute
+    ) -> Sequence[Stage]:
+        if prepared is None:
+            return ()
+        from strowger_gateway.gateway.content.guardrails.stage import GuardrailStage
+
+        return (GuardrailStage(prepared.guards, self.counts),)

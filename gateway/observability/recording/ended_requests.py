@@ -1,0 +1,37 @@
+"""Requests that have ended, as parts take them: some at a time, when they are recorded."""
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine, LineGroup
+from strowger_gateway.gateway.routing.planning.prices import Prices
+from strowger_gateway.gateway.routing.request_record import RequestRecord
+from strowger_gateway.gateway.storage.sql.rows import AttemptRow
+
+
+class EndedRequests(Struct, frozen=True, eq=False):
+    """Created by position.
+
+    finished: each with its status, its end by the clock, and the prices of its generation.
+    lines:    of the access log, in the same order. groups: the same, those that ended alike.
+    attempts: of requests with several. batch: the number of the batch of records.
+    offset:   Unix time minus the clock, seconds.
+    """
+
+    finished: Sequence[tuple[RequestRecord, int, float, Prices]]
+    lines: Sequence[AccessLine]
+    groups: Sequence[LineGroup]
+    attempts: Sequence[AttemptRow]
+    batch: int
+    offset: float
+
+
+@runtime_checkable
+class TakesEnded(Protocol):
+    """The side of a part that takes ended requests, in a serving process."""
+
+    def ended(self, requests: EndedRequests) -> None:
+        """Take them. It costs each request, so what takes long is for later."""
+        ...
