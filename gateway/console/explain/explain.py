@@ -34,7 +34,6 @@ from strowger_gateway.gateway.routing.planning.capability_match import (
     match_backends,
     may_drop,
     translated_for,
-    with_operator_values,
     with_required,
 )
 from strowger_gateway.gateway.routing.planning.enrolment import Arm
@@ -181,7 +180,7 @@ def _with_route(
 def _unsupported_reason(route: Route, mirror: Backend, request: Request) -> str:
     """Why the request cannot be mirrored to that backend; "" if it can."""
     try:
-        match_backends(route, (mirror,), (1.0,), with_operator_values(route, request), [])
+        match_backends(route, (mirror,), (1.0,), route.valued(request), [])
     except InvalidRequest as exc:
         return exc.message
     return ""
@@ -383,7 +382,7 @@ def _reasons(
     backend: Backend, route: Route, request: Request, facts: RequestFacts
 ) -> Iterator[Reason]:
     """Each field that the backend cannot honour and that must not be dropped; then its health."""
-    translated = translated_for(with_operator_values(route, request), backend)
+    translated = translated_for(route.valued(request), backend)
     translated, _ = with_required(translated, backend, strictly=route.require)
     faults = [
         fault

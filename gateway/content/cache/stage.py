@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from strowger_gateway.gateway.content.cache.cache import AnswerCache
 from strowger_gateway.gateway.content.cache.cached_request import CachedRequest
 from strowger_gateway.gateway.content.cache.key import CacheRules
-from strowger_gateway.gateway.routing.planning.capability_match import with_operator_values
 from strowger_gateway.gateway.routing.planning.plan import Plan
 from strowger_gateway.gateway.stages.answer_filter import AnswerFilter, Collect, T
 from strowger_gateway.gateway.stages.request_context import RequestContext
@@ -34,7 +33,7 @@ class CacheStage(BaseStage):
         record, sent, room = request.record, request.request, request.room
         generation = request.generation
         assert sent is not None
-        resolved = with_operator_values(generation.table.routes[record.route], sent)
+        resolved = generation.table.routes[record.route].valued(sent)
         use = self._rules.use(record.route, resolved, request.exchange.fields)
         if use is None:
             return None

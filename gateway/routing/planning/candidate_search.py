@@ -9,7 +9,6 @@ from strowger_gateway.gateway.routing.planning.candidate import Candidate
 from strowger_gateway.gateway.routing.planning.capability_match import (
     display_name,
     match_backends,
-    with_operator_values,
 )
 from strowger_gateway.gateway.routing.planning.enrolment import Arm, ExperimentRouter
 from strowger_gateway.gateway.routing.planning.plan_cache import (
@@ -26,7 +25,7 @@ from strowger_gateway.gateway.routing.planning.request_facts import (
     prefix_of,
     unit_of,
 )
-from strowger_gateway.gateway.routing.planning.route import NO_VALUES, Backend, Route, RouteTable
+from strowger_gateway.gateway.routing.planning.route import Backend, Route, RouteTable
 from strowger_gateway.gateway.routing.planning.shared_match import (
     CachedMatch,
     any_reads_text,
@@ -121,7 +120,7 @@ class CandidateSearch:
         Backends that lack an optional field follow those that honour every field; the policy
         orders each group. Raises InvalidRequest if no backend is able.
         """
-        request = self._with_operator_values(route)
+        request = route.valued(self.request)
         # A wildcard backend is an arm's for one model name and the route's for all others.
         scope = route.name, rule, self.request.model if self.arm_backends else ""
         shape = self.shape if request is self.request else self._cache.shape(request)
@@ -175,7 +174,7 @@ class CandidateSearch:
 
         Raises InvalidRequest if it cannot honour the request.
         """
-        request = self._with_operator_values(route)
+        request = route.valued(self.request)
         if arm.sampling or arm.system:
             request = arm.applied_to(request)
         shape = self.shape if request is self.request else self._cache.shape(request)
@@ -219,11 +218,6 @@ class CandidateSearch:
         if values is not None and shape is not None:
             self._cache.keep_checked((scope, shape, values), request, found, ruled_out)
         return found
-
-    def _with_operator_values(self, route: Route) -> Request:
-        if route.defaults is NO_VALUES and route.overrides is NO_VALUES:
-            return self.request
-        return with_operator_values(route, self.request)
 
     def _matched(self, match: CachedMatch, request: Request) -> Sequence[Candidate]:
         """The match's candidates with the request that they get.

@@ -16,9 +16,8 @@ from strowger_gateway.adapters.capabilities import (
 )
 from strowger_gateway.adapters.repairs.rule import Aim, Repairs, applicable, repaired
 from strowger_gateway.gateway.routing.planning.candidate import Candidate
-from strowger_gateway.gateway.routing.planning.request_defaults import with_values
 from strowger_gateway.gateway.routing.planning.request_facts import estimated_tokens
-from strowger_gateway.gateway.routing.planning.route import NO_VALUES, Backend, Route
+from strowger_gateway.gateway.routing.planning.route import Backend, Route
 from strowger_gateway.schemas.content_facts import facts_of
 from strowger_gateway.schemas.equivalents import in_known_fields, without_do_sample
 from strowger_gateway.schemas.errors import FieldNotAllowed, InvalidRequest
@@ -256,13 +255,6 @@ def _with_omitted(candidate: Candidate, lost: tuple[str, ...]) -> Candidate:
 def display_name(backend: Backend, request: Request) -> str:
     """The backend's name, with the requested model in place of a wildcard."""
     return backend.name[:-1] + request.model if backend.model == "*" else backend.name
-
-
-def with_operator_values(route: Route, request: Request) -> Request:
-    """The request with the operator's values for the model."""
-    if route.defaults is NO_VALUES and route.overrides is NO_VALUES:
-        return request
-    return with_values(request, route.defaults, route.overrides)
 
 
 def translated_for(request: Request, backend: Backend) -> Request:

@@ -19,7 +19,6 @@ from strowger_gateway.gateway.routing.planning.candidate_search import (
 from strowger_gateway.gateway.routing.planning.capability_match import (
     display_name,
     match_backends,
-    with_operator_values,
 )
 from strowger_gateway.gateway.routing.planning.enrolment import Arm, Enrolment, ExperimentRouter
 from strowger_gateway.gateway.routing.planning.last_resort import none_in_time
@@ -240,7 +239,7 @@ def _copy(
     if draw * 2.0**20 % 1.0 >= mirror.share:
         return None
     try:
-        valued = with_operator_values(route, request)
+        valued = route.valued(request)
         able = match_backends(route, (mirror.backend,), (1.0,), valued, [], tenant=tenant)
         found = fitted(able, request, {}, require=route.require, tenant=tenant)
         if found.refusal is not None:

@@ -1,4 +1,4 @@
-"""What rules and policies know about a request besides its fields: its key, its headers, a draw."""
+"""What is known of a request besides its fields: its key, its headers, its length, a draw."""
 
 from collections.abc import Iterable
 from hashlib import blake2b

@@ -14,6 +14,7 @@ from strowger_gateway.gateway.routing.planning.model_facts import NOTHING_KNOWN,
 from strowger_gateway.gateway.routing.planning.policies import Policy
 from strowger_gateway.gateway.routing.planning.pool_headers import PoolHeaders
 from strowger_gateway.gateway.routing.planning.prices import UNPRICED, Prices
+from strowger_gateway.gateway.routing.planning.request_defaults import with_values
 from strowger_gateway.gateway.routing.resilience.breaker_per_model import Breakers
 from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
 from strowger_gateway.gateway.routing.resilience.recent_activity import Load
@@ -22,6 +23,7 @@ from strowger_gateway.gateway.routing.resilience.retry import RetryBudget
 from strowger_gateway.gateway.routing.slowness.siblings import Siblings
 from strowger_gateway.schemas.close_names import close_names
 from strowger_gateway.schemas.errors import ModelNotFound
+from strowger_gateway.schemas.requests import Request
 
 NO_VALUES = RequestFields()
 """The operator sets no values."""
@@ -149,6 +151,12 @@ class Route(Struct, frozen=True, kw_only=True):
     def refuses_lossy_repairs(self) -> bool:
         """Whether a request is refused rather than repaired with the loss of a constraint."""
         return self.require or self.on_repair == "reject"
+
+    def valued(self, request: Request) -> Request:
+        """The request with the operator's values for the model."""
+        if self.defaults is NO_VALUES and self.overrides is NO_VALUES:
+            return request
+        return with_values(request, self.defaults, self.overrides)
 
 
 class RouteTable:

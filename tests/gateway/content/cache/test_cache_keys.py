@@ -15,7 +15,6 @@ from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.content.cache.key import KeyPlace, cache_key
 from strowger_gateway.gateway.content.repeated_names import repeated_name
-from strowger_gateway.gateway.routing.planning.capability_match import with_operator_values
 from strowger_gateway.gateway.routing.planning.route import Route
 from strowger_gateway.gateway.surfaces.base import Inbound, Surface
 from strowger_gateway.gateway.surfaces.routes import HOT_ROUTES
@@ -101,7 +100,7 @@ def reordered(value: object, shuffle: int) -> object:
 
 def key_of(body: bytes, path: str = CHAT, place: KeyPlace = PLACE) -> str | None:
     request = SURFACES[path].parse(Inbound(body=body, max_choices=10))
-    return cache_key(place, with_operator_values(ROUTE, request))
+    return cache_key(place, ROUTE.valued(request))
 
 
 def _route(folder: Path = Path("unused")) -> Route:
