@@ -1,5 +1,6 @@
 """Requests with equal values share what a check has found, and nothing of their texts."""
 
+import sys
 from itertools import product
 
 import pytest
@@ -8,16 +9,20 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
+from strowger_gateway.adapters.base import Supports
 from strowger_gateway.adapters.registry import Registry
-from strowger_gateway.adapters.repairs.rule import Aim, Repair
+from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
 from strowger_gateway.adapters.testing import contract_endpoint
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.routing.participation import NO_PARTICIPATION
 from strowger_gateway.gateway.routing.planning.enrolment import Arm, Enrolment
+from strowger_gateway.gateway.routing.planning.plan_cache import MAX_CACHED
 from strowger_gateway.gateway.routing.planning.planner import Planner
+from strowger_gateway.gateway.routing.planning.policies import POLICIES
 from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
-from strowger_gateway.schemas.content_facts import facts_of
+from strowger_gateway.gateway.routing.planning.route import Route, RouteTable
+from strowger_gateway.schemas.content_facts import SAMPLING, facts_of
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.messages import (
     FunctionTool,
@@ -30,7 +35,7 @@ from strowger_gateway.schemas.messages import (
 from strowger_gateway.schemas.requests import ChatRequest, Original, Request
 from strowger_gateway.schemas.sampling import Sampling
 from tests.examples import examples
-from tests.gateway.routing.backends import ArmBackends
+from tests.gateway.routing.backends import ArmBackends, backend_with
 
 PROVIDERS = {
     "openai": ("gpt-4.1", "o3", "gpt-5"),
@@ -261,6 +266,57 @@ def test_so_does_one_that_has_seen_other_variants(
         facts, arm = data.draw(FACTS), data.draw(st.sampled_from(arms))
         new = Planner(runtime.table, experiments)
         assert outcome(warm, model, request, facts, arm) == outcome(new, model, request, facts, arm)
+
+
+def own(request: Request, aim: Aim) -> Repaired:
+    """Name the client's key in the request, as a rule for its private fields does."""
+    assert isinstance(request, ChatRequest)
+    sent = replace(request, reasoning_effort=aim.tenant)
+    return Repaired(request=sent, changed=("reasoning_effort",))
+
+
+def planner_with(rule: Repair) -> Planner:
+    """A planner for one backend with this rule."""
+    supports = Supports(chat=frozenset({"temperature", "reasoning_effort"}), repairs=(rule,))
+    route = Route(
+        name="m",
+        backends=(backend_with("a/m", supports),),
+        weights=(1.0,),
+        policy=POLICIES["in_order"],
+    )
+    return Planner(RouteTable([route], {}))
+
+
+WARM = ChatRequest("m", said("hi"), Sampling(temperature=0.5))
+OWN = Repair(name="own", source="", facts=SAMPLING, apply=own, example=WARM)
+
+
+def test_what_one_client_is_sent_as_is_not_what_another_is() -> None:
+    planner = planner_with(OWN)
+    route = planner.table.find("m")
+
+    sent = [
+        planner.plan(route, WARM, RequestFacts(caller=caller)).candidates[0].request
+        for caller in ("ann", "bob", "ann")
+    ]
+
+    efforts = [one.reasoning_effort for one in sent if isinstance(one, ChatRequest)]
+    assert efforts == ["ann", "bob", "ann"]
+
+
+def test_values_that_clients_choose_fill_no_memory() -> None:
+    planner = planner_with(OWN)
+    route = planner.table.find("m")
+    held = [sys.getallocatedblocks()]
+
+    for number in range(2 * MAX_CACHED):
+        request = replace(WARM, sampling=Sampling(temperature=number / MAX_CACHED))
+        planner.plan(route, request, RequestFacts())
+        if number % MAX_CACHED == MAX_CACHED - 2:
+            held.append(sys.getallocatedblocks())
+
+    before, full, later = held
+    assert later - before < 1.2 * (full - before)
 
 
 REGISTRY = Registry(())
