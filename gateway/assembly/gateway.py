@@ -2,12 +2,13 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from strowger_gateway.gateway.assembly.admission import Admission
+from strowger_gateway.gateway.assembly.generations import Generations
 from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.assembly.peers import NoPeers, Peers
 from strowger_gateway.gateway.assembly.process_parts import (
@@ -20,24 +21,15 @@ from strowger_gateway.gateway.assembly.request_log import RequestLog
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.audit.log import AuditLog, NoAudit
 from strowger_gateway.gateway.config.schema_store import SPOOL
-from strowger_gateway.gateway.content.hooks.counts import GuardCollector, GuardCounts
-from strowger_gateway.gateway.content.stored_responses.archive import ResponseArchive
-from strowger_gateway.gateway.content.stored_responses.seals import Seals
-from strowger_gateway.gateway.experiments.background_jobs import ExperimentJobs
-from strowger_gateway.gateway.experiments.experiment_service import ExperimentService
-from strowger_gateway.gateway.experiments.history import ExperimentHistory
 from strowger_gateway.gateway.experiments.mirror.mirroring import Mirrors
 from strowger_gateway.gateway.governance.access.auth import Caller
 from strowger_gateway.gateway.governance.access.ended_sessions import EndedSessions
 from strowger_gateway.gateway.governance.access.key_shares import KeyShares
 from strowger_gateway.gateway.governance.access.wrong_keys import WrongKeyThrottle
-from strowger_gateway.gateway.governance.budgets.by_place import RulesByPlace
 from strowger_gateway.gateway.governance.budgets.process_side import BudgetsSide
 from strowger_gateway.gateway.governance.end_users.process_side import EndUsersSide
-from strowger_gateway.gateway.governance.identities.metrics import IssuerCollector
 from strowger_gateway.gateway.governance.issued_keys.process_side import KeysSide
 from strowger_gateway.gateway.governance.limits.process_side import LimitsSide
-from strowger_gateway.gateway.governance.reservations.stage import ReservationStage, Rules
 from strowger_gateway.gateway.governance.sessions.desk import AdminSessions
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog
 from strowger_gateway.gateway.observability.telemetry.engine_reports import (
@@ -56,11 +48,9 @@ from strowger_gateway.gateway.observability.telemetry.time_series import (
     Window,
     merge_series,
 )
+from strowger_gateway.gateway.observability.tracing.part import TracingSide
 from strowger_gateway.gateway.parts.part import Part
 from strowger_gateway.gateway.platform.clock import now
-from strowger_gateway.gateway.routing.backend_events.book import EventBook
-from strowger_gateway.gateway.routing.backend_events.event import BackendEvent, ListedEvent
-from strowger_gateway.gateway.routing.backend_events.watch import BackendWatch
 from strowger_gateway.gateway.routing.planning.enrolment import fingerprint
 from strowger_gateway.gateway.server.asgi.cors import CorsHeaders
 from strowger_gateway.gateway.server.asgi.large_bodies import LargeBodyQueue
@@ -68,18 +58,12 @@ from strowger_gateway.gateway.server.asgi.response import SseKeepAlive
 from strowger_gateway.gateway.stages.request_context import RequestContext
 from strowger_gateway.gateway.stages.stage import Stage
 from strowger_gateway.gateway.storage.sql.audit_rows import AuditRows
-from strowger_gateway.gateway.storage.sql.payload_rows import PayloadRows
 from strowger_gateway.gateway.storage.sql.rows import Recorder
 from strowger_gateway.gateway.storage.sql.session_rows import SessionRows
 from strowger_gateway.gateway.storage.sql.sql import SqlStore
 from strowger_gateway.gateway.storage.store_access import StoreAccess
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 from strowger_gateway.schemas.answers import Answer, Embeddings
-
-if TYPE_CHECKING:
-    from strowger_gateway.gateway.content.cache.cache import AnswerCache
-    from strowger_gateway.gateway.observability.payloads.payloads import PayloadLog
-    from strowger_gateway.gateway.observability.tracing.tracing import Tracing
 
 T = TypeVar("T")
 
@@ -97,14 +81,10 @@ class Gateway:
     config_rejected: the configuration file, as it is now, is invalid; an older one is in force.
     differing_gateways: that run another configuration, as far as Redis shows.
     worker: this process's number among the workers. sessions: those of browsers at /admin.
-    experiments: if there is a store. experiment_jobs: if this process leads.
-    seals: of items of responses that clients refer to while none are stored.
-    store: if there is one. archive: the stored responses in it.
+    store: if there is one. generations: the one in force, and those with requests in flight.
     audit: records what operators do. audit_rows: what was recorded, if there is a store.
-    payload_rows: the payloads in the store, if there is one.
     parts: the sides of all parts in this process.
-    watch: turns what happens to backends into events. clock: of their state, to be replaced by
-    tests.
+    clock: of the backends' state, to be replaced by tests.
     """
 
     def __init__(
@@ -127,44 +107,30 @@ class Gateway:
         server = runtime.config.server
         self.runtime, self.clock = runtime, now
         self.log = RequestLog(access_log, recorder)
+        self.worker, self.differing_gateways = 0 if link is None else link.worker, 0
         self.store = None if store is None else StoreAccess(store)
-        self.parts = ProcessParts(parts, self._state(store), NoLeader() if link is None else link)
-        self.watch = self._backend_watch()
         self.admission, self.large_bodies = Admission(self.log), LargeBodyQueue()
         self.shares = KeyShares(self.large_bodies)
-        self.log.metrics.registry.register(IssuerCollector(lambda: self.runtime.issuers))
+        self.generations = Generations(runtime, self._begin)
+        self.parts = ProcessParts(parts, self._state(store), NoLeader() if link is None else link)
+        self.log.takers = self.parts.takers()
         self.rules = self.side(KeysSide).rules
         self.limits, self.budgets = self.side(LimitsSide).limits, self.side(BudgetsSide).budgets
-        self.by_place = RulesByPlace(self.limits, self.budgets)
         self.end_users = self.side(EndUsersSide).finder
-        self._held = Rules(self.limits, self.budgets, self.end_users, self.by_place, self.log.flush)
-        self.cache: AnswerCache | None = None
-        self._configure_cache(runtime)
-        self.guard_counts = GuardCounts()
-        self.log.metrics.registry.register(GuardCollector(self.guard_counts))
         self.keepalive = SseKeepAlive(server.sse_keepalive_s, server.commit_after_s)
         self.cors = CorsHeaders(server.cors.allow_origins)
         self.random = random.Random(seed)
         self.wrong_keys = WrongKeyThrottle(in_flight=self._most_in_flight)
         self.failed_sign_ins = WrongKeyThrottle(what="failed sign-ins to /admin")
-        self.mirrors = Mirrors(self.log.record_mirrored)
-        self.tracing: Tracing | None = None
-        self._tracing: Tracing | None = None
-        self._configure_tracing(runtime)
-        self.payloads: PayloadLog | None = None
-        self.payload_rows: PayloadRows | None = None
-        self._configure_payloads(runtime)
-        self.experiments: ExperimentService | None = None
-        self.experiment_jobs: ExperimentJobs | None = None
-        self.archive: ResponseArchive | None = None
-        self.seals = Seals(lambda: self.runtime.config.responses)
+        self.mirrors = Mirrors(self.log.record_mirrored, lambda: self.side(TracingSide).tracing)
         self.audit: AuditLog = NoAudit()
-        self.audit_rows: AuditRows | None = None
+        self.audit_rows: AuditRows | None = None if store is None else store.audit
         self.peers: Peers = NoPeers()
         self._reports = EngineReports()
-        self.sessions = self.admin_sessions()
-        self.worker, self.started_at = 0, int(time.time())
-        self.config_rejected, self.import_problem, self.differing_gateways = False, "", 0
+        self.sessions = self.admin_sessions(None if store is None else store.admin_sessions)
+        self.started_at = int(time.time())
+        self.config_rejected, self.import_problem = False, ""
+        self.parts.follow(runtime)
 
     def side(self, kind: type[T]) -> T:
         """Return the side of a part, by its class. Raises LookupError if there is none."""
@@ -179,7 +145,13 @@ class Gateway:
             recorder=log.recorder,
             store=store,
             access=self.store,
-            own=(self.runtime.issued, self.runtime.experiments, log.budgets),
+            own=(
+                self.runtime.issued,
+                self.runtime.experiments,
+                log.budgets,
+                self.generations,
+                self,
+            ),
             flush=log.flush,
             stages_changed=self._stages_changed,
         )
@@ -200,123 +172,21 @@ class Gateway:
         )
 
     def use_runtime(self, runtime: Runtime) -> None:
-        """Begin requests with this generation from now on."""
+        """Begin requests with this generation of another configuration from now on."""
         server = runtime.config.server
-        self.log.flush()
-        self.runtime = runtime
-        self._watch_backends()
-        self.parts.use(runtime.config)
+        self.generations.replace(runtime)
         self.keepalive.configure(server.sse_keepalive_s, server.commit_after_s)
         self.cors = CorsHeaders(server.cors.allow_origins)
-        self.runtime.stages.clear()
-        self._configure_tracing(runtime)
-        self._configure_payloads(runtime)
-        self._configure_cache(runtime)
 
-    async def close_cache(self) -> None:
-        """Close the connections of the response cache."""
-        if self.cache is not None:
-            await self.cache.close()
-
-    def use_replicas(self, runtime: Runtime) -> None:
-        """Begin requests with this generation, whose configuration is the one in effect."""
+    def _begin(self, runtime: Runtime) -> None:
         self.log.flush()
         self.runtime = runtime
-        self._watch_backends()
-
-    def _backend_watch(self) -> BackendWatch:
-        """Return the watch over the backends; its events are kept here unless a leader has them."""
-        self._events = EventBook()
-        self.log.metrics.registry.register(self._events)
-        self.watch = BackendWatch(self._events.add)
-        self._watch_backends()
-        return self.watch
-
-    def _watch_backends(self) -> None:
-        routes = self.runtime.table.routes.values()
-        self.watch.follow(self.runtime.backends, {one.name: one.fallback for one in routes})
-
-    async def close_payloads(self, within_s: float) -> None:
-        """Write the payloads that are queued, for at most this many seconds."""
-        self.log.flush()
-        if self.log.payloads is not None:
-            await self.log.payloads.close(within_s)
-
-    async def close_tracing(self, within_s: float) -> None:
-        """Send the spans that are queued, for at most this many seconds."""
-        self.log.flush()
-        if self._tracing is not None:
-            await self._tracing.close(within_s)
-
-    def _configure_tracing(self, runtime: Runtime) -> None:
-        """Begin or end tracing, as the generation says. The room is imported only if it is used."""
-        traced = runtime.config.telemetry.otlp is not None
-        if traced and self._tracing is None:
-            from strowger_gateway.gateway.observability.tracing.tracing import Tracing
-
-            metrics = self.log.metrics
-            self._tracing = Tracing(metrics.registry, metrics.internal_errors.count)
-        if self._tracing is not None:
-            self._tracing.configure(runtime.config)
-        self.tracing = self._tracing if traced else None
-        # Requests that began under an earlier generation are exported when they end.
-        self.log.tracing = self.mirrors.tracing = self._tracing
-
-    def _configure_payloads(self, runtime: Runtime) -> None:
-        """Begin or end payload logging. The room is imported only if it is used."""
-        logged = runtime.config.logging.payloads.mode != "off"
-        if logged and self.log.payloads is None:
-            from strowger_gateway.gateway.observability.payloads.payloads import PayloadLog
-
-            metrics = self.log.metrics
-            count = metrics.internal_errors.count
-            self.log.payloads = PayloadLog(
-                metrics.registry, count, lambda: self.worker, lambda: self.payload_rows
-            )
-        if self.log.payloads is not None:
-            self.log.payloads.configure(runtime.config)
-        self.payloads = self.log.payloads if logged else None
-
-    def _configure_cache(self, runtime: Runtime) -> None:
-        """Use the cache as the generation says. The room is imported only if it is used."""
-        if runtime.cache is None:
-            return
-        if self.cache is None:
-            from strowger_gateway.gateway.content.cache.cache import AnswerCache
-            from strowger_gateway.gateway.content.cache.counts import CacheCollector
-
-            self.cache = AnswerCache()
-            collector = CacheCollector(self.cache.counts, self.cache.size)
-            self.log.metrics.registry.register(collector)
-        self.cache.configure(runtime.cache, runtime.config)
-
-    @property
-    def stores_responses(self) -> bool:
-        """Whether answers of the Responses API are stored."""
-        return self.runtime.config.responses.store == "on" and self.archive is not None
+        self.parts.use(runtime.config)
+        self.parts.follow(runtime)
 
     def stages(self, runtime: Runtime, at: HotRoute) -> Sequence[Stage]:
         """Return the stages that the parts bring to a route's requests, in their order."""
-        found: list[Stage] = []
-        if self.tracing is not None:
-            from strowger_gateway.gateway.observability.tracing.tracing import TraceStage
-
-            found.append(TraceStage(self.tracing, at))
-        if self.payloads is not None:
-            from strowger_gateway.gateway.observability.payloads.payloads import CaptureStage
-
-            found.append(CaptureStage(self.payloads))
-        if self.limits.any or self.budgets.any:
-            found.append(ReservationStage(self._held, runtime.costs, at))
-        if runtime.guards is not None:
-            from strowger_gateway.gateway.content.guardrails.stage import GuardrailStage
-
-            found.append(GuardrailStage(runtime.guards, self.guard_counts))
-        if runtime.cache is not None and self.cache is not None and not at.counts:
-            from strowger_gateway.gateway.content.cache.stage import CacheStage
-
-            found.append(CacheStage(self.cache, runtime.cache))
-        return found
+        return self.parts.stages(runtime, runtime.prepared, at)
 
     def mirror(self, request: RequestContext, answer: Answer | Embeddings) -> None:
         """Send the mirrored copy of a request, unless clients need the capacity."""
@@ -389,24 +259,6 @@ class Gateway:
         others = await self.peers.recent(limit, request_id)
         everyone = chain(self.log.own_recent(limit, request_id), *others)
         return sorted(everyone, key=lambda one: one.line.time, reverse=True)[:limit]
-
-    async def backend_events(
-        self, limit: int, wanted: Callable[[BackendEvent], bool] = lambda _: True
-    ) -> list[ListedEvent]:
-        """The last events of backends, of all processes, the newest first.
-
-        Raises Unavailable if the leader does not answer.
-        """
-        self.watch.look()
-        everyone = await self.peers.backend_events()
-        if everyone is None:
-            return self._events.newest(limit, wanted)
-        return [one for one in everyone if wanted(one.event)][:limit]
-
-    async def experiment_history(self) -> ExperimentHistory:
-        """The history of experiments. Raises Unavailable if the leader does not answer."""
-        jobs = self.experiment_jobs
-        return await self.peers.experiment_history() if jobs is None else jobs.history.latest
 
     def _paused(self) -> Iterator[tuple[str, bool]]:
         for experiment in self.runtime.config.experiments:

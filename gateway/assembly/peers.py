@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from strowger_gateway.gateway.experiments.history import ExperimentHistory
 from strowger_gateway.gateway.observability.telemetry.metric_snapshot import MetricFamilies
 from strowger_gateway.gateway.observability.telemetry.recent_requests import RecentRequest
 from strowger_gateway.gateway.observability.telemetry.time_series import BackendSeries, Window
-from strowger_gateway.gateway.routing.backend_events.event import ListedEvent
 
 
 class Peers(Protocol):
@@ -27,14 +25,6 @@ class Peers(Protocol):
         """The last requests of each, or those with this id."""
         ...
 
-    async def experiment_history(self) -> ExperimentHistory:
-        """The history of experiments, as the leader has recorded it."""
-        ...
-
-    async def backend_events(self) -> Sequence[ListedEvent] | None:
-        """All events, the newest first, as the leader has them; `None`: this process has them."""
-        ...
-
 
 class NoPeers:
     """The peers of a process that runs by itself."""
@@ -49,9 +39,3 @@ class NoPeers:
 
     async def recent(self, limit: int, request_id: str) -> Sequence[list[RecentRequest]]:
         return ()
-
-    async def experiment_history(self) -> ExperimentHistory:
-        return ExperimentHistory()
-
-    async def backend_events(self) -> Sequence[ListedEvent] | None:
-        return None

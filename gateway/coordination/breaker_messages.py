@@ -61,5 +61,14 @@ class OutcomeWatch(Struct, frozen=True, kw_only=True, tag=True):
     since: dict[str, float]
 
 
+class ProbesAt(Struct, frozen=True, kw_only=True, tag=True):
+    """Probes of the processes exclude each other by locks of this file.
+
+    file: bytes, because names of files need not be Unicode.
+    """
+
+    file: bytes
+
+
 FromWorker = BreakerReset | BreakerUpdate | LoadUpdate | OutcomeUpdate
 ToWorker = BreakerUpdate | LoadUpdate | OutcomeWatch

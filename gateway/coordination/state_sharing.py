@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from strowger_gateway.gateway.coordination.breaker_messages import (
     BreakerReset,
@@ -63,6 +63,7 @@ class Buffered(Protocol):
     def buffered(self) -> int: ...
 
 
+@runtime_checkable
 class SharingGateway(Protocol):
     """A process that serves. differing_gateways: that run another configuration."""
 

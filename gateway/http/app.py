@@ -124,8 +124,6 @@ def _litestar(gateway: Gateway, handlers: Sequence[ControllerRouterHandler]) -> 
             ),
         ),
         cors_config=CORSConfig(allow_origins=origins) if origins else None,
-        on_startup=[partial(_start, gateway)],
-        on_shutdown=[partial(_stop, gateway)],
         after_exception=[partial(_slow, gateway)],
         exception_handlers={
             HTTPException: _framework_error,
@@ -145,22 +143,6 @@ def _unserved() -> Router:
 def _not_served(connection: _Connection, handler: BaseRouteHandler) -> None:
     """Litestar's own pages load scripts of other hosts; ours are in `api_description.py`."""
     raise RouteNotFound(f"no route {connection.scope['path']}")
-
-
-async def _start(gateway: Gateway) -> None:
-    if gateway.experiments is not None:
-        await gateway.experiments.start()
-    if gateway.experiment_jobs is not None:
-        gateway.experiment_jobs.start()
-
-
-async def _stop(gateway: Gateway) -> None:
-    if gateway.experiment_jobs is not None:
-        await gateway.experiment_jobs.close()
-    if gateway.experiments is not None:
-        await gateway.experiments.close()
-    if gateway.store is not None:
-        gateway.store.close()
 
 
 def _bug(gateway: Gateway, request: _Request, exc: Exception) -> Response[bytes]:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.assembly.runtime import Runtime
+from strowger_gateway.gateway.content.stored_responses.process_side import StoredResponsesSide
 from strowger_gateway.gateway.governance.access.auth import (
     Caller,
     WrongKey,
@@ -190,7 +191,7 @@ class ParseBody(BaseStage):
             max_choices=self._runtime.config.server.max_choices,
             model=self._model(request) if self._at.default_model or self._paths else "",
             headers=request.exchange.scope["headers"],
-            stores=self._at.stores and self._gateway.stores_responses,
+            stores=self._at.stores and self._gateway.side(StoredResponsesSide).stores,
         )
         record = request.record
         if len(body) > self._directly or record.large:

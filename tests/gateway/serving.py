@@ -79,6 +79,10 @@ class Serving(Struct, frozen=True, kw_only=True, eq=False):
         return [_mirror_lines.decode(line) for line in lines if line.startswith(_MIRRORED)]
 
 
+CLOSE_S = 1.0
+"""Seconds in which parts send and write what they have left."""
+
+
 @asynccontextmanager
 async def serving(
     config: str,
@@ -110,10 +114,11 @@ async def serving(
     server = HttpServer(
         build_app(state, at_once=next(_STARTED) == 0),
         tls=None if tls is None else ListenerContext(read_files(tls), state.log.metrics.registry),
-        lifespan=state.experiments is not None,
+        lifespan=False,
         limits=limits_in_force(lambda: state.runtime.config.server, state.shares),
     )
     await runtime.start()
+    await state.parts.start()
     running = asyncio.create_task(server.serve(listener))
     running.add_done_callback(lambda _: server.listening.set())  # what fails to start waits no more
     reaper = SlowClientReaper(
@@ -132,7 +137,12 @@ async def serving(
         await running
         watching.cancel()
         await state.mirrors.cancel()
-        await runtime.close()
+        await state.generations.close()
+        if state.runtime is not runtime:
+            await runtime.close()
+        await state.parts.close(CLOSE_S)
+        if state.store is not None:
+            state.store.close()
         access_log.close()
 
 

@@ -13,6 +13,7 @@ from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.console.admin.access import SCHEME
 from strowger_gateway.gateway.routing.backend_events.book import KEPT
 from strowger_gateway.gateway.routing.backend_events.event import BackendEvent, Kind, ListedEvent
+from strowger_gateway.gateway.routing.backend_events.process_side import BackendEventsSide
 from strowger_gateway.gateway.routing.resilience.breaker_state import Phase
 from strowger_gateway.gateway.routing.resilience.replica import REPLICA_MARK
 
@@ -98,7 +99,7 @@ def events_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
                 and (since is None or event.time >= since)
             )
 
-        found = await current().backend_events(limit, wanted)
+        found = await current().side(BackendEventsSide).newest(limit, wanted)
         return EventList(events=list(map(viewed, found)))
 
     return events

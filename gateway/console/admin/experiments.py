@@ -17,6 +17,7 @@ from strowger_gateway.gateway.config.problems import nearest
 from strowger_gateway.gateway.config.schema.experiment import Experiment
 from strowger_gateway.gateway.console.admin.access import SCHEME, made_by
 from strowger_gateway.gateway.experiments.experiment_service import ExperimentService
+from strowger_gateway.gateway.experiments.process_side import ExperimentsSide
 from strowger_gateway.gateway.experiments.removed import UNKNOWN, RemovedExperiment
 from strowger_gateway.gateway.experiments.report import Report
 from strowger_gateway.gateway.experiments.summary import (
@@ -134,9 +135,10 @@ def _record(
 
 
 def _trials(gateway: Gateway) -> ExperimentService:
-    if gateway.experiments is None:
+    service = gateway.side(ExperimentsSide).service
+    if service is None:
         raise Unavailable("experiments require a store, and this gateway has none")
-    return gateway.experiments
+    return service
 
 
 def _named(trials: ExperimentService, name: str) -> Experiment:

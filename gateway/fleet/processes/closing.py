@@ -12,8 +12,10 @@ class Closes(Protocol):
 
 
 async def close_all(tasks: Iterable[asyncio.Task[None]], *groups: Sequence[Closes]) -> None:
-    """Cancel the tasks; then close one group after another, the members of each concurrently."""
-    for task in tasks:
+    """End the tasks; then close one group after another, the members of each concurrently."""
+    ending = tuple(tasks)
+    for task in ending:
         task.cancel()
+    await asyncio.gather(*ending, return_exceptions=True)
     for group in groups:
         await asyncio.gather(*(one.close() for one in group))

@@ -11,7 +11,6 @@ from msgspec import Struct
 from strowger_gateway.gateway.assembly.leader_parts import LeaderParts, LeaderState
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.coordination.probe_locks import ACCESS_LOG_LOCK
-from strowger_gateway.gateway.experiments.background_jobs import ExperimentJobs
 from strowger_gateway.gateway.fleet.listening.accept_queue import Mode
 from strowger_gateway.gateway.fleet.listening.listening_socket import Listener
 from strowger_gateway.gateway.fleet.listening.predecessor import Predecessor
@@ -22,7 +21,6 @@ from strowger_gateway.gateway.fleet.processes.signals import on_hand_over, on_ha
 from strowger_gateway.gateway.observability.recording.setup import Records
 from strowger_gateway.gateway.observability.telemetry.metric_snapshot import MetricFamilies
 from strowger_gateway.gateway.observability.telemetry.process_metrics import ProcessMetrics
-from strowger_gateway.gateway.server.tls.watch import TlsWatch
 
 _REQUESTS: Final = "strowger_requests"
 """The metric whose label `surface` has the surfaces in use."""
@@ -39,7 +37,6 @@ class Launch(Struct, frozen=True, kw_only=True, eq=False):
     listener: Listener
     run_dir: Path
     records: Records
-    tls: TlsWatch
     predecessor: Predecessor | None = None
 
     @property
@@ -51,6 +48,13 @@ class Launch(Struct, frozen=True, kw_only=True, eq=False):
     def freed(self) -> Callable[[], Awaitable[None]] | None:
         """See Predecessor.freed."""
         return None if self.predecessor is None else self.predecessor.freed
+
+    def metrics(self) -> ProcessMetrics:
+        """Return those of the leader, with those of the import."""
+        made = ProcessMetrics()
+        for collector in self.records.metrics:
+            made.registry.register(collector)
+        return made
 
     def leader_state(
         self, first: Config, config: Callable[[], Config], metrics: ProcessMetrics, *, alone: bool
@@ -73,16 +77,15 @@ class Launch(Struct, frozen=True, kw_only=True, eq=False):
     def follow_signals(
         self,
         reload: Reload,
+        parts: LeaderParts,
         *,
         drain: Callable[[Mode], None],
         stop_now: Callable[[], None],
-        jobs: ExperimentJobs,
-        parts: LeaderParts,
         counted: Callable[[], Iterable[MetricFamilies]],
     ) -> HandOver:
         """Stop, reload and hand over by signals.
 
-        jobs: may run in one gateway at a time. counted: the metrics of the serving processes.
+        parts: of the leader. counted: the metrics of the serving processes.
         """
         hand_over = HandOver(
             self.listener,
@@ -90,7 +93,7 @@ class Launch(Struct, frozen=True, kw_only=True, eq=False):
             carried=parts.carried,
             surfaces=lambda: _surfaces_in(counted()),
             drain=drain,
-            release=partial(_release, jobs, parts, self.records),
+            release=partial(_release, parts, self.records),
         )
         on_stop(hand_over.stop, stop_now)
         on_hangup(reload.reload, hand_over.stop)
@@ -102,9 +105,9 @@ class Launch(Struct, frozen=True, kw_only=True, eq=False):
         return (hand_over,) if self.predecessor is None else (hand_over, self.predecessor)
 
 
-async def _release(jobs: ExperimentJobs, parts: LeaderParts, records: Records) -> None:
+async def _release(parts: LeaderParts, records: Records) -> None:
     """End what one gateway may do at a time: the next one does it from now on."""
-    await asyncio.gather(jobs.close(), parts.release(), records.release())
+    await asyncio.gather(parts.release(), records.release())
 
 
 def _surfaces_in(counted: Iterable[MetricFamilies]) -> tuple[str, ...]:

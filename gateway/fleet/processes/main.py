@@ -28,7 +28,6 @@ from strowger_gateway.gateway.observability.telemetry.logs import (
 )
 from strowger_gateway.gateway.platform.code_on_disk import CodeChanged
 from strowger_gateway.gateway.server.open_files import file_warnings, raise_limit
-from strowger_gateway.gateway.server.tls.watch import TlsWatch
 
 _log = logging.getLogger("strowger")
 
@@ -72,7 +71,6 @@ def serve(
             listener=listener,
             run_dir=run_dir,
             records=records,
-            tls=TlsWatch(config.server.tls),
             predecessor=predecessor,
         )
         if config.server.workers > 1:

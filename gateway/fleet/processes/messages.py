@@ -12,17 +12,13 @@ Each worker has one socket to the leader, on which messages keep their order (`c
    for patience, and then `Prepared` with the problems. If no process has one, `Commit` puts the
    configuration into effect, answered by `Committed`; otherwise `Discard` drops it. `WaitIdle` is
    answered by `Idle` when no request uses an older configuration, so that its engines can stop.
-4. Questions. The leader asks a worker by `Ask`, answered by `Answer`. A worker asks the others, or
-   the leader, by `AskPeers`, answered by `PeerAnswers`: a page or a scrape reaches one worker, and
-   shows all of them.
-5. Parts. `PartMessage` carries what the sides of a feature send each other, either way;
-   `PartQuestion` what a worker's side asks the leader's, answered by `PeerAnswers`. The
-   first message of each is in `WorkerInit`.
-6. News, without an answer: certificates, replicas, engines and problems from the leader;
-   events of backends and used keys from workers; breakers and load from each worker to all others,
-   through `StateHub`.
-7. Leases of limits and budgets: see `gateway/governance/leases`.
-8. End. After `Drain`, a worker answers `Drained` when it has no requests left, and goes on to
+4. Questions. The leader asks a worker by `Ask`, answered by `Answer`. A worker asks the others by
+   `AskPeers`, answered by `PeerAnswers`: a page or a scrape reaches one worker, and shows all.
+5. Parts. `PartMessage` carries what the sides of a feature send each other, either way: keys,
+   certificates, replicas, leases, breakers and loads, events. `PartQuestion` is what a worker's
+   side asks the leader's, answered by `PeerAnswers`. `WorkerInit` has each one's first message.
+6. News of engines and problems from the leader, without an answer.
+7. End. After `Drain`, a worker answers `Drained` when it has no requests left, and goes on to
    refuse new ones. When all have, and no connection waits to be accepted, `Close` lets them exit.
    After a hand-over (`Mode`), another gateway accepts, so workers exit without these two.
    `StopNow` waits for nothing. If the leader dies, the socket closes: its workers accept no more
@@ -35,21 +31,10 @@ import msgspec
 from msgspec import Struct
 
 from strowger_gateway.gateway.assembly.part_messages import packed, revived
-from strowger_gateway.gateway.backends.discovery.discovered import NOTHING_DISCOVERED, Discovered
 from strowger_gateway.gateway.backends.engines.process.process import EngineView, State
-from strowger_gateway.gateway.backends.gauges.readings import ReplicaReadings
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.coordination.breaker_messages import (
-    BreakerReset,
-    BreakerUpdate,
-    LoadUpdate,
-    OutcomeUpdate,
-    OutcomeWatch,
-)
 from strowger_gateway.gateway.fleet.listening.accept_queue import Mode
 from strowger_gateway.gateway.observability.telemetry.time_series import Window
-from strowger_gateway.gateway.routing.backend_events.event import BackendEvent
-from strowger_gateway.gateway.server.tls.files import TlsFiles
 from strowger_gateway.local_engine.protocol.frames import HEAD_BYTES
 from strowger_gateway.schemas.errors import InvalidConfig
 
@@ -85,14 +70,6 @@ class RecentRequestsQuery(Struct, frozen=True, kw_only=True, tag=True):
     request_id: str
 
 
-class HistoryRequest(Struct, frozen=True, kw_only=True, tag=True):
-    """Request the history of the experiments; the leader answers with ExperimentHistory."""
-
-
-class EventsRequest(Struct, frozen=True, kw_only=True, tag=True):
-    """Request the events of backends; the leader answers with a list of ListedEvent."""
-
-
 Question = MetricsRequest | SeriesRequest | RecentRequestsQuery
 
 
@@ -100,17 +77,15 @@ class WorkerInit(Struct, frozen=True, kw_only=True, tag=True):
     """The first message to a worker.
 
     worker: its number, from 0. run_dir: the folder of the lock files; bytes, as all paths in
-    messages, because the names of files need not be Unicode. tls: `None` serves cleartext.
-    discovered: the addresses of replicas. waits: accept no connections before Open.
-    surfaces: to load before WorkerReady. parts: the first message of each part that has one.
+    messages, because the names of files need not be Unicode. waits: accept no connections
+    before Open. surfaces: to load before WorkerReady. parts: the first message of each part that
+    has one.
     """
 
     worker: int
     config: Config
     engines: tuple[EngineState, ...]
     run_dir: bytes
-    tls: TlsFiles | None = None
-    discovered: Discovered = NOTHING_DISCOVERED
     waits: bool = False
     surfaces: tuple[str, ...] = ()
     parts: dict[str, bytes] = {}
@@ -238,10 +213,10 @@ class Answer(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class AskPeers(Struct, frozen=True, kw_only=True, tag=True):
-    """Ask all other workers a question, or the leader; answered by PeerAnswers."""
+    """Ask all other workers a question; answered by PeerAnswers."""
 
     id: int
-    question: Question | HistoryRequest | EventsRequest
+    question: Question
 
 
 class PartQuestion(Struct, frozen=True, kw_only=True, tag=True):
@@ -268,12 +243,6 @@ ToWorker = (
     | StopNow
     | Ask
     | PeerAnswers
-    | BreakerUpdate
-    | LoadUpdate
-    | OutcomeWatch
-    | TlsFiles
-    | Discovered
-    | ReplicaReadings
 )
 ToLeader = (
     WorkerReady
@@ -287,11 +256,6 @@ ToLeader = (
     | AskPeers
     | PartMessage
     | PartQuestion
-    | BreakerReset
-    | BreakerUpdate
-    | LoadUpdate
-    | OutcomeUpdate
-    | BackendEvent
 )
 
 

@@ -8,12 +8,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from strowger_gateway.gateway.assembly.part_messages import PartDecoder, packed, unpacked
-from strowger_gateway.gateway.experiments.history import ExperimentHistory
 from strowger_gateway.gateway.fleet.processes.channel import Channel
 from strowger_gateway.gateway.fleet.processes.messages import (
     AskPeers,
-    EventsRequest,
-    HistoryRequest,
     MetricsRequest,
     PartMessage,
     PartQuestion,
@@ -28,7 +25,6 @@ from strowger_gateway.gateway.observability.telemetry.metric_snapshot import Met
 from strowger_gateway.gateway.observability.telemetry.recent_requests import RecentRequest
 from strowger_gateway.gateway.observability.telemetry.time_series import BackendSeries, Window
 from strowger_gateway.gateway.parts.leader_side import LeaderSide
-from strowger_gateway.gateway.routing.backend_events.event import ListedEvent
 from strowger_gateway.schemas.errors import Unavailable
 
 PEER_TIMEOUT_S = 2.0
@@ -65,16 +61,6 @@ class OtherWorkers:
         query = RecentRequestsQuery(limit=limit, request_id=request_id)
         return [_recent.decode(body) for body in await self._ask_all(query)]
 
-    async def experiment_history(self) -> ExperimentHistory:
-        """See Peers.experiment_history."""
-        (body,) = await self._ask_all(HistoryRequest())
-        return unpacked(body, ExperimentHistory)
-
-    async def backend_events(self) -> list[ListedEvent]:
-        """See Peers.backend_events."""
-        (body,) = await self._ask_all(EventsRequest())
-        return unpacked(body, list[ListedEvent])
-
     async def ask_part(self, part: str, question: object, kind: type[T]) -> T:
         """Ask the part's side in the leader. Raises Unavailable."""
         body = packed(question)
@@ -86,9 +72,7 @@ class OtherWorkers:
         if waiting is not None and not waiting.done():
             waiting.set_result(answers.bodies)
 
-    def _ask_all(
-        self, question: Question | HistoryRequest | EventsRequest
-    ) -> Awaitable[tuple[bytes, ...]]:
+    def _ask_all(self, question: Question) -> Awaitable[tuple[bytes, ...]]:
         return self._ask(lambda number: AskPeers(id=number, question=question))
 
     async def _ask(self, numbered: Callable[[int], AskPeers | PartQuestion]) -> tuple[bytes, ...]:

@@ -19,7 +19,6 @@ from strowger_gateway.gateway.config.text_files import LARGEST
 from strowger_gateway.gateway.fleet.processes.audit_events import ReloadAudit
 from strowger_gateway.gateway.fleet.processes.engine_pool import EnginePool
 from strowger_gateway.gateway.fleet.processes.reload_target import ProcessEnded, Proposal, Target
-from strowger_gateway.gateway.fleet.processes.replica_watch import ReplicaWatch
 from strowger_gateway.gateway.fleet.processes.restart_required import needs_restart
 from strowger_gateway.gateway.observability.telemetry.logs import set_level
 from strowger_gateway.gateway.observability.telemetry.process_metrics import ProcessMetrics
@@ -58,7 +57,6 @@ class Reload:
         metrics: ProcessMetrics,
         hold_starts: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
         audit: AuditLog | None = None,
-        replicas: ReplicaWatch | None = None,
         parts: LeaderParts | None = None,
         prepare_s: float = PREPARE_S,
     ) -> None:
@@ -66,7 +64,7 @@ class Reload:
 
         targets: the serving processes; none is added within `hold_starts`.
         audit: records what each reload changed, or why it was rejected.
-        replicas: finds the addresses that a new configuration needs. parts: get ready for it.
+        parts: get ready for a new configuration.
         """
         self.config = self.declared = config
         self._expanded: Callable[[Config], Config] = lambda config: config
@@ -80,7 +78,6 @@ class Reload:
         self._hold_starts = hold_starts
         self._audit = ReloadAudit(NoAudit() if audit is None else audit, source)
         self._prepare_s = prepare_s
-        self._replicas = replicas
         self._parts = parts
         self._number = 0
         self._lock = asyncio.Lock()
@@ -100,8 +97,6 @@ class Reload:
                 declared = await asyncio.to_thread(self._read)
                 config = self._expanded(declared)
                 if config != before:
-                    if self._replicas is not None:
-                        await self._replicas.prepare(config)
                     if self._parts is not None:
                         await self._parts.prepare(config)
                     await self._apply_with_retry(config)

@@ -15,22 +15,16 @@ import sys
 from pathlib import Path
 
 from strowger_gateway.gateway.assembly.part_messages import packed
-from strowger_gateway.gateway.backends.discovery.discovered import Discovered
-from strowger_gateway.gateway.backends.gauges.readings import ReplicaReadings
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.coordination.probe_locks import (
     ACCESS_LOG_LOCK,
-    PROBES,
-    FileLeases,
     LogFileLock,
 )
-from strowger_gateway.gateway.coordination.state_sharing import StateSharing
 from strowger_gateway.gateway.fleet.processes.channel import Channel
 from strowger_gateway.gateway.fleet.processes.main import loop_factory
 from strowger_gateway.gateway.fleet.processes.messages import (
     Answer,
     Ask,
-    BreakerUpdate,
     Close,
     Commit,
     Committed,
@@ -42,10 +36,8 @@ from strowger_gateway.gateway.fleet.processes.messages import (
     Heartbeat,
     Idle,
     ImportProblem,
-    LoadUpdate,
     MetricsRequest,
     Open,
-    OutcomeWatch,
     PartMessage,
     PeerAnswers,
     Prepare,
@@ -72,7 +64,6 @@ from strowger_gateway.gateway.observability.telemetry.logs import (
     line_style,
 )
 from strowger_gateway.gateway.platform.background import count_unhandled
-from strowger_gateway.gateway.server.tls.files import TlsFiles
 from strowger_gateway.gateway.surfaces.late_module import import_translations
 
 _log = logging.getLogger("strowger")
@@ -99,18 +90,9 @@ class Worker:
             run_dir=run_dir,
             engines=self._engines.of(begin.engines),
             access_log=access_log,
-            announces=begin.worker == 0,
-            tls=begin.tls,
-            discovered=begin.discovered,
             link=self._link,
         )
-        self._leases = FileLeases(run_dir / PROBES)
-        gateway = self.serving.gateway
-        gateway.worker = begin.worker
-        gateway.peers = self._others
-        gateway.watch.send = channel.send
-        self._sharing = StateSharing(gateway, self._leases, channel.send)
-        self.serving.on_new_runtime = self._sharing.follow
+        self.serving.gateway.peers = self._others
         self._tasks: set[asyncio.Task[None]] = set()
         self._gate, self._close = asyncio.Event(), asyncio.Event()
         if not begin.waits:
@@ -122,7 +104,6 @@ class Worker:
         count_unhandled(self.serving.gateway.log.metrics.internal_errors.count)
         works = (
             self._follow(),
-            self._sharing.send_updates(),
             self._count(),
         )
         for work in works:
@@ -138,7 +119,6 @@ class Worker:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            self._leases.close()
 
     def _fail(self, task: asyncio.Task[None]) -> None:
         """Exit after an internal error: a worker that cannot exchange messages must be replaced."""
@@ -165,17 +145,9 @@ class Worker:
 
     async def _on_message(self, message: ToWorker) -> None:
         match message:
-            case BreakerUpdate() | LoadUpdate() | OutcomeWatch():
-                self._sharing.on_message(message)
             case PartMessage(part=part):
                 side = self.serving.gateway.parts.sides[part]
                 side.on_message(self._link.received(message, side.receives))
-            case Discovered():
-                self.serving.use_replicas(message)
-            case ReplicaReadings():
-                self.serving.use_readings(message)
-            case TlsFiles():
-                self.serving.use_tls(message)
             case EngineUpdate():
                 self._engines.update(message.engine)
             case Ask():

@@ -14,32 +14,23 @@ import msgspec
 
 from strowger_gateway.gateway.assembly.leader_parts import LeaderParts
 from strowger_gateway.gateway.assembly.part_messages import packed
-from strowger_gateway.gateway.backends.discovery.discovered import Discovered
 from strowger_gateway.gateway.backends.engines.process.process import EngineView
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.coordination.state_hub import StateHub
-from strowger_gateway.gateway.experiments.history import ExperimentHistory
 from strowger_gateway.gateway.fleet.listening.accept_queue import Mode, empty
 from strowger_gateway.gateway.fleet.listening.listening_socket import Listener
 from strowger_gateway.gateway.fleet.processes.messages import (
     Answer,
     AskPeers,
-    BreakerReset,
-    BreakerUpdate,
     Close,
     Committed,
     Drain,
     Drained,
     EngineUpdate,
-    EventsRequest,
     Heartbeat,
-    HistoryRequest,
     Idle,
     ImportProblem,
-    LoadUpdate,
     MetricsRequest,
     Open,
-    OutcomeUpdate,
     PartMessage,
     PartQuestion,
     PeerAnswers,
@@ -52,7 +43,6 @@ from strowger_gateway.gateway.fleet.processes.messages import (
     WorkerReady,
     state_of,
 )
-from strowger_gateway.gateway.fleet.processes.replica_watch import ReplicaWatch
 from strowger_gateway.gateway.fleet.processes.worker_handle import HEARTBEATS, WorkerHandle, spawn
 from strowger_gateway.gateway.observability.telemetry.metric_snapshot import (
     MetricFamilies,
@@ -63,9 +53,6 @@ from strowger_gateway.gateway.observability.telemetry.metric_snapshot import (
 from strowger_gateway.gateway.observability.telemetry.process_metrics import ProcessMetrics
 from strowger_gateway.gateway.platform.background import keep_running
 from strowger_gateway.gateway.platform.code_on_disk import CodeChanged, CodeOnDisk
-from strowger_gateway.gateway.routing.backend_events.book import EventBook
-from strowger_gateway.gateway.routing.backend_events.event import BackendEvent
-from strowger_gateway.gateway.server.tls.watch import TlsWatch
 
 if TYPE_CHECKING:
     pass
@@ -88,8 +75,7 @@ _families: msgspec.msgpack.Decoder[MetricFamilies] = msgspec.msgpack.Decoder(Met
 class WorkerPool:
     """All workers, from `start` until `ended`.
 
-    workers: the running ones by number. hub: distributes breaker and load updates among them.
-    events: of backends, as the workers report them.
+    workers: the running ones by number.
     waits: no connections are accepted before `open`. surfaces: loaded before a worker serves.
     """
 
@@ -100,9 +86,6 @@ class WorkerPool:
         metrics: ProcessMetrics,
         *,
         parts: LeaderParts,
-        history: Callable[[], ExperimentHistory],
-        tls: TlsWatch | None = None,
-        replicas: ReplicaWatch | None = None,
         hang_s: float = HANG_S,
         backoff_s: float = BACKOFF_S,
     ) -> None:
@@ -113,16 +96,6 @@ class WorkerPool:
         self._run_dir = run_dir
         self._metrics = metrics
         self._parts = parts
-        self._history = history
-        self._tls = tls
-        if tls is not None:
-            tls.send = self._broadcast
-        self._replicas = replicas
-        if replicas is not None:
-            replicas.send_to(self._broadcast, self._broadcast)
-        self.hub = StateHub()
-        self.events = EventBook()
-        metrics.registry.register(self.events)
         self._ended_counts: MetricFamilies = ()
         self._stopping = asyncio.Event()
         self.waits = self._closing = False
@@ -282,8 +255,6 @@ class WorkerPool:
                     config=config,
                     engines=tuple(map(state_of, engines)),
                     run_dir=os.fsencode(self._run_dir),
-                    tls=None if self._tls is None else self._tls.files,
-                    discovered=Discovered() if self._replicas is None else self._replicas.latest,
                     waits=self.waits,
                     surfaces=self.surfaces,
                     parts={part: packed(one) for part, one in self._parts.first().items()},
@@ -295,7 +266,6 @@ class WorkerPool:
             self._parts.joined(number, partial(_send_part, worker))
         if self._stopping.is_set():
             worker.send(StopNow())
-        self.hub.join(number, worker.send)
         try:
             async for message in worker.channel.messages():
                 self._on_message(worker, message)
@@ -305,7 +275,6 @@ class WorkerPool:
             raise
         finally:
             self._parts.left(number)
-            self.hub.leave(number)
             del self.workers[number]
             worker.on_exit()
             self._close_if_drained()
@@ -324,20 +293,10 @@ class WorkerPool:
                 worker.extend()
             case Prepared() | Committed() | Idle() | Answer():
                 worker.on_message(message)
-            case BreakerReset() | BreakerUpdate() | LoadUpdate() | OutcomeUpdate():
-                self.hub.on_message(worker.number, message)
             case PartMessage():
                 self._parts.receive(worker.number, message.part, message.body)
             case PartQuestion():
                 self._begin(self._answer_part(worker, message))
-            case BackendEvent():
-                self.events.add(message)
-            case AskPeers(question=HistoryRequest()):
-                history = packed(self._history())
-                worker.send(PeerAnswers(id=message.id, bodies=(history,)))
-            case AskPeers(question=EventsRequest()):
-                events = packed(self.events.newest())
-                worker.send(PeerAnswers(id=message.id, bodies=(events,)))
             case AskPeers():
                 self._begin(self._ask_peers(worker, message))
             case WorkerReady():
@@ -369,7 +328,6 @@ class WorkerPool:
     async def _ask_peers(self, asking: WorkerHandle, message: AskPeers) -> None:
         """Ask all other workers concurrently; add the counters of workers that have exited."""
         question = message.question
-        assert not isinstance(question, HistoryRequest | EventsRequest)
         others = [one for one in self.workers.values() if one is not asking]
         answers = await asyncio.gather(*(one.ask(question) for one in others))
         bodies = [answer for answer in answers if answer is not None]

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from strowger_gateway.gateway.coordination.leader_side import CoordinationLeader
 from strowger_gateway.gateway.governance.issued_keys.messages import KeysToLeader
 from strowger_gateway.gateway.governance.issued_keys.metrics import IssuedKeyCollector
 from strowger_gateway.gateway.governance.issued_keys.rules_in_force import RulesInForce
@@ -19,6 +20,7 @@ class KeysLeader(LeaderSide[KeysToLeader, KeyList]):
         self.sync = KeySync(at.store.issued_keys, at.config)
         self.sync.send = at.broadcast
         self.rules = RulesInForce(at.config, partial(latest_keys, self.sync))
+        at.side(CoordinationLeader).keys = self.sync
         self._crashed = at.crashed
         at.registry.register(IssuedKeyCollector(self.sync))
 

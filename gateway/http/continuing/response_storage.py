@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.content.stored_responses.process_side import StoredResponsesSide
 from strowger_gateway.gateway.http.continuing.sealed_items import earlier_items
 from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.gateway.server.asgi.body_complexity import measure
@@ -100,7 +101,7 @@ async def seal_items(renderer: Renderer, request: RequestContext, gateway: Gatew
     from strowger_gateway.gateway.surfaces.responses.carriers import Carriers
     from strowger_gateway.gateway.surfaces.responses.render import ResponsesRenderer
 
-    seals = gateway.seals
+    seals = gateway.side(StoredResponsesSide).seals
     if type(renderer) is ResponsesRenderer and seals.on:
         await seals.ready()
         renderer.use_carriers(Carriers(partial(seals.seal, request.record.caller)))
@@ -119,7 +120,7 @@ class AnswerStorage:
         self._storage = storage
         self._renderer = renderer
         self._record = record
-        self._archive = gateway.archive
+        self._archive = gateway.side(StoredResponsesSide).archive
 
     async def body(self, answer: Answer | PlainAnswer) -> bytes:
         """Store a whole answer. Return its body."""

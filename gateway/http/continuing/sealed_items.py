@@ -7,6 +7,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.content.stored_responses.process_side import StoredResponsesSide
 from strowger_gateway.gateway.content.stored_responses.seals import Seals
 from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.gateway.surfaces.stored_items import EarlierItems, EarlierItemsNeeded
@@ -31,9 +32,11 @@ async def earlier_items(
     and nothing is stored.
     """
     most_bytes = gateway.runtime.config.server.max_body_bytes
-    sealed = await _opened(needed, gateway.seals, record.caller, most_bytes - needed.size)
+    sealed = await _opened(
+        needed, gateway.side(StoredResponsesSide).seals, record.caller, most_bytes - needed.size
+    )
     unknown = [(id, at) for id, at in needed.references if id not in sealed]
-    if not gateway.stores_responses:
+    if not gateway.side(StoredResponsesSide).stores:
         places = _lost(unknown)
         if len(places) > _MOST_NAMED:
             places = [*places[:_MOST_NAMED], "input[]"]
@@ -41,10 +44,12 @@ async def earlier_items(
         return EarlierItems(found={**sealed, **{id: _NOTHING for id, _ in unknown}})
     if not (unknown or needed.previous):
         return EarlierItems(found=sealed)
-    if gateway.archive is None:
+    if gateway.side(StoredResponsesSide).archive is None:
         raise Unavailable("nothing is stored at the moment")
     rest = EarlierItemsNeeded(needed.previous, unknown, needed.size, needed.resume)
-    stored = await gateway.archive.earlier(record.caller, record.holder, rest, most_bytes)
+    stored = await gateway.side(StoredResponsesSide).archive.earlier(
+        record.caller, record.holder, rest, most_bytes
+    )
     return replace(stored, found={**sealed, **stored.found})
 
 

@@ -18,6 +18,7 @@ from strowger_gateway.gateway.experiments.feedback import (
     request_not_found,
     row_of,
 )
+from strowger_gateway.gateway.experiments.process_side import ExperimentsSide
 from strowger_gateway.gateway.http.counted import counted, counted_in
 from strowger_gateway.gateway.storage.sql.base import KnownRequest
 from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
@@ -46,7 +47,7 @@ def feedback(gateway: Gateway) -> list[ControllerRouterHandler]:
     async def take(request: _Request) -> _Answer:
         caller = counted_in(request.scope).caller
         body = read_feedback(await request.body())
-        trials, store = gateway.experiments, gateway.store
+        trials, store = gateway.side(ExperimentsSide).service, gateway.store
         if trials is None or store is None or trials.recorder.full:
             raise Unavailable("feedback cannot be recorded at the moment", retry_after=5)
         contracts, experiments = gateway.runtime.config.metrics, trials.experiments

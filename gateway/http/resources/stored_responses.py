@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.content.stored_responses.archive import ResponseArchive
+from strowger_gateway.gateway.content.stored_responses.process_side import StoredResponsesSide
 from strowger_gateway.gateway.governance.access.key_shares import Slot
 from strowger_gateway.gateway.http.counted import counted, counted_in
 from strowger_gateway.gateway.http.unserved_apis import instead_of
@@ -47,8 +48,9 @@ class _Opened(Struct, frozen=True, kw_only=True, eq=False):
 
 def _opened(gateway: Gateway, request: _Request) -> _Opened:
     """Raises RouteNotFound if nothing is stored."""
-    archive = gateway.archive
-    if archive is None or not gateway.stores_responses:
+    kept = gateway.side(StoredResponsesSide)
+    archive = kept.archive
+    if archive is None or not kept.stores:
         path = request.scope["path"]
         raise RouteNotFound(f"no route {request.method} {path[:200]}{instead_of(path)}")
     found = counted_in(request.scope)

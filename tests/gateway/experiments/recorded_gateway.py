@@ -11,6 +11,7 @@ from msgspec import Struct
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.experiments.background_jobs import ExperimentJobs
 from strowger_gateway.gateway.experiments.experiment_service import ExperimentService
+from strowger_gateway.gateway.experiments.process_side import ExperimentsSide
 from strowger_gateway.gateway.observability.recording.rows_from_request import expand_rows
 from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus, fingerprint
 from strowger_gateway.gateway.routing.request_record import new_request_id
@@ -152,23 +153,28 @@ async def recorded(
     def equip(gateway: Gateway) -> None:
         gateway.log.recorder = recorder
         gateway.store = StoreAccess(store)
-        gateway.experiments = ExperimentService(
+        side = gateway.side(ExperimentsSide)
+        side.service = ExperimentService(
             gateway.store,
             recorder,
             gateway.runtime.experiments,
             lambda: gateway.runtime.config.experiments,
             poll_interval_s=0.05,
         )
-        gateway.experiment_jobs = ExperimentJobs(
+        side.jobs = ExperimentJobs(
             store,
             lambda: gateway.runtime.config.experiments,
             shown=lambda: True,
             check_interval_s=check_interval_s,
         )
+        side.jobs.start()
 
     try:
         async with serving(text, folder, equip=equip) as running:
             yield Recorded(running=running, store=store, recorder=recorder)
+            jobs = running.state.side(ExperimentsSide).jobs
+            assert jobs is not None
+            await jobs.close()
     finally:
         store.close()
 

@@ -7,6 +7,7 @@ import pytest
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.content.stored_responses.archive import ResponseArchive
+from strowger_gateway.gateway.content.stored_responses.process_side import StoredResponsesSide
 from strowger_gateway.gateway.storage.sql.open import open_store
 from strowger_gateway.schemas.secret import Secret
 from tests.gateway.serving import one_model, serving
@@ -57,7 +58,8 @@ async def client(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[htt
 
     def equip(state: Gateway) -> None:
         rows = store.stored_responses
-        state.archive = ResponseArchive(store, rows, lambda: state.runtime.config.responses)
+        archive = ResponseArchive(store, rows, lambda: state.runtime.config.responses)
+        state.side(StoredResponsesSide).archive = archive
 
     async with provider(answers) as remote:
         config = one_model(remote.base_url, CONFIG, DEAD).replace("providers:", NOWHERE, 1)

@@ -15,8 +15,10 @@ from strowger_gateway.gateway.console.admin.page.outages import Outages, outages
 from strowger_gateway.gateway.console.admin.page.recent_requests import recent_requests_section
 from strowger_gateway.gateway.console.admin.page.traffic import Traffic, traffic_section
 from strowger_gateway.gateway.console.admin.series import span_of
+from strowger_gateway.gateway.experiments.process_side import ExperimentsSide
 from strowger_gateway.gateway.observability.telemetry.time_series import Window
 from strowger_gateway.gateway.routing.backend_events.book import KEPT
+from strowger_gateway.gateway.routing.backend_events.process_side import BackendEventsSide
 
 SHOWN = 15
 """Number of recent requests."""
@@ -39,8 +41,8 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
         models=listed(runtime, gateway.clock()).models,
         engines=reports,
     )
-    past = await gateway.experiment_history()
-    outages, events = outages_of(served.models), await gateway.backend_events(KEPT)
+    past = await gateway.side(ExperimentsSide).history()
+    outages, events = outages_of(served.models), await gateway.side(BackendEventsSide).newest(KEPT)
     return [
         state_mark(*_state(gateway, outages)),
         outages_section(outages, events),

@@ -9,6 +9,7 @@ import pytest
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.audit.event import AuditEvent, Change
 from strowger_gateway.gateway.experiments.experiment_service import ExperimentService
+from strowger_gateway.gateway.experiments.process_side import ExperimentsSide
 from strowger_gateway.gateway.observability.recording.recorder import FileRecorder
 from strowger_gateway.gateway.observability.recording.spool import Spool
 from strowger_gateway.gateway.storage.sql.open import open_store
@@ -39,7 +40,7 @@ async def client(tmp_path: Path) -> AsyncGenerator[httpx.AsyncClient]:
     def equip(state: Gateway) -> None:
         state.audit_rows = store.audit
         state.store = StoreAccess(store)
-        state.experiments = ExperimentService(
+        state.side(ExperimentsSide).service = ExperimentService(
             state.store, recorder, state.runtime.experiments, lambda: ()
         )
 

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from openai.types import ModerationCreateResponse
 
+from strowger_gateway.gateway.assembly.generations import POLL_S
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.content.guardrails.moderation import moderation_hook
@@ -21,7 +22,6 @@ from strowger_gateway.gateway.content.guardrails.service_client import CONNECTIO
 from strowger_gateway.gateway.content.guardrails.setup import guards_of
 from strowger_gateway.gateway.content.hooks.contract import AsyncHook
 from strowger_gateway.gateway.content.hooks.testing import contract
-from strowger_gateway.gateway.fleet.processes.runtime_generations import POLL_S, Generations
 from strowger_gateway.schemas.errors import InvalidConfig
 from tests.gateway.content.hooks.test_guarded_requests import (
     CHAT,
@@ -234,12 +234,11 @@ async def test_a_reload_lets_a_judge_that_monitors_end_its_work(tmp_path: Path) 
     texts = [f"word and word number {number}. " for number in range(20)]
     async with asking(tmp_path, slow, rail, *texts, "How rude.") as (at, asked):
         gateway = at.up.state
-        generations = Generations(gateway.runtime)
+        generations = gateway.generations
         assert (await at.ask(CHAT, "hello there", stream=True)).status_code == 200
         later = Runtime(read_config(one_model("http://127.0.0.1:9/v1"), source="c", env={}),
                         run_dir=tmp_path)  # fmt: skip
         gateway.use_runtime(later)
-        generations.replace(later)
         await asyncio.sleep(3 * POLL_S)
         go_on.set()
         await asyncio.wait_for(generations.wait_old_requests(), 60)

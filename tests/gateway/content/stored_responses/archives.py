@@ -12,6 +12,7 @@ from openai.types.responses import Response, ResponseCompletedEvent, ResponseInc
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.content.stored_responses.archive import ResponseArchive
+from strowger_gateway.gateway.content.stored_responses.process_side import StoredResponsesSide
 from strowger_gateway.gateway.storage.sql.database import Database
 from strowger_gateway.gateway.storage.sql.open import open_store
 from strowger_gateway.gateway.storage.sql.response_rows import ResponseRows
@@ -72,13 +73,14 @@ async def archived(
 
     def equip(state: Gateway) -> None:
         rows = rows_in(store.database)
-        state.archive = ResponseArchive(
+        archive = ResponseArchive(
             store,
             rows,
             lambda: state.runtime.config.responses,
             lambda: state.runtime.config.store.min_free_bytes,
         )
-        archives.append(state.archive)
+        state.side(StoredResponsesSide).archive = archive
+        archives.append(archive)
 
     async with AsyncExitStack() as stack:
         stack.callback(store.close)

@@ -8,6 +8,7 @@ import pytest
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.content.stored_responses.archive import ResponseArchive
+from strowger_gateway.gateway.content.stored_responses.process_side import StoredResponsesSide
 from strowger_gateway.gateway.storage.sql.open import open_store
 from strowger_gateway.schemas.secret import Secret
 from tests.gateway.backends.vendors.dialect import Json, Said
@@ -34,15 +35,13 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Re
 
     def equip(state: Gateway) -> None:
         rows = store.stored_responses
-        state.archive = ResponseArchive(store, rows, lambda: state.runtime.config.responses)
+        archive = ResponseArchive(store, rows, lambda: state.runtime.config.responses)
+        state.side(StoredResponsesSide).archive = archive
 
     async with responses_of_every_vendor(
         folder, "\nresponses: {store: on, timeout_s: 60}\n", equip
     ) as found:
         yield found
-        archive = found.setting.gateway.state.archive
-        assert archive is not None
-        archive.close()
     store.close()
 
 

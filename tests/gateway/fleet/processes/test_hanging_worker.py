@@ -14,7 +14,6 @@ import pytest
 from msgspec import Struct
 
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.experiments.history import ExperimentHistory
 from strowger_gateway.gateway.fleet.listening.listening_socket import Listener
 from strowger_gateway.gateway.fleet.processes.engine_pool import EnginePool
 from strowger_gateway.gateway.fleet.processes.reload import Reload
@@ -88,7 +87,6 @@ async def led(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Led, N
             folder,
             metrics,
             parts=leading(first, lambda: reload.config, metrics, folder),
-            history=ExperimentHistory,
             hang_s=HANG_S,
         )
         reload = Reload(

@@ -9,7 +9,6 @@ import pytest
 
 from strowger_gateway.gateway.backends.engines.process.process import EngineProcess
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.experiments.history import ExperimentHistory
 from strowger_gateway.gateway.fleet.listening.listening_socket import Listener
 from strowger_gateway.gateway.fleet.processes.worker_pool import MAX_BACKOFF_S, WorkerPool
 from strowger_gateway.gateway.observability.telemetry.process_metrics import ProcessMetrics
@@ -41,7 +40,6 @@ async def starting(
             folder,
             metrics,
             parts=leading(config, lambda: config, metrics, folder),
-            history=ExperimentHistory,
             backoff_s=backoff_s,
         )
         pool.start(1, lambda: (config, (), False))

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.content.stored_responses.archive import ResponseArchive
+from strowger_gateway.gateway.content.stored_responses.process_side import StoredResponsesSide
 from strowger_gateway.gateway.storage.sql.open import open_store
 from strowger_gateway.schemas.secret import Secret
 from tests.gateway.serving import Serving, serving
@@ -114,8 +115,8 @@ async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig, N
 
         def equip(state: Gateway) -> None:
             rows = store.stored_responses
-            state.archive = ResponseArchive(store, rows, lambda: state.runtime.config.responses)
-            stack.callback(state.archive.close)
+            archive = ResponseArchive(store, rows, lambda: state.runtime.config.responses)
+            state.side(StoredResponsesSide).archive = archive
 
         text = CONFIG.format(url=remote.base_url)
         gateway = await stack.enter_async_context(serving(text, folder, equip=equip))

@@ -19,6 +19,7 @@ from strowger_gateway.gateway.governance.budgets.lease_worker import BudgetLease
 from strowger_gateway.gateway.governance.budgets.report import BudgetStanding, budget_report
 from strowger_gateway.gateway.governance.budgets.sync import BudgetSync
 from strowger_gateway.gateway.governance.end_users.table import hashed
+from strowger_gateway.gateway.governance.issued_keys.process_side import KeysSide
 from strowger_gateway.gateway.governance.limits.scope import Whose
 from strowger_gateway.gateway.platform.background import keep_running
 from strowger_gateway.gateway.storage.sql.open import open_store
@@ -140,7 +141,7 @@ async def app(text: str, folder: Path) -> AsyncGenerator[str, None]:
         gateway.log.recorder = recorder
 
     async with serving(text, folder, equip=equip) as up:
-        leader = BudgetLeaseLeader(up.state.rules.budgets, durable=True)
+        leader = BudgetLeaseLeader(up.state.side(KeysSide).rules.budgets, durable=True)
         sync = BudgetSync(leader, store.spend, monotonic)
         leases = BudgetLeaseWorker(
             up.state.budgets, partial(leader.on_message, 0), up.state.log.flush

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.config.schema.responses import ResponsesConfig
+from strowger_gateway.gateway.content.stored_responses.process_side import StoredResponsesSide
 from strowger_gateway.gateway.content.stored_responses.seals import Seals
 from strowger_gateway.gateway.http.continuing.sealed_items import earlier_items
 from strowger_gateway.gateway.platform.clock import now
@@ -385,7 +386,8 @@ async def test_a_conversation_goes_on_while_the_store_is_away(
     store = open_store(Secret(f"sqlite:///{folder / 'no' / 'such' / 'folder' / 'store.db'}"))
 
     def equip(state: Gateway) -> None:
-        state.seals = Seals(lambda: state.runtime.config.responses, store.sealing_keys)
+        seals = Seals(lambda: state.runtime.config.responses, store.sealing_keys)
+        state.side(StoredResponsesSide).seals = seals
 
     async with (
         provider(thinks) as remote,

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.experiments.experiment_service import ExperimentService
+from strowger_gateway.gateway.experiments.process_side import ExperimentsSide
 from strowger_gateway.gateway.observability.payloads.part import PayloadsSide
 from strowger_gateway.gateway.observability.recording.recorder import FileRecorder
 from strowger_gateway.gateway.observability.recording.spool import Spool
@@ -110,7 +111,7 @@ async def equipped(
     def equip(state: Gateway) -> None:
         state.side(PayloadsSide).rows = store.payloads
         state.store = StoreAccess(store)
-        state.experiments = ExperimentService(
+        state.side(ExperimentsSide).service = ExperimentService(
             state.store, recorder, state.runtime.experiments, lambda: ()
         )
 

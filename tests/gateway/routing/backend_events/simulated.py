@@ -9,6 +9,7 @@ import httpx
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.routing.backend_events.process_side import BackendEventsSide
 from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
 from strowger_gateway.schemas.errors import GatewayError, UpstreamFailed
 from tests.gateway.serving import Serving, serving
@@ -116,8 +117,9 @@ async def simulated(run_dir: Path, config: str = CONFIG) -> AsyncGenerator[Simul
     clock = Clock()
 
     def equip(gateway: Gateway) -> None:
-        gateway.clock = gateway.watch.clock = clock
-        gateway.watch.wall = clock.wall
+        watch = gateway.side(BackendEventsSide).watch
+        gateway.clock = watch.clock = clock
+        watch.wall = clock.wall
 
     async with (
         serving(config, run_dir, equip=equip) as up,

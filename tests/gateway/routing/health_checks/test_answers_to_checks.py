@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from strowger_gateway.gateway.routing.backend_events.process_side import BackendEventsSide
 from strowger_gateway.gateway.routing.health_checks.checks import HealthChecks
 from tests.gateway.certificates import Issued
 from tests.gateway.routing.backend_events.simulated import Simulated, simulated
@@ -30,7 +31,7 @@ def checks_of(one: Simulated) -> HealthChecks:
     return HealthChecks(
         lambda: state.runtime.config,
         lambda: state.runtime.backends,
-        state.watch,
+        state.side(BackendEventsSide).watch,
         state.log.metrics.registry,
         clock=one.clock,
         draw=lambda: 0.5,

@@ -11,6 +11,7 @@ from strowger_gateway.gateway.backends.discovery.discovered import Discovered, R
 from strowger_gateway.gateway.backends.discovery.source import HostPort
 from strowger_gateway.gateway.backends.upstream.tls import TlsContexts
 from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.routing.backend_events.process_side import BackendEventsSide
 from strowger_gateway.gateway.routing.health_checks.checks import HealthChecks
 from strowger_gateway.gateway.routing.health_checks.path_check import get
 from strowger_gateway.gateway.routing.health_checks.targets import targets_of
@@ -80,7 +81,7 @@ async def checked(run_dir: Path, check: str) -> AsyncGenerator[Checked]:
         found.checks = HealthChecks(
             lambda: state.runtime.config,
             lambda: state.runtime.backends,
-            state.watch,
+            state.side(BackendEventsSide).watch,
             state.log.metrics.registry,
             clock=one.clock,
             draw=lambda: 0.5,

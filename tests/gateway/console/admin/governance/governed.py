@@ -12,6 +12,7 @@ from msgspec import Struct
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.audit.event import Actor
 from strowger_gateway.gateway.experiments.experiment_service import ExperimentService
+from strowger_gateway.gateway.experiments.process_side import ExperimentsSide
 from strowger_gateway.gateway.governance.issued_keys.authority import KeyAuthority, KeyFields
 from strowger_gateway.gateway.governance.issued_keys.desk import KeyDesk, log_event
 from strowger_gateway.gateway.governance.issued_keys.process_side import KeysSide
@@ -100,7 +101,7 @@ async def governed(folder: Path, config: str = CONFIG) -> AsyncGenerator[Governe
             store.issued_keys, lambda: gateway.runtime.config, changed
         )
         gateway.store = StoreAccess(store)
-        gateway.experiments = ExperimentService(
+        gateway.side(ExperimentsSide).service = ExperimentService(
             gateway.store,
             DroppingRecorder(),
             gateway.runtime.experiments,

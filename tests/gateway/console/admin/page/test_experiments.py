@@ -16,6 +16,7 @@ from strowger_gateway.gateway.experiments.history import (
     Track,
     intervals_of,
 )
+from strowger_gateway.gateway.experiments.process_side import ExperimentsSide
 from strowger_gateway.gateway.experiments.report import Report
 from strowger_gateway.gateway.statistics.interval_history import Point
 from tests.gateway.console.admin.page.crowd import KEY, crowded
@@ -186,11 +187,10 @@ async def test_what_the_store_has_is_on_the_page_of_every_process(
     async with crowded(tmp_path, more=EXPERIMENT, equip=records.equip) as up:
         state: Gateway = up.state
         await records.add_history(state, time.time(), steps=3, units=120)
-        assert state.experiment_jobs is not None
-        state.experiment_jobs.history = HistoryRecorder(
-            records.store, lambda: state.runtime.config.experiments
-        )
-        await state.experiment_jobs.history.update()
+        jobs = state.side(ExperimentsSide).jobs
+        assert jobs is not None
+        jobs.history = HistoryRecorder(records.store, lambda: state.runtime.config.experiments)
+        await jobs.history.update()
         async with httpx.AsyncClient(
             base_url=up.url, headers={"authorization": f"Bearer {KEY}"}, timeout=60
         ) as client:
@@ -210,8 +210,9 @@ async def test_an_experiment_survives_its_removal_from_the_configuration(tmp_pat
     records.add_removed(at, units=40)
     async with crowded(tmp_path, equip=records.equip) as up:
         state: Gateway = up.state
-        assert state.experiment_jobs is not None
-        await state.experiment_jobs.history.update()
+        jobs = state.side(ExperimentsSide).jobs
+        assert jobs is not None
+        await jobs.history.update()
         async with httpx.AsyncClient(
             base_url=up.url, headers={"authorization": f"Bearer {KEY}"}, timeout=60
         ) as client:

@@ -9,6 +9,7 @@ from strowger_gateway.gateway.config.schema.experiment import Experiment, Varian
 from strowger_gateway.gateway.experiments.background_jobs import ExperimentJobs
 from strowger_gateway.gateway.experiments.experiment_service import ExperimentService
 from strowger_gateway.gateway.experiments.history import HistoryRecorder, intervals_of
+from strowger_gateway.gateway.experiments.process_side import ExperimentsSide
 from strowger_gateway.gateway.experiments.report import report_of
 from strowger_gateway.gateway.experiments.state_poller import ExperimentPoller
 from strowger_gateway.gateway.statistics.assignment import Assignment, WeightedArm
@@ -71,24 +72,27 @@ class ExperimentRecords:
 
     def equip(self, gateway: Gateway) -> None:
         gateway.store = StoreAccess(self.store)
-        gateway.experiments = ExperimentService(
+        side = gateway.side(ExperimentsSide)
+        side.service = ExperimentService(
             gateway.store,
             DroppingRecorder(),
             gateway.runtime.experiments,
             lambda: gateway.runtime.config.experiments,
         )
-        gateway.experiment_jobs = ExperimentJobs(
+        side.jobs = ExperimentJobs(
             self.store, lambda: gateway.runtime.config.experiments, shown=lambda: True
         )
+        side.jobs.start()
 
     async def add_history(self, gateway: Gateway, now: float, *, steps: int, units: int) -> None:
         """Add `steps` of `units` each, one minute apart, until now."""
-        assert gateway.experiments is not None
-        assert gateway.experiment_jobs is not None
-        clock, trials = [now], gateway.experiments
-        await gateway.experiment_jobs.close()
+        trials, jobs = gateway.side(ExperimentsSide).service, gateway.side(ExperimentsSide).jobs
+        assert trials is not None
+        assert jobs is not None
+        clock = [now]
+        await jobs.close()
         history = HistoryRecorder(self.store, lambda: trials.experiments, clock=lambda: clock[0])
-        gateway.experiment_jobs.history = history
+        jobs.history = history
         draw = random.Random(21)
         for step in range(steps):
             clock[0] = now - 60 * (steps - step)

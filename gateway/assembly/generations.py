@@ -1,22 +1,29 @@
 """The configuration generations that are live in one process, until their last request."""
 
 import asyncio
+from collections.abc import Callable
 
 from strowger_gateway.gateway.assembly.runtime import Runtime
+from strowger_gateway.gateway.backends.discovery.discovered import Discovered
+from strowger_gateway.gateway.backends.gauges.readings import ReplicaReadings
+from strowger_gateway.gateway.backends.replicas.process_side import UsesReplicas
 
 POLL_S = 0.1
 """Interval between checks for the end of an old generation's last request."""
 
 
-class Generations:
+class Generations(UsesReplicas):
     """The current Runtime, and earlier ones that still have requests in flight.
 
     What several generations share (connections, credentials) is closed with the last of them,
-    and never under a running request.
+    and never under a running request. replicas: those that are known now.
     """
 
-    def __init__(self, first: Runtime) -> None:
+    def __init__(self, first: Runtime, begin: Callable[[Runtime], None]) -> None:
+        """begin: called with each later one; requests begin with it from then on."""
         self.current = first
+        self.replicas = first.discovered
+        self._begin = begin
         self._old: list[Runtime] = []
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -28,6 +35,17 @@ class Generations:
         task = asyncio.create_task(self._end(old))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
+        self._begin(new)
+
+    def use_replicas(self, found: Discovered) -> None:
+        """See UsesReplicas."""
+        self.replicas = found
+        if self.current.discovered != found:
+            self.replace(self.current.with_replicas(found))
+
+    def use_readings(self, found: ReplicaReadings) -> None:
+        """See UsesReplicas."""
+        self.current.use_readings(found)
 
     async def wait_old_requests(self) -> None:
         """Return when no old generation is left."""

@@ -1,0 +1,1 @@
+"""Replicas of backends in the processes of a gateway: found once, used by all."""

@@ -1,0 +1,23 @@
+"""Experiments as a part: their state in each process, and what runs for them once."""
+
+from typing import Any
+
+from strowger_gateway.gateway.parts.leader_side import LeaderContext, LeaderSide
+from strowger_gateway.gateway.parts.part import Part
+from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
+
+
+class ExperimentsPart(Part):
+    """`experiments` is a field of `Config`."""
+
+    name = "experiments"
+
+    def leader(self, at: LeaderContext) -> LeaderSide[Any, Any]:
+        from strowger_gateway.gateway.experiments.leader_side import ExperimentsLeader
+
+        return ExperimentsLeader(at)
+
+    def process(self, at: ProcessContext) -> ProcessSide[Any, Any]:
+        from strowger_gateway.gateway.experiments.process_side import ExperimentsSide
+
+        return ExperimentsSide(at)
