@@ -10,7 +10,7 @@ import msgspec
 from strowger_gateway.adapters.base import Outbound
 from strowger_gateway.gateway.backends.upstream.transport import Transport
 from strowger_gateway.gateway.backends.upstream.wire import WireTransport
-from strowger_gateway.gateway.content.hooks.hook_call import ASKED_BY
+from strowger_gateway.gateway.content.hooks.guards import ASKED_BY
 from strowger_gateway.gateway.content.hooks.request_text import texts_of
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.schemas.requests import Request

@@ -28,8 +28,14 @@ from strowger_gateway.gateway.content.hooks.contract import (
     TextWindow,
     Verdict,
 )
-from strowger_gateway.gateway.content.hooks.guards import ANSWER, Rail, RequestGuards
-from strowger_gateway.gateway.content.hooks.hook_call import HookFailed, checked, result_at_once
+from strowger_gateway.gateway.content.hooks.guards import (
+    ANSWER,
+    HookFailed,
+    Rail,
+    RequestGuards,
+    checked,
+    result_at_once,
+)
 from strowger_gateway.gateway.content.hooks.log_probabilities import without_logprobs
 from strowger_gateway.gateway.content.hooks.plain_escapes import with_plain_escapes
 from strowger_gateway.gateway.content.hooks.request_text import (
