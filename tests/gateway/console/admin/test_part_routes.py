@@ -8,6 +8,7 @@ import pytest
 from msgspec import Struct
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.audit.event import AuditEvent
 from tests.gateway.console.admin.visits import VisitPart
 from tests.gateway.serving import one_model, serving
@@ -42,7 +43,7 @@ async def up(tmp_path: Path) -> AsyncGenerator[Up]:
 
     text = one_model("http://127.0.0.1:9/v1", AUTH)
     async with (
-        serving(text, tmp_path, equip=equip, parts=(VisitPart(),)) as one,
+        serving(text, tmp_path, equip=equip, parts=(*PARTS, VisitPart())) as one,
         httpx.AsyncClient(base_url=one.url, timeout=60) as client,
     ):
         yield Up(client=client, audit=audit)
@@ -165,7 +166,7 @@ async def test_it_is_in_the_api_description(up: Up) -> None:
 
 async def test_a_gateway_without_the_part_has_no_such_route(tmp_path: Path) -> None:
     async with (
-        serving(one_model("http://127.0.0.1:9/v1", AUTH), tmp_path, parts=()) as one,
+        serving(one_model("http://127.0.0.1:9/v1", AUTH), tmp_path) as one,
         httpx.AsyncClient(base_url=one.url, timeout=60) as client,
     ):
         answer = await client.get("/admin/visits", headers=OPERATOR)

@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.console.admin.page.answers import GUARDED
 from strowger_gateway.gateway.console.admin.page.document import part_page
 from strowger_gateway.gateway.governance.sessions.principal import Principal
@@ -26,7 +27,7 @@ OWN_PAGE = {"sec-fetch-site": "same-origin"}
 @pytest.fixture
 async def up(tmp_path: Path) -> AsyncGenerator[Serving]:
     text = one_model("http://127.0.0.1:9/v1", AUTH)
-    async with serving(text, tmp_path, parts=(VisitPart(),)) as one:
+    async with serving(text, tmp_path, parts=(*PARTS, VisitPart())) as one:
         yield one
 
 
