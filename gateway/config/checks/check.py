@@ -10,24 +10,18 @@ from strowger_gateway.gateway.config.adapter_names import Defaults
 from strowger_gateway.gateway.config.checks.access import check_access
 from strowger_gateway.gateway.config.checks.admin_oidc import check_admin_oidc
 from strowger_gateway.gateway.config.checks.audit import check_audit
-from strowger_gateway.gateway.config.checks.budgets import check_budgets
-from strowger_gateway.gateway.config.checks.cache import check_cache
 from strowger_gateway.gateway.config.checks.capabilities import check_honoured
 from strowger_gateway.gateway.config.checks.client_fields import check_client_fields
 from strowger_gateway.gateway.config.checks.experiments import check_experiments
-from strowger_gateway.gateway.config.checks.guardrails import check_guardrails
 from strowger_gateway.gateway.config.checks.identities import check_identities
 from strowger_gateway.gateway.config.checks.ineffective import warn_ineffective
-from strowger_gateway.gateway.config.checks.limits import check_limits
 from strowger_gateway.gateway.config.checks.metrics import check_metrics
 from strowger_gateway.gateway.config.checks.model_facts import check_model_facts
 from strowger_gateway.gateway.config.checks.models import check_models
-from strowger_gateway.gateway.config.checks.payloads import check_payloads
 from strowger_gateway.gateway.config.checks.providers import check_providers
 from strowger_gateway.gateway.config.checks.responses import check_responses
 from strowger_gateway.gateway.config.checks.routing import check_routing
 from strowger_gateway.gateway.config.checks.server import check_default_model, check_server
-from strowger_gateway.gateway.config.checks.telemetry import check_telemetry
 from strowger_gateway.gateway.config.checks.webhooks import check_webhooks
 from strowger_gateway.gateway.config.checks.when_rules import check_rules
 from strowger_gateway.gateway.config.parts.part import ConfiguredPart
@@ -67,13 +61,7 @@ def _checks(adapters: Mapping[str, Defaults]) -> tuple[Check, ...]:
         check_responses,
         check_experiments,
         check_metrics,
-        check_limits,
-        check_budgets,
         check_webhooks,
-        check_telemetry,
-        check_guardrails,
-        check_cache,
-        check_payloads,
         partial(check_honoured, adapters=adapters),
         partial(warn_ineffective, adapters=adapters),
         check_default_model,

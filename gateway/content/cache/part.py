@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from strowger_gateway.gateway.config.problems import Problems
 from strowger_gateway.gateway.config.schema.cache import CacheConfig
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
@@ -20,6 +21,11 @@ class CachePart(RequestPart):
     """`cache` and `models[].cache` are fields of `Config`. Without any, nothing is imported."""
 
     name = "cache"
+
+    def check(self, config: Config, problems: Problems) -> None:
+        from strowger_gateway.gateway.config.checks.cache import check_cache
+
+        check_cache(config, problems)
 
     def prepare(self, generation: Generation, before: Prepared | None) -> Prepared | None:
         rules = cache_of(generation.config)

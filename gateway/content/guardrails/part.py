@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema.guardrails import GuardrailConfig
 from strowger_gateway.gateway.content.guardrails.setup import guards_of
 from strowger_gateway.gateway.content.hooks.counts import GuardCollector, GuardCounts
@@ -25,6 +27,11 @@ class GuardrailsPart(RequestPart):
     """`guardrails` is a field of `Config`. Hooks are imported only with guardrails."""
 
     name = "guardrails"
+
+    def check(self, config: Config, problems: Problems) -> None:
+        from strowger_gateway.gateway.config.checks.guardrails import check_guardrails
+
+        check_guardrails(config, problems)
 
     def prepare(self, generation: Generation, before: Prepared | None) -> Prepared | None:
         """A generation with other settings gets hooks of its own."""

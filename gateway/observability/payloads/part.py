@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.observability.recording.ended_requests import EndedRequests
 from strowger_gateway.gateway.parts.part import Part
 from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
@@ -19,6 +21,11 @@ class PayloadsPart(Part):
     """`logging.payloads` is a field of `Config`. While it is off, nothing is imported."""
 
     name = "payloads"
+
+    def check(self, config: Config, problems: Problems) -> None:
+        from strowger_gateway.gateway.config.checks.payloads import check_payloads
+
+        check_payloads(config, problems)
 
     def process(self, at: ProcessContext) -> ProcessSide[Any, Any]:
         return PayloadsSide(at)

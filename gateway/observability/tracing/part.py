@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.observability.recording.ended_requests import EndedRequests
 from strowger_gateway.gateway.parts.part import Part
 from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
@@ -19,6 +21,11 @@ class TracingPart(Part):
     """`telemetry.otlp` is a field of `Config`. Without it, nothing is imported."""
 
     name = "tracing"
+
+    def check(self, config: Config, problems: Problems) -> None:
+        from strowger_gateway.gateway.config.checks.telemetry import check_telemetry
+
+        check_telemetry(config, problems)
 
     def process(self, at: ProcessContext) -> ProcessSide[Any, Any]:
         return TracingSide(at)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.config.adapter_names import Defaults
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.config.schema.config import Config
@@ -36,7 +37,14 @@ GOOD = PROVIDERS + MODELS
 
 
 def read(text: str, env: Mapping[str, str] | None = None, folder: Path | None = None) -> Config:
-    return read_config(text, source="config.yaml", env=env or {}, folder=folder, adapters=ADAPTERS)
+    return read_config(
+        text,
+        source="config.yaml",
+        env=env or {},
+        folder=folder,
+        adapters=ADAPTERS,
+        parts=PARTS,
+    )
 
 
 def faults(
@@ -52,7 +60,9 @@ def faults(
 def warnings(text: str) -> list[str]:
     """The warnings about a valid text, without the file's name."""
     told: list[str] = []
-    read_config(text, source="config.yaml", env={}, adapters=ADAPTERS, warn=told.append)
+    read_config(
+        text, source="config.yaml", env={}, adapters=ADAPTERS, warn=told.append, parts=PARTS
+    )
     assert all(warning.startswith("config.yaml: ") for warning in told)
     return [warning.removeprefix("config.yaml: ") for warning in told]
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.config.schema.budgets import CountUsd, OwnBudget, UseModel
 from strowger_gateway.gateway.config.schema.config import Config
@@ -113,7 +114,7 @@ def test_a_wrong_limit_is_refused_with_its_field_and_an_example(text: str, told:
 
 
 def configured(more: str = "") -> Config:
-    return read_config(CONFIG + more, source="config.yaml", env={})
+    return read_config(CONFIG + more, source="config.yaml", env={}, parts=PARTS)
 
 
 def issued(name: str = "ci", **fields: Any) -> IssuedKey:
