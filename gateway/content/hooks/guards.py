@@ -64,7 +64,7 @@ class Rail(Struct, frozen=True, kw_only=True, eq=False):
     waits: bool
 
 
-class Generation(Protocol):
+class InUse(Protocol):
     """The configuration of a request: its hooks are closed when nothing of it is in flight."""
 
     in_flight: int
@@ -107,7 +107,7 @@ class RequestGuards:
         self._asked_by = ASKED_BY_US
         self._claim: Claim | None = None
         self._offload: Offload | None = None
-        self._generation: Generation | None = None
+        self._generation: InUse | None = None
 
     @property
     def has_acted(self) -> bool:
@@ -133,7 +133,7 @@ class RequestGuards:
             return call()
         return cast("_T", await self._offload(call, characters))
 
-    def belong_to(self, generation: Generation) -> None:
+    def belong_to(self, generation: InUse) -> None:
         """Keep the hooks open for work in the background, which may outlive the request."""
         self._generation = generation
 
@@ -299,7 +299,7 @@ def checked(found: _T, argument: object) -> _T:
     return found
 
 
-def _leave(generation: Generation) -> None:
+def _leave(generation: InUse) -> None:
     generation.in_flight -= 1
 
 
