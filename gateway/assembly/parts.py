@@ -14,7 +14,9 @@ from strowger_gateway.gateway.governance.identities.part import IdentitiesPart
 from strowger_gateway.gateway.governance.issued_keys.part import IssuedKeysPart
 from strowger_gateway.gateway.governance.limits.part import LimitsPart
 from strowger_gateway.gateway.governance.reservations.part import ReservationsPart
+from strowger_gateway.gateway.governance.sessions.part import SessionsPart
 from strowger_gateway.gateway.observability.payloads.part import PayloadsPart
+from strowger_gateway.gateway.observability.recording.part import AuditPart
 from strowger_gateway.gateway.observability.tracing.part import TracingPart
 from strowger_gateway.gateway.parts.part import Part
 from strowger_gateway.gateway.routing.backend_events.part import BackendEventsPart
@@ -24,6 +26,8 @@ from strowger_gateway.gateway.server.tls.part import ListenerTlsPart
 PARTS: Final[tuple[Part, ...]] = (
     ListenerTlsPart(),
     CoordinationPart(),
+    AuditPart(),
+    SessionsPart(),
     IssuedKeysPart(),
     LimitsPart(),
     BudgetsPart(),

@@ -37,6 +37,11 @@ class CoordinationSide(ProcessSide[FromWorker, ToWorker]):
         if leases is not None:
             self._sharing = StateSharing(at.own(SharingGateway), leases, at.send)
 
+    @property
+    def differing(self) -> int:
+        """Return how many other gateways run another configuration, as far as Redis shows."""
+        return 0 if self._sharing is None else self._sharing.differing
+
     def follow(self, generation: SharedRuntime) -> None:
         if self._sharing is not None:
             self._sharing.follow(generation)

@@ -65,9 +65,7 @@ class Buffered(Protocol):
 
 @runtime_checkable
 class SharingGateway(Protocol):
-    """A process that serves. differing_gateways: that run another configuration."""
-
-    differing_gateways: int
+    """A process that serves."""
 
     @property
     def runtime(self) -> SharedRuntime: ...
@@ -78,7 +76,10 @@ class SharingGateway(Protocol):
 
 
 class StateSharing:
-    """The sharing of one process; `follow` each generation of its configuration."""
+    """The sharing of one process; `follow` each generation of its configuration.
+
+    differing: other gateways that run another configuration.
+    """
 
     def __init__(
         self, gateway: SharingGateway, leases: Leases, send: Callable[[FromWorker], None]
@@ -93,6 +94,7 @@ class StateSharing:
         self._followed: Mapping[str, Breaker] = {}
         self._totals = (0, 0)
         self._processes = 1
+        self.differing = 0
         self.follow(gateway.runtime)
 
     def follow(self, runtime: SharedRuntime) -> None:
@@ -137,7 +139,7 @@ class StateSharing:
                         backend.load.other_processes = count
                 self._gateway.admission.others_in_flight = message.in_flight
                 self._gateway.shares.others_buffered = message.buffered
-                self._gateway.differing_gateways = message.differing
+                self.differing = message.differing
                 self._processes = 1 + message.processes
                 self._gateway.runtime.divide_budgets(self._processes)
 

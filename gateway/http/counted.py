@@ -11,6 +11,7 @@ from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.governance.access.auth import Caller
 from strowger_gateway.gateway.governance.limits.headers import admitted_headers, refused_headers
 from strowger_gateway.gateway.governance.limits.ledger import Headers, Hold, LimitRefusal
+from strowger_gateway.gateway.governance.limits.process_side import LimitsSide
 from strowger_gateway.gateway.governance.reservations.limit_room import refused
 from strowger_gateway.gateway.http.litestar_log import COUNTED, HEADERS, Counted
 
@@ -68,7 +69,7 @@ async def _hold(
     scope["state"][COUNTED] = Counted(surface=surface, caller=caller, slot=slot)
     hold = None
     try:
-        if limited and gateway.limits.any:
+        if limited and gateway.side(LimitsSide).limits.any:
             hold = await _reserve(gateway, caller, scope["state"].setdefault(HEADERS, []))
         await app(scope, receive, send)
     finally:
@@ -79,7 +80,7 @@ async def _hold(
 
 async def _reserve(gateway: Gateway, caller: Caller, headers: Headers) -> Hold | None:
     """Count one request without tokens. Raises LimitExceeded. headers: of the answer."""
-    limits = gateway.limits
+    limits = gateway.side(LimitsSide).limits
     accounts = limits.of((caller.name, "", "", caller.team, caller.user, "", caller.plan))
     if accounts is None:
         return None

@@ -15,6 +15,7 @@ from strowger_gateway.gateway.governance.access.auth import Caller
 from strowger_gateway.gateway.governance.access.client_certificate import certificate_name
 from strowger_gateway.gateway.governance.access.key_shares import Slot
 from strowger_gateway.gateway.http.admin_audit import AdminAnswer, record_answer
+from strowger_gateway.gateway.observability.recording.process_side import AuditSide
 from strowger_gateway.gateway.observability.telemetry.access_log import (
     AccessLine,
     grouped,
@@ -146,7 +147,7 @@ class LitestarLog:
                 denied=line.denied,
                 error=line.error,
             )
-            record_answer(gateway.audit, scope, answer)
+            record_answer(gateway.side(AuditSide).log, scope, answer)
 
     def _actor(self, scope: HTTPScope) -> str:
         """Return who sent a request to /admin, also to a route that does not look."""

@@ -121,7 +121,7 @@ class ReadBody(BaseStage):
     leaves = True
 
     def __init__(self, gateway: Gateway, runtime: Runtime, at: HotRoute) -> None:
-        self._bodies = gateway.large_bodies
+        self._bodies = gateway.shares.bodies
         self._shares = gateway.shares
         self._admission = gateway.admission
         self._keyring = runtime.keyring
@@ -208,7 +208,7 @@ class ParseBody(BaseStage):
 
         Also the first body of a surface, because its modules are imported with it.
         """
-        record, held, bodies = request.record, request.record.room, self._gateway.large_bodies
+        record, held, bodies = request.record, request.record.room, self._gateway.shares.bodies
         assert type(held) is Slot
         if record.large:
             inbound = plain(inbound, inbound.body)

@@ -18,6 +18,7 @@ from strowger_gateway.gateway.config.schema.admin_oidc import Role
 from strowger_gateway.gateway.console.admin.same_origin import over_tls, surely_from_here
 from strowger_gateway.gateway.governance.access.auth import WrongKey
 from strowger_gateway.gateway.governance.sessions.principal import KEY_HOLDER, Principal
+from strowger_gateway.gateway.governance.sessions.process_side import SessionsSide
 from strowger_gateway.gateway.storage.sql.session_rows import AdminSession
 from strowger_gateway.schemas.errors import Forbidden, RouteNotFound, Unauthenticated
 
@@ -97,7 +98,7 @@ async def identify(gateway: Gateway, scope: Scope) -> Principal | None:
         who, state[ACTOR] = KEY_HOLDER, "admin key"
     else:
         secure = over_tls(scope, public_url(gateway))
-        session = await gateway.sessions.find(headers, secure=secure)
+        session = await gateway.side(SessionsSide).desk.find(headers, secure=secure)
         if session is None:
             return None
         who = _holder(session)

@@ -13,6 +13,7 @@ from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.audit.chain import AuditRow, ChainHead, detail_of, timestamp
 from strowger_gateway.gateway.audit.event import LONGEST
 from strowger_gateway.gateway.console.admin.access import SCHEME
+from strowger_gateway.gateway.observability.recording.process_side import AuditSide
 from strowger_gateway.gateway.storage.sql.audit_rows import AuditQuery, AuditRows
 from strowger_gateway.schemas.errors import InvalidRequest, Unavailable
 
@@ -107,7 +108,7 @@ def audit_query(
 
 async def audit_page(gateway: Gateway, query: AuditQuery) -> AuditPage:
     """Read a page of the log. Raises Unavailable, StoreUnavailable."""
-    rows = gateway.audit_rows
+    rows = gateway.side(AuditSide).rows
     if rows is None or gateway.store is None:
         raise Unavailable("the audit log requires a store, and this gateway has none")
     return await gateway.store.call(lambda _: _page(rows, query))

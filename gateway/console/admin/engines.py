@@ -90,7 +90,7 @@ def engines_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
         security=[{SCHEME: []}],
     )
     async def engines() -> EngineList:
-        return listed(await current().engine_reports())
+        return listed(await current().processes.engine_reports())
 
     return engines
 

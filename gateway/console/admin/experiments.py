@@ -25,6 +25,7 @@ from strowger_gateway.gateway.experiments.summary import (
     configured,
     removed,
 )
+from strowger_gateway.gateway.observability.recording.process_side import AuditSide
 from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
 from strowger_gateway.gateway.surfaces.decoding import UNREADABLE
 from strowger_gateway.gateway.surfaces.openapi.hot_routes import operation
@@ -131,7 +132,7 @@ def _record(
     by = made_by(gateway, request.scope)
     done = "paused" if action == "experiment.pause" else "resumed"
     _log.warning("experiment %s %s by %s", name, done, by.label)
-    gateway.audit.record(AuditEvent.by(by, action, target=name, reason=reason))
+    gateway.side(AuditSide).log.record(AuditEvent.by(by, action, target=name, reason=reason))
 
 
 def _trials(gateway: Gateway) -> ExperimentService:

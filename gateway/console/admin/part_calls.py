@@ -11,6 +11,7 @@ from msgspec import Struct
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.audit.event import AuditEvent
 from strowger_gateway.gateway.console.admin.access import made_by, principal_of
+from strowger_gateway.gateway.observability.recording.process_side import AuditSide
 from strowger_gateway.gateway.parts.console import AdminCall, AdminRoute, PageView
 from strowger_gateway.gateway.surfaces.decoding import UNREADABLE
 from strowger_gateway.schemas.errors import InvalidRequest
@@ -76,7 +77,9 @@ async def change(
     """
     found = await route.answer(call)
     by, path = made_by(gateway, request.scope), request.scope["path"]
-    gateway.audit.record(AuditEvent.by(by, "admin.change", target=path, facts=call.facts))
+    gateway.side(AuditSide).log.record(
+        AuditEvent.by(by, "admin.change", target=path, facts=call.facts)
+    )
     return found
 
 

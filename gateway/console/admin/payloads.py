@@ -14,6 +14,7 @@ from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.audit.event import LONGEST, Action, AuditEvent
 from strowger_gateway.gateway.console.admin.access import SCHEME, made_by
 from strowger_gateway.gateway.observability.payloads.part import PayloadsSide
+from strowger_gateway.gateway.observability.recording.process_side import AuditSide
 from strowger_gateway.gateway.storage.sql.payload_rows import (
     PayloadEntry,
     PayloadQuery,
@@ -97,7 +98,7 @@ async def _asked(gateway: Gateway, work: Callable[[PayloadRows], _T]) -> _T:
 def _audited(gateway: Gateway, request: _Request, action: Action, id: str, key: str) -> None:
     facts = {"key": key} if key else {}
     by = made_by(gateway, request.scope)
-    gateway.audit.record(AuditEvent.by(by, action, target=id, facts=facts))
+    gateway.side(AuditSide).log.record(AuditEvent.by(by, action, target=id, facts=facts))
 
 
 def _unknown(request_id: str) -> RouteNotFound:

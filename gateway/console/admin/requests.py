@@ -96,7 +96,9 @@ def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     ) -> RequestList:
         gateway = current()
         if before is None:
-            return RequestList(requests=[viewed(one) for one in await gateway.recent(limit)])
+            return RequestList(
+                requests=[viewed(one) for one in await gateway.processes.recent(limit)]
+            )
         if gateway.store is None:
             raise Unavailable("older requests require a store, and this gateway has none")
         older = await gateway.store.call(lambda store: store.recorded_before(before, limit))
@@ -110,7 +112,7 @@ def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     )
     async def request(request_id: FromPath[str]) -> RequestView:
         gateway = current()
-        found = await gateway.recent(1, request_id)
+        found = await gateway.processes.recent(1, request_id)
         if found:
             return viewed(found[0])
         if gateway.store is not None:

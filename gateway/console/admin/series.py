@@ -76,7 +76,7 @@ def series_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
     )
     async def series(window: FromQuery[Window] = "5m") -> SeriesView:
         at = time.time()
-        return viewed(await current().series_by_backend(window, at), window, at)
+        return viewed(await current().processes.series_by_backend(window, at), window, at)
 
     return series
 

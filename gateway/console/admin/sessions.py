@@ -16,6 +16,8 @@ from strowger_gateway.gateway.audit.event import AuditEvent
 from strowger_gateway.gateway.config.schema.admin_oidc import Role
 from strowger_gateway.gateway.console.admin.access import SCHEME, made_by, principal_of, session_of
 from strowger_gateway.gateway.governance.sessions.principal import Kind, Principal
+from strowger_gateway.gateway.governance.sessions.process_side import SessionsSide
+from strowger_gateway.gateway.observability.recording.process_side import AuditSide
 from strowger_gateway.gateway.storage.sql.session_rows import AdminSession
 from strowger_gateway.schemas.errors import RouteNotFound
 
@@ -79,11 +81,11 @@ async def end_session(gateway: Gateway, scope: Scope, id: str) -> SessionView:
     """End one of the visible sessions in every process. Raises RouteNotFound, Unavailable."""
     for one in await _visible(gateway, scope):
         if one.id == id:
-            await gateway.sessions.end(one)
+            await gateway.side(SessionsSide).desk.end(one)
             by = made_by(gateway, scope)
             _log.warning("session of %s ended by %s", one.name, by.label)
             ended = AuditEvent.by(by, "session.end", target=one.name, facts={"session": one.id})
-            gateway.audit.record(ended)
+            gateway.side(AuditSide).log.record(ended)
             return _view(one, scope)
     raise RouteNotFound(
         f"no session {id!r}; GET /admin/sessions lists them", code="session_not_found"
@@ -92,7 +94,11 @@ async def end_session(gateway: Gateway, scope: Scope, id: str) -> SessionView:
 
 async def _visible(gateway: Gateway, scope: Scope) -> Sequence[AdminSession]:
     who = principal_of(scope)
-    return [one for one in await gateway.sessions.all() if who.may("admin") or _own(one, who)]
+    return [
+        one
+        for one in await gateway.side(SessionsSide).desk.all()
+        if who.may("admin") or _own(one, who)
+    ]
 
 
 def _own(session: AdminSession, who: Principal) -> bool:

@@ -62,7 +62,6 @@ class Server:
             store=self._records.store,
             link=link,
         )
-        self._records.attach(self.gateway)
         self.name = "this process"
         self._run_dir = run_dir
         self._prepared: tuple[int, Runtime] | None = None
@@ -72,6 +71,7 @@ class Server:
             limits=limits_in_force(self._settings, self.gateway.shares),
         )
         registry = self.gateway.log.metrics.registry
+        self._records.measure(registry)
         registry.register(TurnCollector(self._server.turn))
         registry.register(FilesCollector(self._server.connections))
         self.draining = Draining(self.gateway, self._server, self._settings)
@@ -91,12 +91,10 @@ class Server:
         works = (
             ("drain", partial(self.draining.run, listening)),
             ("slow client reaper", patience.watch),
-            *self._records.works(),
             *gateway.parts.works(),
         )
         beside = [asyncio.create_task(keep_running(*work, crashed)) for work in works]
         await gateway.parts.start()
-        gateway.sessions.start()
         _tune_garbage_collector()
         # The loop keeps a list of running async generators and closes those that are still open at
         # its end. The gateway's readers close theirs, and the list costs 1 % of a request.
@@ -111,7 +109,7 @@ class Server:
             await gateway.generations.close()
             gateway.log.flush()
             await gateway.parts.close(FLUSH_S)
-            await gateway.sessions.close()
+            gateway.close()
             await self._records.close()
 
     async def accepting(self) -> None:
@@ -174,11 +172,11 @@ class Server:
         await self.gateway.generations.wait_old_requests()
 
     def notify_config_rejected(self, *, rejected: bool) -> None:
-        self.gateway.config_rejected = rejected
+        self.gateway.status.config_rejected = rejected
 
     def on_import_problem(self, problem: str) -> None:
         """Note why records are not imported now; "" if they are."""
-        self.gateway.import_problem = problem
+        self.gateway.status.import_problem = problem
 
 
 def _tune_garbage_collector() -> None:

@@ -54,7 +54,7 @@ async def run_single_process(config: Config, launch: Launch, access_log: AccessL
         access_log=access_log,
         link=SameProcess(parts),
     )
-    serving.gateway.peers = LeaderCounters(metrics)
+    serving.gateway.processes.peers = LeaderCounters(metrics)
     parts.joined(0, serving.gateway.parts.on_message)
     reload = Reload(
         config,
@@ -71,7 +71,7 @@ async def run_single_process(config: Config, launch: Launch, access_log: AccessL
         parts,
         drain=serving.drain,
         stop_now=serving.stop_now,
-        counted=lambda: (serving.gateway.counted(),),
+        counted=lambda: (serving.gateway.processes.counted(),),
     )
     await parts.start()
     gate = asyncio.Event()

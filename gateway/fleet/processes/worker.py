@@ -92,7 +92,7 @@ class Worker:
             access_log=access_log,
             link=self._link,
         )
-        self.serving.gateway.peers = self._others
+        self.serving.gateway.processes.peers = self._others
         self._tasks: set[asyncio.Task[None]] = set()
         self._gate, self._close = asyncio.Event(), asyncio.Event()
         if not begin.waits:
@@ -189,7 +189,7 @@ class Worker:
     def _answer(self, question: Question) -> bytes:
         match question:
             case MetricsRequest():
-                return packed(self.serving.gateway.counted())
+                return packed(self.serving.gateway.processes.counted())
             case SeriesRequest():
                 return packed(self.serving.gateway.log.own_series(question.window, question.at))
             case RecentRequestsQuery():
@@ -213,7 +213,7 @@ class Worker:
         gateway = self.serving.gateway
         if not gateway.log.has_new_counts():
             return False
-        self._channel.send(Answer(id=0, body=packed(gateway.counted())))
+        self._channel.send(Answer(id=0, body=packed(gateway.processes.counted())))
         return True
 
 

@@ -48,7 +48,7 @@ def databricks_endpoints(gateway: Gateway) -> list[ControllerRouterHandler]:
 
     def view(name: str, route: Route) -> ServingEndpoint:
         served = served_entities(gateway.runtime, route, name)
-        return serving_endpoint(name, served, created=gateway.started_at)
+        return serving_endpoint(name, served, created=gateway.status.started_at)
 
     @get(
         "/api/2.0/serving-endpoints",

@@ -25,7 +25,7 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
     async def healthz(request: _Request) -> dict[str, str | int]:
         if not _by_operator(gateway, request.scope):
             return {"status": "alive"}
-        return {"status": "alive", "worker": gateway.worker, "pid": os.getpid()}
+        return {"status": "alive", "worker": gateway.status.worker, "pid": os.getpid()}
 
     # Clients of inference servers look at /health: 200 where the server can answer and 503 where it
     # cannot, which is readiness.
@@ -43,12 +43,12 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
             "engines": engines,
             "config_hash": gateway.runtime.config.digest,
         }
-        if gateway.config_rejected:
+        if gateway.status.config_rejected:
             body["configuration"] = REFUSED
         if problems := gateway.runtime.discovered.problems:
             body["discovery"] = problems
-        if gateway.import_problem:
-            body["records"] = f"{gateway.import_problem}; records wait in the spool"
+        if gateway.status.import_problem:
+            body["records"] = f"{gateway.status.import_problem}; records wait in the spool"
         if gateway.admission.recording_blocked(gateway.runtime):
             return Response({**body, "status": UNRECORDED}, status_code=503)
         if gateway.runtime.ready:
@@ -58,7 +58,7 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
     @get("/metrics", media_type="text/plain; version=0.0.4", summary="Prometheus metrics")
     async def metrics(request: _Request) -> bytes:
         await gateway.runtime.metrics_access.check(request.scope)
-        return await gateway.metrics_text()
+        return await gateway.processes.metrics_text()
 
     return [root, healthz, readyz, metrics]
 

@@ -149,7 +149,7 @@ async def test_a_request_without_a_unit_gets_control_and_is_counted_as_excluded(
     answers = [await ask(gateway[0]) for _ in range(4)]
 
     line = gateway[0].access_lines()[-1]
-    metrics = (await gateway[0].state.metrics_text()).decode()
+    metrics = (await gateway[0].state.processes.metrics_text()).decode()
     counted = 'strowger_experiment_requests_total{experiment="trial",fallback="no",variant=""}'
     assert {answer.headers["x-gateway-backend"] for answer in answers} == {"a/old"}
     assert not any("x-gateway-variant" in answer.headers for answer in answers)
@@ -278,7 +278,7 @@ async def test_a_kind_of_request_that_cannot_say_system_takes_no_part(tmp_path: 
             session = await session_of(running, "treatment")
 
             answer = await ask(running, session, path="/v1/completions", prompt="hi")
-            (past,) = await running.state.recent(1)
+            (past,) = await running.state.processes.recent(1)
 
     assert answer.status_code == 200
     assert past.excluded is not None

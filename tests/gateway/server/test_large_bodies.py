@@ -374,7 +374,7 @@ async def test_a_client_that_disconnects_after_a_large_body_frees_its_memory(
         body = json.dumps({**CHAT, "user": "u" * 300_000}).encode()
         go_on = threading.Event()
         before = asyncio.create_task(
-            running.state.large_bodies.run(lambda: go_on.wait(30), ANONYMOUS, len(body))
+            running.state.shares.bodies.run(lambda: go_on.wait(30), ANONYMOUS, len(body))
         )
         await asyncio.sleep(0)
         await client.say(head(f"content-length: {len(body)}\r\n") + body)

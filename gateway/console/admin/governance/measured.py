@@ -30,7 +30,7 @@ class LimitState(Struct, frozen=True, kw_only=True):
 
 async def limit_states(gateway: Gateway) -> list[LimitState]:
     """The limits in the configuration's order, the fullest subject first. Raises Unavailable."""
-    families = merge((gateway.counted(), *await gateway.peers.counted()))
+    families = merge((gateway.processes.counted(), *await gateway.processes.peers.counted()))
     found, refused = _gauges(families), _refused(families)
     limits = {limit.name: limit for limit in gateway.side(KeysSide).rules.limits()}
     states = [

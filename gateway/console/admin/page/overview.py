@@ -15,6 +15,7 @@ from strowger_gateway.gateway.console.admin.page.outages import Outages, outages
 from strowger_gateway.gateway.console.admin.page.recent_requests import recent_requests_section
 from strowger_gateway.gateway.console.admin.page.traffic import Traffic, traffic_section
 from strowger_gateway.gateway.console.admin.series import span_of
+from strowger_gateway.gateway.coordination.process_side import CoordinationSide
 from strowger_gateway.gateway.experiments.process_side import ExperimentsSide
 from strowger_gateway.gateway.observability.telemetry.time_series import Window
 from strowger_gateway.gateway.routing.backend_events.book import KEPT
@@ -25,7 +26,7 @@ SHOWN = 15
 
 
 async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
-    reports = await gateway.engine_reports()
+    reports = await gateway.processes.engine_reports()
     at = time.time()
     runtime = gateway.runtime
     order = tuple(dict.fromkeys(backend.name for backend in runtime.backends.values()))
@@ -33,12 +34,12 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
         window=window,
         now=at,
         begin=span_of(window, at)[0],
-        by_backend=await gateway.series_by_backend(window, at),
+        by_backend=await gateway.processes.series_by_backend(window, at),
         order=order,
         in_flight=gateway.admission.in_flight + gateway.admission.others_in_flight,
     )
     served = ServedModels(
-        models=listed(runtime, gateway.clock()).models,
+        models=listed(runtime, gateway.processes.clock()).models,
         engines=reports,
     )
     past = await gateway.side(ExperimentsSide).history()
@@ -50,14 +51,16 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
         models_section(served, traffic),
         events_section(events, at),
         experiments_section(past, at),
-        recent_requests_section(await gateway.recent(SHOWN), runtime.config.logging.payloads),
+        recent_requests_section(
+            await gateway.processes.recent(SHOWN), runtime.config.logging.payloads
+        ),
     ]
 
 
 def footer_text(gateway: Gateway) -> str:
     """The page's last line."""
     digest = gateway.runtime.config.digest
-    return f"Uptime {span(time.time() - gateway.started_at)}. Configuration {digest}."
+    return f"Uptime {span(time.time() - gateway.status.started_at)}. Configuration {digest}."
 
 
 def _state(gateway: Gateway, outages: Outages) -> tuple[str, str]:
@@ -66,7 +69,7 @@ def _state(gateway: Gateway, outages: Outages) -> tuple[str, str]:
         return "warn", "draining"
     if not gateway.runtime.ready:
         return "warn", "loading"
-    if many := gateway.differing_gateways:
+    if many := gateway.side(CoordinationSide).differing:
         what = "1 gateway runs" if many == 1 else f"{many} gateways run"
         return "warn", f"ready · {what} another configuration"
     if outages.mark is not None:

@@ -27,6 +27,7 @@ from strowger_gateway.gateway.governance.access.wrong_keys import client_network
 from strowger_gateway.gateway.governance.sessions.cookie import cookies, session_cookies
 from strowger_gateway.gateway.governance.sessions.desk import Opened
 from strowger_gateway.gateway.governance.sessions.principal import KEY_HOLDER, Principal
+from strowger_gateway.gateway.governance.sessions.process_side import SessionsSide
 from strowger_gateway.gateway.governance.sign_in.attempt import (
     HOME,
     LASTS_S,
@@ -41,6 +42,7 @@ from strowger_gateway.gateway.governance.sign_in.refusals import (
     WrongAttempt,
     error_code,
 )
+from strowger_gateway.gateway.observability.recording.process_side import AuditSide
 from strowger_gateway.schemas.errors import (
     Forbidden,
     GatewayError,
@@ -113,7 +115,7 @@ def _with_provider(current: Callable[[], Gateway]) -> list[ControllerRouterHandl
         provider = gateway.runtime.sign_in
         if provider is None:
             raise _no_provider(request.scope)
-        attempt = new_attempt(wanted, gateway.sessions.clock())
+        attempt = new_attempt(wanted, gateway.side(SessionsSide).desk.clock())
         try:
             url = await provider.authorization_url(attempt)
         except GatewayError as exc:
@@ -127,7 +129,7 @@ def _with_provider(current: Callable[[], Gateway]) -> list[ControllerRouterHandl
         if provider is None:
             raise _no_provider(request.scope)
         settings, scope = provider.settings, request.scope
-        where, failed = gateway.runtime.clients.of(scope), gateway.failed_sign_ins
+        where, failed = gateway.runtime.clients.of(scope), gateway.side(SessionsSide).failed
         try:
             attempt, query = _attempt(request, gateway), _query(request)
         except WrongAttempt as exc:
@@ -162,7 +164,7 @@ def _sign_out(current: Callable[[], Gateway]) -> ControllerRouterHandler:
         ended = session_cookies("", secure=_over_tls(gateway, request), lasts_s=0)
         try:
             await identify(gateway, request.scope)
-            await gateway.sessions.sign_out(request.scope["headers"])
+            await gateway.side(SessionsSide).desk.sign_out(request.scope["headers"])
         except Unavailable as exc:
             return html(_form(gateway, f"Signed out in this browser: {exc.message}."), 503, ended)
         return redirect(_PATH, ended)
@@ -192,7 +194,7 @@ def _attempt(request: _Request, gateway: Gateway) -> SignInAttempt:
     """Return the sign-in that a provider's answer belongs to. Raises WrongAttempt."""
     provider = gateway.runtime.sign_in
     assert provider is not None
-    query, at = _query(request), gateway.sessions.clock()
+    query, at = _query(request), gateway.side(SessionsSide).desk.clock()
     name = _attempt_name(provider.settings)
     found = [attempt_of(one, at) for one in cookies(request.scope["headers"], name)]
     attempts = [one for one in found if one is not None]
@@ -216,14 +218,18 @@ async def _opened(
 ) -> Opened:
     """Open a session in place of the one that the browser has. Raises GatewayError."""
     where = gateway.runtime.clients.of(request.scope)
-    opened = await gateway.sessions.begin(who, where, "" if attempt is None else attempt.origin)
+    opened = await gateway.side(SessionsSide).desk.begin(
+        who, where, "" if attempt is None else attempt.origin
+    )
     try:
-        await gateway.sessions.sign_out(request.scope["headers"])
+        await gateway.side(SessionsSide).desk.sign_out(request.scope["headers"])
     except Unavailable as exc:
         _log.warning("the browser's earlier session was not ended everywhere: %s", exc)
     _log.warning("%s signed in to /admin as %s%s", who.name, who.role, where and f" from {where}")
     by = audit_actor(gateway, request.scope, who, opened.id)
-    gateway.audit.record(AuditEvent.by(by, "session.sign_in", target="", facts={"role": who.role}))
+    gateway.side(AuditSide).log.record(
+        AuditEvent.by(by, "session.sign_in", target="", facts={"role": who.role})
+    )
     return opened
 
 

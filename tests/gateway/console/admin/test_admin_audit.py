@@ -10,6 +10,7 @@ from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.audit.event import AuditEvent, Change
 from strowger_gateway.gateway.experiments.experiment_service import ExperimentService
 from strowger_gateway.gateway.experiments.process_side import ExperimentsSide
+from strowger_gateway.gateway.observability.recording.process_side import AuditSide
 from strowger_gateway.gateway.observability.recording.recorder import FileRecorder
 from strowger_gateway.gateway.observability.recording.spool import Spool
 from strowger_gateway.gateway.storage.sql.open import open_store
@@ -38,7 +39,7 @@ async def client(tmp_path: Path) -> AsyncGenerator[httpx.AsyncClient]:
     )
 
     def equip(state: Gateway) -> None:
-        state.audit_rows = store.audit
+        state.side(AuditSide).rows = store.audit
         state.store = StoreAccess(store)
         state.side(ExperimentsSide).service = ExperimentService(
             state.store, recorder, state.runtime.experiments, lambda: ()

@@ -7,6 +7,7 @@ import pytest
 
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.governance.budgets.process_side import BudgetsSide
 from strowger_gateway.gateway.observability.tracing.part import TracingSide
 from strowger_gateway.gateway.storage.sql.rows import AttemptRow, RequestRow
 from tests.gateway.content.cache.asking import ASKS, Json, ask, shown, text_of
@@ -222,7 +223,7 @@ async def test_hits_count_for_limits_on_requests_but_use_no_tokens_and_no_budget
         left = [one.headers["x-ratelimit-remaining-tokens"] for one in found[1:4]]
         assert len(set(left)) == 1, "each finds as many tokens as the one before it"
         gateway.access_lines()
-        lease = gateway.state.budgets.lease("money", "")
+        lease = gateway.state.side(BudgetsSide).budgets.lease("money", "")
         assert sum(line.cost_usd or 0 for line in gateway.access_lines()) == 13
         assert lease is not None
 

@@ -15,6 +15,7 @@ from strowger_gateway.gateway.config.schema.limits import Limit, LimitWho
 from strowger_gateway.gateway.governance.budgets.budgets import Budgets
 from strowger_gateway.gateway.governance.budgets.by_place import PlaceRules, RulesByPlace
 from strowger_gateway.gateway.governance.budgets.ledger import Reservation
+from strowger_gateway.gateway.governance.budgets.process_side import BudgetsSide
 from strowger_gateway.gateway.governance.limits.estimate import chat_tokens, expected_tokens
 from strowger_gateway.gateway.governance.limits.limits import RequestLimits
 from strowger_gateway.gateway.governance.reservations.part import costs_of
@@ -204,4 +205,4 @@ async def test_a_prompt_counts_alike_as_a_text_and_in_parts(tmp_path: Path) -> N
                 assert {one.headers["x-ratelimit-limit-requests"] for one in shown} == {"2000"}
                 assert {one.headers["x-ratelimit-reset-tokens"] for one in shown} == {"1h0m0s"}
             gateway.state.log.flush()
-            assert not gateway.state.budgets.holds
+            assert not gateway.state.side(BudgetsSide).budgets.holds

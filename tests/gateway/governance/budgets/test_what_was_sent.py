@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from strowger_gateway.gateway.governance.limits.process_side import LimitsSide
 from tests.gateway.governance.limits.test_limited_requests import until_idle
 from tests.gateway.observability.recording.test_rows_from_request import Kept
 from tests.gateway.serving import Serving, serving
@@ -301,7 +302,7 @@ def behaves() -> Behaviour:
 
 def limited(gateway: Serving, case: str) -> int:
     """Tokens that count in the limit of the key."""
-    account = gateway.state.limits.known("day", case)
+    account = gateway.state.side(LimitsSide).limits.known("day", case)
     if account is None or account.tokens is None:
         return 0
     account.tokens.note()

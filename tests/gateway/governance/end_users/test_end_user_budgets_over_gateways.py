@@ -16,6 +16,7 @@ from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.governance.budgets.lease_leader import BudgetLeaseLeader
 from strowger_gateway.gateway.governance.budgets.lease_worker import BudgetLeaseWorker
+from strowger_gateway.gateway.governance.budgets.process_side import BudgetsSide
 from strowger_gateway.gateway.governance.budgets.report import BudgetStanding, budget_report
 from strowger_gateway.gateway.governance.budgets.sync import BudgetSync
 from strowger_gateway.gateway.governance.end_users.table import hashed
@@ -144,7 +145,7 @@ async def app(text: str, folder: Path) -> AsyncGenerator[str, None]:
         leader = BudgetLeaseLeader(up.state.side(KeysSide).rules.budgets, durable=True)
         sync = BudgetSync(leader, store.spend, monotonic)
         leases = BudgetLeaseWorker(
-            up.state.budgets, partial(leader.on_message, 0), up.state.log.flush
+            up.state.side(BudgetsSide).budgets, partial(leader.on_message, 0), up.state.log.flush
         )
         leader.join(0, leases.on_message)
 

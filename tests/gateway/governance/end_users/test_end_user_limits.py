@@ -8,6 +8,7 @@ import pytest
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.governance.limits.metrics import LimitUseCollector
+from strowger_gateway.gateway.governance.limits.process_side import LimitsSide
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import provider
 
@@ -30,7 +31,9 @@ def config(base_url: str, limits: str, more: str = "") -> str:
 
 def with_use(gateway: Gateway) -> None:
     """Show the use of limits in its metrics."""
-    gateway.log.metrics.registry.register(LimitUseCollector(gateway.limits.accounts))
+    gateway.log.metrics.registry.register(
+        LimitUseCollector(gateway.side(LimitsSide).limits.accounts)
+    )
 
 
 async def metrics_of(gateway: Serving) -> str:

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from strowger_gateway.gateway.config.schema.limits import Limit, LimitWho
+from strowger_gateway.gateway.governance.end_users.process_side import EndUsersSide
 from strowger_gateway.gateway.governance.limits.ledger import Hold
 from strowger_gateway.gateway.governance.limits.scope import Whose
 from strowger_gateway.gateway.governance.limits.standing import LimitPlace, places_of
@@ -111,7 +112,7 @@ async def test_the_limits_of_an_end_user_are_shown_as_those_of_a_key(one: Operat
     """An answer uses 10 tokens. Who has sent nothing has everything, and gets no account by it."""
     for _ in range(2):
         assert (await one.send("web", "ann")).status_code == 200
-    before = len(one.up.running.state.end_users.table)
+    before = len(one.up.running.state.side(EndUsersSide).finder.table)
     ann = await one.limits(key="web", end_user="ann")
     ben = await one.limits(key="web", end_user="ben")
     key = await one.limits(key="web")
@@ -146,7 +147,7 @@ async def test_the_limits_of_an_end_user_are_shown_as_those_of_a_key(one: Operat
         row["used"] for row in ann
     ]
     assert f"web/{ANN}" in page.text
-    assert len(one.up.running.state.end_users.table) == before
+    assert len(one.up.running.state.side(EndUsersSide).finder.table) == before
 
 
 async def test_an_explanation_names_the_limit_that_would_refuse_an_end_user(one: Operated) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.config.schema.limits import Limit
+from strowger_gateway.gateway.governance.limits.process_side import LimitsSide
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Answer, Received, chat_body, provider
 
@@ -360,7 +361,7 @@ async def test_a_client_that_waits_as_long_as_it_is_asked_is_served(tmp_path: Pa
     async with provider() as a, serving(config(a.base_url, limits), tmp_path) as gateway:
         await send(gateway)
         await send(gateway)
-        window = gateway.state.limits.of(("web", "chat", "chat", "", "", "", ""))
+        window = gateway.state.side(LimitsSide).limits.of(("web", "chat", "chat", "", "", "", ""))
         assert window is not None
         refused = await send(gateway)
         wait_ms = int(refused.headers["retry-after-ms"])
@@ -375,7 +376,7 @@ async def test_what_was_used_still_counts_after_a_reload(tmp_path: Path) -> None
     async with provider() as a, serving(config(a.base_url, limits), tmp_path) as gateway:
         await send(gateway)
         await send(gateway)
-        state = gateway.state.limits
+        state = gateway.state.side(LimitsSide).limits
         state.configure(settings_with("  - {name: rate, who: {key: web}, requests: 2}"))
         lowered = await send(gateway)
         state.configure(settings_with("  - {name: rate, who: {key: web}, requests: 4}"))
@@ -390,7 +391,7 @@ async def test_metrics_count_refusals_by_limit(tmp_path: Path) -> None:
     async with provider() as a, serving(config(a.base_url, limits), tmp_path) as gateway:
         for _ in range(3):
             await send(gateway)
-        text = (await gateway.state.metrics_text()).decode()
+        text = (await gateway.state.processes.metrics_text()).decode()
 
     name = "strowger_limit_refused_requests_total"
     assert f'{name}{{limit="rate",quantity="requests"}} 2.0' in text

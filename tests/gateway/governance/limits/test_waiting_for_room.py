@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from strowger_gateway.gateway.governance.limits.process_side import LimitsSide
 from tests.gateway.governance.limits.test_limited_requests import (
     config,
     says_hello,
@@ -30,7 +31,7 @@ async def test_a_request_without_room_waits_and_is_served(tmp_path: Path) -> Non
 
         a.behaviour = slowly
         answers = await asyncio.gather(*(send(gateway) for _ in range(5)))
-        text = (await gateway.state.metrics_text()).decode()
+        text = (await gateway.state.processes.metrics_text()).decode()
 
     assert [one.status_code for one in answers] == [200] * 5
     assert 'strowger_limit_waited_requests_total{limit="one",outcome="admitted"} 4.0' in text
@@ -126,7 +127,7 @@ async def test_a_client_that_leaves_while_it_waits_is_never_sent_to_a_backend(
 
 async def until_waiting(gateway: Serving, count: int) -> None:
     async with asyncio.timeout(60):
-        while gateway.state.limits.queue.waiting != count:  # noqa: ASYNC110  it has no event
+        while gateway.state.side(LimitsSide).limits.queue.waiting != count:  # noqa: ASYNC110  it has no event
             await asyncio.sleep(0.005)
 
 

@@ -9,6 +9,9 @@ import yaml
 from msgspec import Struct
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.governance.access.ended_sessions import EndedSessions
+from strowger_gateway.gateway.governance.sessions.desk import AdminSessions
+from strowger_gateway.gateway.governance.sessions.process_side import SessionsSide
 from strowger_gateway.gateway.storage.sql.open import open_store
 from strowger_gateway.schemas.secret import Secret
 from tests.gateway.governance.sign_in.provider_stand_in import CLIENT, SECRET, SignInStandIn
@@ -80,10 +83,15 @@ async def door(
 
     def equip(gateway: Gateway) -> None:
         if store:
-            gateway.sessions = gateway.admin_sessions(rows.admin_sessions)
+            gateway.side(SessionsSide).desk = AdminSessions(
+                lambda: gateway.runtime.session_tokens,
+                lambda: gateway.runtime.config.auth.admin_session_s,
+                EndedSessions(Path(f"{folder}/spool")),
+                rows.admin_sessions,
+            )
 
     config = one_model("http://127.0.0.1:9/v1", more)
     async with serving(config, folder, equip=equip) as gateway:
         yield Door(gateway=gateway, provider=provider)
-        await gateway.state.sessions.close()
+        await gateway.state.side(SessionsSide).desk.close()
     rows.close()

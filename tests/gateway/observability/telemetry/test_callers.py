@@ -114,7 +114,7 @@ async def ask(up: Serving, method: str, path: str) -> httpx.Response:
 def counted(up: Serving) -> dict[str, float]:
     return {
         dict(sample.labels)["where"]: sample.value
-        for family in up.state.counted()
+        for family in up.state.processes.counted()
         for sample in family.samples
         if sample.name == "strowger_internal_errors_total"
     }

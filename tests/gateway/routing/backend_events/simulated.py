@@ -118,7 +118,7 @@ async def simulated(run_dir: Path, config: str = CONFIG) -> AsyncGenerator[Simul
 
     def equip(gateway: Gateway) -> None:
         watch = gateway.side(BackendEventsSide).watch
-        gateway.clock = watch.clock = clock
+        gateway.processes.clock = watch.clock = clock
         watch.wall = clock.wall
 
     async with (

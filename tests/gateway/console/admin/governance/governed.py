@@ -17,6 +17,8 @@ from strowger_gateway.gateway.governance.issued_keys.authority import KeyAuthori
 from strowger_gateway.gateway.governance.issued_keys.desk import KeyDesk, log_event
 from strowger_gateway.gateway.governance.issued_keys.process_side import KeysSide
 from strowger_gateway.gateway.governance.limits.metrics import LimitUseCollector
+from strowger_gateway.gateway.governance.limits.process_side import LimitsSide
+from strowger_gateway.gateway.observability.recording.process_side import AuditSide
 from strowger_gateway.gateway.storage.sql.open import open_store
 from strowger_gateway.gateway.storage.sql.rows import AttemptRow, RequestRow, Row
 from strowger_gateway.gateway.storage.sql.sql import SqlStore
@@ -95,8 +97,8 @@ async def governed(folder: Path, config: str = CONFIG) -> AsyncGenerator[Governe
             gateway.runtime.issued.push(store.issued_keys.current())
 
         registry = gateway.log.metrics.registry
-        registry.register(LimitUseCollector(gateway.limits.accounts))
-        gateway.audit_rows = store.audit
+        registry.register(LimitUseCollector(gateway.side(LimitsSide).limits.accounts))
+        gateway.side(AuditSide).rows = store.audit
         gateway.side(KeysSide).desk = KeyDesk(
             store.issued_keys, lambda: gateway.runtime.config, changed
         )

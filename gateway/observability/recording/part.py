@@ -1,0 +1,17 @@
+"""The audit log as a part: what operators do in a serving process."""
+
+from typing import Any
+
+from strowger_gateway.gateway.parts.part import Part
+from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
+
+
+class AuditPart(Part):
+    """`audit` is a field of `Config`. Events of the leader are recorded by `Records`."""
+
+    name = "audit"
+
+    def process(self, at: ProcessContext) -> ProcessSide[Any, Any]:
+        from strowger_gateway.gateway.observability.recording.process_side import AuditSide
+
+        return AuditSide(at)
