@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.parts.leader_side import LeaderContext, LeaderSide
 from strowger_gateway.gateway.parts.part import Part
 from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
@@ -11,6 +13,13 @@ class ExperimentsPart(Part):
     """`experiments` is a field of `Config`."""
 
     name = "experiments"
+
+    def check(self, config: Config, problems: Problems) -> None:
+        from strowger_gateway.gateway.config.checks.experiments import check_experiments
+        from strowger_gateway.gateway.config.checks.metrics import check_metrics
+
+        check_experiments(config, problems)
+        check_metrics(config, problems)
 
     def leader(self, at: LeaderContext) -> LeaderSide[Any, Any]:
         from strowger_gateway.gateway.experiments.leader_side import ExperimentsLeader

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from strowger_gateway.gateway.backends.discovery.discovered import NOTHING_DISCOVERED, Discovered
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.parts.leader_side import LeaderContext, LeaderSide
 from strowger_gateway.gateway.parts.part import Part
 from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
@@ -13,6 +15,11 @@ class ReplicasPart(Part):
     """`discover` and `gauges` are fields of a model's backends."""
 
     name = "replicas"
+
+    def check(self, config: Config, problems: Problems) -> None:
+        from strowger_gateway.gateway.config.replica_sections import check_discovery
+
+        check_discovery(config, problems)
 
     def leader(self, at: LeaderContext) -> LeaderSide[Any, Any]:
         from strowger_gateway.gateway.backends.replicas.leader_side import ReplicasLeader

@@ -12,14 +12,10 @@ from strowger_gateway.gateway.config.checks.admin_oidc import check_admin_oidc
 from strowger_gateway.gateway.config.checks.audit import check_audit
 from strowger_gateway.gateway.config.checks.capabilities import check_honoured
 from strowger_gateway.gateway.config.checks.client_fields import check_client_fields
-from strowger_gateway.gateway.config.checks.experiments import check_experiments
-from strowger_gateway.gateway.config.checks.identities import check_identities
 from strowger_gateway.gateway.config.checks.ineffective import warn_ineffective
-from strowger_gateway.gateway.config.checks.metrics import check_metrics
 from strowger_gateway.gateway.config.checks.model_facts import check_model_facts
 from strowger_gateway.gateway.config.checks.models import check_models
 from strowger_gateway.gateway.config.checks.providers import check_providers
-from strowger_gateway.gateway.config.checks.responses import check_responses
 from strowger_gateway.gateway.config.checks.routing import check_routing
 from strowger_gateway.gateway.config.checks.server import check_default_model, check_server
 from strowger_gateway.gateway.config.checks.webhooks import check_webhooks
@@ -27,7 +23,6 @@ from strowger_gateway.gateway.config.checks.when_rules import check_rules
 from strowger_gateway.gateway.config.parts.part import ConfiguredPart
 from strowger_gateway.gateway.config.problems import Problems
 from strowger_gateway.gateway.config.remote_engines.checks import check_pools
-from strowger_gateway.gateway.config.replica_sections import check_discovery
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema_store import check_store
 
@@ -55,18 +50,13 @@ def _checks(adapters: Mapping[str, Defaults]) -> tuple[Check, ...]:
         check_rules,
         check_routing,
         check_pools,
-        check_discovery,
         check_model_facts,
         check_store,
-        check_responses,
-        check_experiments,
-        check_metrics,
         check_webhooks,
         partial(check_honoured, adapters=adapters),
         partial(warn_ineffective, adapters=adapters),
         check_default_model,
         check_access,
-        check_identities,
         check_admin_oidc,
         check_audit,
     )

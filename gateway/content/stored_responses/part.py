@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.parts.part import Part
 from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
 
@@ -10,6 +12,11 @@ class StoredResponsesPart(Part):
     """`responses` is a field of `Config`."""
 
     name = "stored_responses"
+
+    def check(self, config: Config, problems: Problems) -> None:
+        from strowger_gateway.gateway.config.checks.responses import check_responses
+
+        check_responses(config, problems)
 
     def process(self, at: ProcessContext) -> ProcessSide[Any, Any]:
         from strowger_gateway.gateway.content.stored_responses.process_side import (
