@@ -1,7 +1,6 @@
 """Complete answers: the result of folding a stream of events, and embeddings."""
 
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import aclosing
+from collections.abc import Iterable
 
 from msgspec import Raw, Struct
 
@@ -206,13 +205,3 @@ class Fold(Struct, eq=False):
         if choice is None:
             choice = self._choices[index] = Choice(index=index)
         return choice
-
-
-async def folded(
-    source: AsyncGenerator[list[Event], None], fold: Fold
-) -> AsyncGenerator[list[Event], None]:
-    """Yield the same batches, adding each to `fold`. Closing it closes the source."""
-    async with aclosing(source):
-        async for batch in source:
-            fold.add(batch)
-            yield batch

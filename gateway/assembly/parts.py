@@ -7,7 +7,9 @@ from strowger_gateway.gateway.content.cache.part import CachePart
 from strowger_gateway.gateway.content.guardrails.part import GuardrailsPart
 from strowger_gateway.gateway.content.stored_responses.part import StoredResponsesPart
 from strowger_gateway.gateway.coordination.part import CoordinationPart
+from strowger_gateway.gateway.experiments.mirror.part import MirrorsPart
 from strowger_gateway.gateway.experiments.part import ExperimentsPart
+from strowger_gateway.gateway.governance.access.part import WrongKeysPart
 from strowger_gateway.gateway.governance.budgets.part import BudgetsPart
 from strowger_gateway.gateway.governance.end_users.part import EndUsersPart
 from strowger_gateway.gateway.governance.identities.part import IdentitiesPart
@@ -28,6 +30,7 @@ PARTS: Final[tuple[Part, ...]] = (
     CoordinationPart(),
     AuditPart(),
     SessionsPart(),
+    WrongKeysPart(),
     IssuedKeysPart(),
     LimitsPart(),
     BudgetsPart(),
@@ -40,6 +43,7 @@ PARTS: Final[tuple[Part, ...]] = (
     StoredResponsesPart(),
     ReservationsPart(),
     TracingPart(),
+    MirrorsPart(),
     PayloadsPart(),
     GuardrailsPart(),
     CachePart(),

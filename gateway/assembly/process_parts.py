@@ -176,6 +176,11 @@ class ProcessParts:
         """Take a message of the leader's side."""
         self.sides[part].on_message(message)
 
+    async def idle(self) -> None:
+        """Return when nothing of the requests that have ended runs any more."""
+        for one in self.sides.values():
+            await one.idle()
+
     def works(self) -> list[Work]:
         """Return what runs while the process serves."""
         return [work for one in self.sides.values() for work in one.works()]

@@ -28,7 +28,6 @@ from strowger_gateway.gateway.stages.request_context import RequestContext
 from strowger_gateway.gateway.stages.stage import BaseStage, Place
 from strowger_gateway.gateway.surfaces.base import PlainRenderer
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute
-from strowger_gateway.schemas.answers import Answer, Embeddings, Fold
 from strowger_gateway.schemas.errors import GatewayError
 from strowger_gateway.schemas.plain_answer import PlainAnswer
 from strowger_gateway.schemas.requests import (
@@ -56,7 +55,7 @@ class AnswerRequest(BaseStage):
         return self._answer(request)
 
     async def _answer(self, request: RequestContext) -> None:
-        """Answer; afterwards start the mirror copy, if the plan has one."""
+        """Answer, whatever the plan and the request want."""
         record, sent, plan = request.record, request.request, request.plan
         assert sent is not None
         assert plan is not None
@@ -64,11 +63,11 @@ class AnswerRequest(BaseStage):
             if self._counts:
                 await count_tokens(request)
             elif type(sent) is EmbeddingsRequest:
-                self._mirror(request, await self._embed(request, sent, plan))
+                await self._embed(request, sent, plan)
             elif type(sent) is ChatRequest and not sent.stream and (plain := self._passes(request)):
                 await self._answer_plainly(request, sent, plan, plain)
             else:
-                self._mirror(request, await self._generate(request, sent, plan))
+                await self._generate(request, sent, plan)
         except GatewayError as exc:
             await explain(exc, request, self._surface.field_names)
             raise
@@ -80,7 +79,7 @@ class AnswerRequest(BaseStage):
         """Return what writes plain answers, if this one may be plain."""
         if request.filters and not all(one.plainly for one in request.filters):
             return None
-        return self._plain if request.plan is not None and request.plan.mirror is None else None
+        return self._plain
 
     async def _answer_plainly(
         self, request: RequestContext, sent: ChatRequest, plan: Plan, plain: PlainRenderer
@@ -102,18 +101,14 @@ class AnswerRequest(BaseStage):
             body = self._surface.renderer(sent, record.request_id).answer(chat)
         await request.response.whole(200, body)
 
-    async def _generate(
-        self, request: RequestContext, sent: GenerateRequest, plan: Plan
-    ) -> Answer | None:
-        """Return what a mirror's answer is compared with; `None` if nothing is."""
+    async def _generate(self, request: RequestContext, sent: GenerateRequest, plan: Plan) -> None:
         record = request.record
         renderer = self._surface.renderer(sent, record.request_id)
         if self._stores:
             await seal_items(renderer, request, self._gateway)
         if sent.stream:
-            copied = None if plan.mirror is None else Fold()
-            await self._streaming.answer(request, sent, renderer, copied)
-            return None if copied is None or record.error else copied.answer()
+            await self._streaming.answer(request, sent, renderer)
+            return
         with DisconnectGuard(request.exchange):
             collect = partial(pipeline.collect, plan, sent, record, tenant=record.caller)
             for one in request.filters:
@@ -122,11 +117,8 @@ class AnswerRequest(BaseStage):
         kept = storing(request, renderer, self._gateway) if self._stores else None
         body = renderer.answer(answer) if kept is None else await kept.body(answer)
         await request.response.whole(200, body, renderer.headers(record.backend))
-        return answer
 
-    async def _embed(
-        self, request: RequestContext, sent: EmbeddingsRequest, plan: Plan
-    ) -> Embeddings:
+    async def _embed(self, request: RequestContext, sent: EmbeddingsRequest, plan: Plan) -> None:
         record, response = request.record, request.response
         with DisconnectGuard(request.exchange):
             collect = partial(pipeline.embed, plan, sent, record, tenant=record.caller)
@@ -137,8 +129,3 @@ class AnswerRequest(BaseStage):
         renderer = self._surface.renderer(sent, record.request_id)
         body = await rendered(renderer.embeddings, vectors, record)
         await response.whole(200, body, renderer.headers(record.backend))
-        return vectors
-
-    def _mirror(self, request: RequestContext, answer: Answer | Embeddings | None) -> None:
-        if answer is not None and request.plan is not None and request.plan.mirror is not None:
-            self._gateway.mirror(request, answer)

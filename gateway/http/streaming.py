@@ -23,7 +23,6 @@ from strowger_gateway.gateway.server.asgi.response import DisconnectGuard, Respo
 from strowger_gateway.gateway.stages.request_context import RequestContext
 from strowger_gateway.gateway.surfaces.base import Renderer
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute
-from strowger_gateway.schemas.answers import Fold, folded
 from strowger_gateway.schemas.errors import GatewayError
 from strowger_gateway.schemas.events import Event, EventSource, TextDelta
 from strowger_gateway.schemas.requests import GenerateRequest
@@ -88,14 +87,10 @@ class Streaming:
         request: RequestContext,
         sent: GenerateRequest,
         renderer: Renderer,
-        copied: Fold | None,
     ) -> None:
-        """Send frames as events arrive. Raises before the first byte; later errors are frames.
-
-        copied: gets all events, as the client gets them.
-        """
+        """Send frames as events arrive. Raises before the first byte; later errors are frames."""
         with DisconnectGuard(request.exchange) as guard:
-            await self._stream(request, sent, renderer, guard, copied)
+            await self._stream(request, sent, renderer, guard)
 
     async def _stream(
         self,
@@ -103,13 +98,12 @@ class Streaming:
         sent: GenerateRequest,
         renderer: Renderer,
         guard: DisconnectGuard,
-        copied: Fold | None,
     ) -> None:
         record, response, keepalive = request.record, request.response, self._gateway.keepalive
         surface = self._surface
         output = StreamOutput(renderer, response, comments=surface.comments)
         keepalive.add(response, surface.keep_alive, surface.commit_after_s)
-        source = _source(request, sent, output, copied)
+        source = _source(request, sent, output)
         try:
             async with aclosing(source):
                 held = await _first_batch(source, response)
@@ -137,13 +131,8 @@ class Streaming:
             keepalive.remove(response)
 
 
-def _source(
-    request: RequestContext, sent: GenerateRequest, output: StreamOutput, copied: Fold | None
-) -> EventSource:
-    """The events, as the plan wants them: recovered, restarted, or as they are.
-
-    copied: gets them as well, as the filters let them pass.
-    """
+def _source(request: RequestContext, sent: GenerateRequest, output: StreamOutput) -> EventSource:
+    """The events, as the plan wants them, recovered or restarted, and as the filters let them."""
     plan, record = request.plan, request.record
     assert plan is not None
     if plan.continues:
@@ -157,9 +146,6 @@ def _source(
         source = pipeline.stream(plan, sent, record, tenant=record.caller)
     for one in request.filters:
         source = one.events(source, plan)
-    if copied is not None:
-        # It knows no sinks, so every event passes through it.
-        source = cast("EventSource", folded(source, copied))
     return source
 
 

@@ -99,6 +99,9 @@ class ProcessSide(Generic[ToLeaderT, ToWorkerT]):
     def on_message(self, message: ToWorkerT) -> None:
         """Take a message of the part's side in the leader."""
 
+    async def idle(self) -> None:
+        """Return when nothing of the requests that have ended runs any more. No new ones begin."""
+
     def works(self) -> Sequence[Work]:
         """Return what runs while the process serves."""
         return ()

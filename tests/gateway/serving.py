@@ -19,6 +19,7 @@ from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.backends.engines.process.process import EngineView
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.experiments.mirror.process_side import MirrorsSide
 from strowger_gateway.gateway.http.app import build_app
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine, AccessLog
 from strowger_gateway.gateway.observability.telemetry.mirror_log_entry import MirrorLogEntry
@@ -136,7 +137,7 @@ async def serving(
         server.stop()
         await running
         watching.cancel()
-        await state.mirrors.cancel()
+        await state.side(MirrorsSide).copies.cancel()
         await state.generations.close()
         if state.runtime is not runtime:
             await runtime.close()

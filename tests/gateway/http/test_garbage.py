@@ -16,6 +16,7 @@ import httpx
 import msgspec
 import pytest
 
+from strowger_gateway.gateway.experiments.mirror.process_side import MirrorsSide
 from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus
 from tests.gateway.experiments.recorded_gateway import config, stand
 from tests.gateway.serving import one_model, serving
@@ -143,7 +144,7 @@ async def test_however_a_request_ends_nothing_of_it_stays(tmp_path: Path) -> Non
                         for _ in range(2):
                             url = f"{gateway.url}/v1/chat/completions"
                             assert (await client.post(url, json=body)).status_code == status
-                        await gateway.state.mirrors.wait_idle()
+                        await gateway.state.side(MirrorsSide).copies.wait_idle()
                         gateway.state.log.flush()
                     stayed = found
                     if not stayed:

@@ -8,6 +8,7 @@ import httpx
 import msgspec
 import pytest
 
+from strowger_gateway.gateway.experiments.mirror.process_side import MirrorsSide
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Received, chat_body, provider
@@ -141,7 +142,7 @@ async def test_the_answer_to_a_mirrored_request_is_compared(tmp_path: Path) -> N
     ):
         (await post(up, client, "mirrored")).raise_for_status()
         await upstream.until(lambda: len(upstream.requests) == 2)
-        await up.state.mirrors.wait_idle()
+        await up.state.side(MirrorsSide).copies.wait_idle()
         [line] = up.mirror_lines()
 
     assert line.compared is not None

@@ -7,6 +7,8 @@ import pytest
 
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.content.cache.part import CacheSide
+from strowger_gateway.gateway.experiments.mirror.process_side import MirrorsSide
 from strowger_gateway.gateway.governance.budgets.process_side import BudgetsSide
 from strowger_gateway.gateway.observability.tracing.part import TracingSide
 from strowger_gateway.gateway.storage.sql.rows import AttemptRow, RequestRow
@@ -54,8 +56,9 @@ async def test_an_answer_in_which_a_guardrail_finds_something_is_not_kept(
             assert shown(answer) == "miss"
             assert (KEY in text_of(answer)) is (mode == "monitor")
         assert len(backend.requests) == 2
-        assert gateway.state.cache is not None
-        assert gateway.state.cache.size().entries == 0, "the text is nowhere"
+        cache = gateway.state.side(CacheSide).cache
+        assert cache is not None
+        assert cache.size().entries == 0, "the text is nowhere"
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -144,9 +147,10 @@ async def test_experiments_and_mirrors_pass_the_cache_by(tmp_path: Path) -> None
         for text in (trial, one_model(backend.base_url, CACHE, mirrored)):
             async with serving(text, tmp_path) as gateway:
                 assert [shown(await ask(gateway)) for _ in range(2)] == ["bypass", "bypass"]
-                await gateway.state.mirrors.wait_idle()
-                assert gateway.state.cache is not None
-                assert gateway.state.cache.size().entries == 0
+                await gateway.state.side(MirrorsSide).copies.wait_idle()
+                cache = gateway.state.side(CacheSide).cache
+                assert cache is not None
+                assert cache.size().entries == 0
 
 
 async def test_a_when_rule_that_chooses_the_backend_separates_answers(tmp_path: Path) -> None:

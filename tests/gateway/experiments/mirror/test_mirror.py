@@ -9,6 +9,7 @@ import pytest
 from msgspec import Struct
 
 from strowger_gateway.gateway.experiments.mirror.mirroring import MAX_IN_FLIGHT
+from strowger_gateway.gateway.experiments.mirror.process_side import MirrorsSide
 from strowger_gateway.gateway.observability.recording.rows_from_request import expand_rows
 from strowger_gateway.gateway.observability.telemetry.mirror_log_entry import MirrorLogEntry
 from strowger_gateway.gateway.storage.sql.rows import AttemptRow, Row, SpoolEntry
@@ -84,7 +85,7 @@ class Mirroring(Struct, frozen=True, kw_only=True, eq=False):
     async def line(self, model: str, asks: Asks = CHAT) -> MirrorLogEntry:
         """Return the log entry of the copy of one such request."""
         await self.ask(model, asks)
-        await self.gateway.state.mirrors.wait_idle()
+        await self.gateway.state.side(MirrorsSide).copies.wait_idle()
         return self.gateway.mirror_lines()[-1]
 
 
@@ -131,7 +132,7 @@ async def test_a_copy_is_an_attempt_in_the_records_and_none_of_the_requests_own(
     mirroring: Mirroring,
 ) -> None:
     answer = await mirroring.ask("all")
-    await mirroring.gateway.state.mirrors.wait_idle()
+    await mirroring.gateway.state.side(MirrorsSide).copies.wait_idle()
     (own,) = [one for one in mirroring.gateway.access_lines()[-1:] if one.model == "all"]
 
     rows = [row for row in mirroring.records.rows if isinstance(row, AttemptRow)]
@@ -147,7 +148,7 @@ async def test_what_becomes_of_a_copy_is_nothing_to_the_client(
     mirroring: Mirroring, asks: Asks
 ) -> None:
     answer = await mirroring.ask("fails", asks)
-    await mirroring.gateway.state.mirrors.wait_idle()
+    await mirroring.gateway.state.side(MirrorsSide).copies.wait_idle()
 
     line = mirroring.gateway.mirror_lines()[-1]
     assert answer.status_code == 200
@@ -161,7 +162,7 @@ async def test_a_request_that_failed_is_not_copied(mirroring: Mirroring) -> None
     whole = await mirroring.ask("broken")
     stream = await mirroring.ask("broken", STREAM)
     cut = await mirroring.ask("cut", STREAM)
-    await mirroring.gateway.state.mirrors.wait_idle()
+    await mirroring.gateway.state.side(MirrorsSide).copies.wait_idle()
 
     assert (whole.status_code, stream.status_code) == (502, 502)
     assert "upstream_broken" in cut.text
@@ -171,7 +172,7 @@ async def test_a_request_that_failed_is_not_copied(mirroring: Mirroring) -> None
 async def test_a_share_is_drawn_apart_from_the_choice_of_the_backend(mirroring: Mirroring) -> None:
     before = len(mirroring.gateway.mirror_lines())
     answers = [await mirroring.ask("two") for _ in range(120)]
-    await mirroring.gateway.state.mirrors.wait_idle()
+    await mirroring.gateway.state.side(MirrorsSide).copies.wait_idle()
 
     copied = [line.backend for line in mirroring.gateway.mirror_lines()[before:]]
     chosen = [one.headers["x-gateway-backend"] for one in answers]
@@ -186,7 +187,7 @@ async def test_copies_are_bounded_and_those_beyond_are_shed(mirroring: Mirroring
     for _ in range(MAX_IN_FLIGHT + 3):
         await mirroring.ask("hangs")
     shed = [line.outcome for line in mirroring.gateway.mirror_lines()[before:]]
-    await mirroring.gateway.state.mirrors.cancel()
+    await mirroring.gateway.state.side(MirrorsSide).copies.cancel()
 
     text = (await mirroring.gateway.state.processes.metrics_text()).decode()
     assert shed == ["shed"] * 3

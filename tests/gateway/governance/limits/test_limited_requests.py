@@ -12,6 +12,7 @@ import pytest
 
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.config.schema.limits import Limit
+from strowger_gateway.gateway.experiments.mirror.process_side import MirrorsSide
 from strowger_gateway.gateway.governance.limits.process_side import LimitsSide
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Answer, Received, chat_body, provider
@@ -321,7 +322,7 @@ async def test_failures_failover_and_mirrors_leave_nothing_reserved(tmp_path: Pa
         failed = await send(gateway)
         rejected = await send(gateway, max_tokens=-1)
         a.behaviour = says_hello
-        await gateway.state.mirrors.wait_idle()
+        await gateway.state.side(MirrorsSide).copies.wait_idle()
         after = await send(gateway)
 
     assert by_fallback.status_code == 200

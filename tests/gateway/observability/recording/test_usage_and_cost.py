@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from strowger_gateway.gateway.experiments.mirror.process_side import MirrorsSide
 from tests.gateway.experiments.recorded_gateway import Recorded, recorded
 from tests.gateway.storage.sql.used import used
 from tests.stand_ins.provider import Answer, Received, chat_body, provider
@@ -68,7 +69,7 @@ async def test_the_metrics_and_the_store_agree_on_what_was_spent(tmp_path: Path)
             await ask(up, "open-x")
             await ask(up, "late")
             await ask(up, "chat", stream=True)
-            await up.running.state.mirrors.wait_idle()
+            await up.running.state.side(MirrorsSide).copies.wait_idle()
             up.settle()
             text = (await up.running.state.processes.metrics_text()).decode()
             rows = used(up.store)

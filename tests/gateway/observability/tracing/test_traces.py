@@ -25,6 +25,7 @@ from opentelemetry.semconv._incubating.attributes import (
 )
 from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 
+from strowger_gateway.gateway.experiments.mirror.process_side import MirrorsSide
 from strowger_gateway.gateway.observability.otlp.resource import own_resource
 from strowger_gateway.gateway.observability.tracing import conventions
 from strowger_gateway.gateway.observability.tracing.part import TracingSide
@@ -158,7 +159,7 @@ async def traced(text: str, run_dir: Path, use: Use) -> None:
     async with serving(text, run_dir) as gateway:
         try:
             await use(gateway)
-            await gateway.state.mirrors.wait_idle()
+            await gateway.state.side(MirrorsSide).copies.wait_idle()
         finally:
             await gateway.state.side(TracingSide).close(2.0)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from strowger_gateway.gateway.experiments.mirror.process_side import MirrorsSide
 from tests.gateway.routing.failures.fault_scenarios import Sees
 from tests.gateway.routing.failures.fault_tasks import TASKS, client_sees
 from tests.gateway.serving import Serving, serving
@@ -219,7 +220,7 @@ async def test_a_copy_for_a_dead_account_is_sent_once_and_then_shed(tmp_path: Pa
         async with serving(config, tmp_path) as gateway:
             for _ in range(3):
                 assert (await ask(gateway)).status_code == 200
-                await gateway.state.mirrors.wait_idle()
+                await gateway.state.side(MirrorsSide).copies.wait_idle()
             lines = gateway.mirror_lines()
 
     assert [one.outcome for one in lines] == ["upstream_refused", "shed", "shed"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from strowger_gateway.gateway.experiments.mirror.process_side import MirrorsSide
 from tests.gateway.routing.failures.fault_scenarios import Sees
 from tests.gateway.routing.failures.fault_tasks import client_sees, data_of, failure
 from tests.gateway.routing.failures.staging import CASTS, PAUSE_S, Stage, model_of, staged
@@ -182,7 +183,7 @@ async def test_a_stream_that_is_silent_is_kept_alive(stage: Stage) -> None:
 
 async def test_copies_go_out_and_are_compared(stage: Stage) -> None:
     found = await stage.ask_all("copied")
-    await stage.gateway.state.mirrors.wait_idle()
+    await stage.gateway.state.side(MirrorsSide).copies.wait_idle()
 
     lines = {line.route: line for line in stage.gateway.mirror_lines()}
     for cast, answer in found.items():

@@ -8,6 +8,7 @@ import httpx
 import pytest
 from msgspec import Struct
 
+from strowger_gateway.gateway.experiments.mirror.process_side import MirrorsSide
 from tests.gateway.serving import Serving, serving
 from tests.gateway.surfaces.anthropic.claude import BEHIND_CLAUDE, HELLO, claude_in_front_of
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
@@ -168,7 +169,7 @@ async def test_a_rule_for_the_code_takes_a_prompt_that_was_not_sent(tmp_path: Pa
 async def test_a_mirror_gets_no_copy_of_a_prompt_that_is_too_long_for_it(tmp_path: Path) -> None:
     async with two_sizes(tmp_path) as setting:
         answer = await setting.chat(SURE, "copied")
-        await setting.gateway.state.mirrors.wait_idle()
+        await setting.gateway.state.side(MirrorsSide).copies.wait_idle()
         (mirrored,) = setting.gateway.mirror_lines()
 
     assert answer.status_code == 200
