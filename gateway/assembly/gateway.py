@@ -19,23 +19,18 @@ from strowger_gateway.gateway.assembly.process_parts import (
 )
 from strowger_gateway.gateway.assembly.request_log import RequestLog
 from strowger_gateway.gateway.assembly.runtime import Runtime
-from strowger_gateway.gateway.experiments.mirror.mirroring import Mirrors
 from strowger_gateway.gateway.governance.access.auth import Caller
 from strowger_gateway.gateway.governance.access.key_shares import KeyShares
-from strowger_gateway.gateway.governance.access.wrong_keys import WrongKeyThrottle
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog
-from strowger_gateway.gateway.observability.tracing.part import TracingSide
 from strowger_gateway.gateway.parts.part import Part
 from strowger_gateway.gateway.server.asgi.cors import CorsHeaders
 from strowger_gateway.gateway.server.asgi.large_bodies import LargeBodyQueue
 from strowger_gateway.gateway.server.asgi.response import SseKeepAlive
-from strowger_gateway.gateway.stages.request_context import RequestContext
 from strowger_gateway.gateway.stages.stage import Stage
 from strowger_gateway.gateway.storage.sql.rows import Recorder
 from strowger_gateway.gateway.storage.sql.sql import SqlStore
 from strowger_gateway.gateway.storage.store_access import StoreAccess
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute
-from strowger_gateway.schemas.answers import Answer, Embeddings
 
 T = TypeVar("T")
 
@@ -54,10 +49,6 @@ class ProcessStatus(Struct, kw_only=True, eq=False):
     import_problem: str = ""
 
 
-MAX_LOAD_FOR_MIRRORING = 0.5
-"""Share of `max_in_flight` beyond which no request is mirrored."""
-
-
 class Gateway:
     """One process's state.
 
@@ -67,7 +58,7 @@ class Gateway:
     admission, shares: the requests in flight, and those of each API key. log: the ended ones.
     processes: what all processes have counted. status: what operators are shown of this one.
     store: the database, if there is one; its calls run in threads.
-    keepalive, cors, random, wrong_keys, mirrors: of all requests, over all generations.
+    keepalive, cors, random: of all requests, over all generations.
     """
 
     def __init__(
@@ -100,8 +91,6 @@ class Gateway:
         self.keepalive = SseKeepAlive(server.sse_keepalive_s, server.commit_after_s)
         self.cors = CorsHeaders(server.cors.allow_origins)
         self.random = random.Random(seed)
-        self.wrong_keys = WrongKeyThrottle(in_flight=self._most_in_flight)
-        self.mirrors = Mirrors(self.log.record_mirrored, lambda: self.side(TracingSide).tracing)
         self.parts.follow(runtime)
 
     def side(self, kind: type[T]) -> T:
@@ -120,7 +109,10 @@ class Gateway:
             own=(
                 self.runtime.issued,
                 self.runtime.experiments,
+                log,
                 log.budgets,
+                self.admission,
+                self.shares,
                 self.generations,
                 self,
             ),
@@ -130,9 +122,6 @@ class Gateway:
 
     def _stages_changed(self) -> None:
         self.runtime.stages.clear()
-
-    def _most_in_flight(self) -> int:
-        return min(self.runtime.config.server.max_in_flight, self.shares.room)
 
     def use_runtime(self, runtime: Runtime) -> None:
         """Begin requests with this generation of another configuration from now on."""
@@ -151,13 +140,6 @@ class Gateway:
         """Return the stages that the parts bring to a route's requests, in their order."""
         return self.parts.stages(runtime, runtime.prepared, at)
 
-    def mirror(self, request: RequestContext, answer: Answer | Embeddings) -> None:
-        """Send the mirrored copy of a request, unless clients need the capacity."""
-        limit = self.runtime.config.server.max_in_flight
-        admission = self.admission
-        busy = admission.refusing or admission.in_flight > limit * MAX_LOAD_FOR_MIRRORING
-        self.mirrors.offer(request, answer, busy=busy)
-
     def close(self) -> None:
         """Everything is recorded: the store gets no more calls."""
         if self.store is not None:
@@ -166,7 +148,7 @@ class Gateway:
     async def finished(self) -> None:
         """After `admission.refuse`: wait until every request and every copy has ended."""
         await self.admission.idle.wait()
-        await self.mirrors.wait_idle()
+        await self.parts.idle()
 
     def model_names(self, caller: Caller) -> list[str]:
         """The names that a key may ask for: models and aliases, without wildcards."""

@@ -24,6 +24,7 @@ from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.console.admin.access import DENIED, REQUEST_ID, SCHEME
 from strowger_gateway.gateway.console.admin.routes import admin_routes
 from strowger_gateway.gateway.governance.access.auth import WrongKey, too_many_wrong_keys
+from strowger_gateway.gateway.governance.access.process_side import WrongKeysSide
 from strowger_gateway.gateway.http.dispatcher import Dispatcher
 from strowger_gateway.gateway.http.endpoint import Endpoint
 from strowger_gateway.gateway.http.litestar_log import (
@@ -163,7 +164,7 @@ def _bug(gateway: Gateway, request: _Request, exc: Exception) -> Response[bytes]
 async def _slow(gateway: Gateway, exc: Exception, scope: Scope) -> None:
     """Delay the answer to a wrong key; see `gateway/governance/access/wrong_keys.py`."""
     if isinstance(exc, WrongKey) and scope["type"] == "http":
-        scope["state"][_SLOWED] = await gateway.wrong_keys.delay_answer(
+        scope["state"][_SLOWED] = await gateway.side(WrongKeysSide).throttle.delay_answer(
             scope, gateway.runtime.clients.of(scope)
         )
 

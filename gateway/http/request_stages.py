@@ -27,6 +27,7 @@ from strowger_gateway.gateway.governance.access.auth import (
 )
 from strowger_gateway.gateway.governance.access.key_shares import Slot
 from strowger_gateway.gateway.governance.access.priority import prioritised
+from strowger_gateway.gateway.governance.access.process_side import WrongKeysSide
 from strowger_gateway.gateway.http.continuing.response_storage import continued
 from strowger_gateway.gateway.http.error_fields import name_field
 from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
@@ -85,7 +86,7 @@ class Authenticate(BaseStage):
     def __init__(self, gateway: Gateway, runtime: Runtime) -> None:
         self._keyring = runtime.keyring
         self._clients = runtime.clients
-        self._wrong_keys = gateway.wrong_keys
+        self._wrong_keys = gateway.side(WrongKeysSide).throttle
 
     def enter(self, request: RequestContext) -> Awaitable[None] | None:
         """See Stage. The key of most requests was seen a moment ago."""

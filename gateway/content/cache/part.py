@@ -56,35 +56,35 @@ class PreparedRules(Prepared):
 
 
 class CacheSide(RequestSide[None, None]):
-    """The answers in this process, over all generations."""
+    """cache: the answers in this process, over all generations; `None` if none wanted any."""
 
     def __init__(self, at: ProcessContext) -> None:
         self._registry = at.registry
-        self._cache: AnswerCache | None = None
+        self.cache: AnswerCache | None = None
 
     def follow(self, generation: Generation) -> None:
         """Keep answers where this generation wants them, if it wants any."""
         config = generation.config
         if config.cache is None and all(one.cache is None for one in config.models):
             return
-        if self._cache is None:
+        if self.cache is None:
             from strowger_gateway.gateway.content.cache.cache import AnswerCache
             from strowger_gateway.gateway.content.cache.counts import CacheCollector
 
-            self._cache = AnswerCache()
-            self._registry.register(CacheCollector(self._cache.counts, self._cache.size))
-        self._cache.configure(config.cache or CacheConfig(), config)
+            self.cache = AnswerCache()
+            self._registry.register(CacheCollector(self.cache.counts, self.cache.size))
+        self.cache.configure(config.cache or CacheConfig(), config)
 
     def stages(
         self, generation: Generation, prepared: PreparedRules | None, at: HotRoute
     ) -> Sequence[Stage]:
-        if prepared is None or self._cache is None or at.counts:
+        if prepared is None or self.cache is None or at.counts:
             return ()
         from strowger_gateway.gateway.content.cache.stage import CacheStage
 
-        return (CacheStage(self._cache, prepared.rules),)
+        return (CacheStage(self.cache, prepared.rules),)
 
     async def close(self, within_s: float) -> None:
         """Close the connections of the cache."""
-        if self._cache is not None:
-            await self._cache.close()
+        if self.cache is not None:
+            await self.cache.close()

@@ -105,7 +105,6 @@ class Server:
             for one in beside:
                 one.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
-            await gateway.mirrors.cancel()
             await gateway.generations.close()
             gateway.log.flush()
             await gateway.parts.close(FLUSH_S)

@@ -7,6 +7,7 @@ from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler, HTTPScope
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.governance.access.process_side import WrongKeysSide
 
 _Request = Request[object, object, State]
 UNRECORDED = (
@@ -69,7 +70,7 @@ def _by_operator(gateway: Gateway, scope: HTTPScope) -> bool:
     Never delayed and never refused: it is a probe. So that the key cannot be guessed here, an
     address with many wrong keys is not answered as the operator.
     """
-    runtime, throttle = gateway.runtime, gateway.wrong_keys
+    runtime, throttle = gateway.runtime, gateway.side(WrongKeysSide).throttle
     if runtime.config.auth.mode == "none":
         return True
     if not any(name == b"authorization" for name, _ in scope["headers"]):

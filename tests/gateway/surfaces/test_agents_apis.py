@@ -11,6 +11,7 @@ import pytest
 from msgspec import Struct
 
 from strowger_gateway.gateway.console.explain.explanation import Explanation
+from strowger_gateway.gateway.experiments.mirror.process_side import MirrorsSide
 from tests.gateway.cli.command_line import run
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
@@ -128,7 +129,7 @@ async def test_a_copy_goes_out_and_is_compared(
     rig: Rig, api: Api, surface: str, stream: bool
 ) -> None:
     answer = await rig.ask("copied", api, stream=stream)
-    await rig.gateway.state.mirrors.wait_idle()
+    await rig.gateway.state.side(MirrorsSide).copies.wait_idle()
 
     line, copy = rig.gateway.access_lines()[-1], rig.gateway.mirror_lines()[-1]
     assert answer.status_code == 200, answer.text

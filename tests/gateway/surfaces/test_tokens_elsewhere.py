@@ -9,6 +9,7 @@ import httpx
 import pytest
 from msgspec import Struct
 
+from strowger_gateway.gateway.experiments.mirror.process_side import MirrorsSide
 from strowger_gateway.gateway.observability.telemetry.mirror_log_entry import MirrorLogEntry
 from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus
 from tests.gateway.backends.end_to_end.mindie_backend import configured
@@ -87,7 +88,7 @@ class Between(Struct, frozen=True, kw_only=True, eq=False):
         """What is said of the copy of a request that was answered."""
         answer = await self.ask(model, surface, more=more)
         assert answer.status_code == 200, answer.text
-        await self.gateway.state.mirrors.wait_idle()
+        await self.gateway.state.side(MirrorsSide).copies.wait_idle()
         return self.gateway.mirror_lines()[-1]
 
     async def metrics(self) -> str:

@@ -23,6 +23,7 @@ from strowger_gateway.gateway.console.admin.page.answers import html, redirect
 from strowger_gateway.gateway.console.admin.page.document import sign_in_page, signed_in_page
 from strowger_gateway.gateway.console.admin.same_origin import from_here, over_tls
 from strowger_gateway.gateway.governance.access.auth import too_many_wrong_keys
+from strowger_gateway.gateway.governance.access.process_side import WrongKeysSide
 from strowger_gateway.gateway.governance.access.wrong_keys import client_network
 from strowger_gateway.gateway.governance.sessions.cookie import cookies, session_cookies
 from strowger_gateway.gateway.governance.sessions.desk import Opened
@@ -98,7 +99,9 @@ def _with_key(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]:
         if not key.is_key(fields.get("key", "").strip().encode()):
             request.scope["state"][DENIED] = "wrong operator key"
             client = gateway.runtime.clients.of(request.scope)
-            if retry_after := await gateway.wrong_keys.delay_answer(request.scope, client):
+            if retry_after := await gateway.side(WrongKeysSide).throttle.delay_answer(
+                request.scope, client
+            ):
                 raise too_many_wrong_keys(retry_after)
             return html(_form(gateway, "Wrong operator key.", wanted), 401)
         request.scope["state"][ACTOR] = KEY_HOLDER.name

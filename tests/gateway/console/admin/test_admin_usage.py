@@ -7,6 +7,7 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
+from strowger_gateway.gateway.experiments.mirror.process_side import MirrorsSide
 from strowger_gateway.gateway.governance.issued_keys.keys_in_effect import IssuedKeys
 from strowger_gateway.gateway.governance.issued_keys.secret import digest_of
 from strowger_gateway.gateway.governance.usage.report import DIMENSIONS
@@ -55,7 +56,7 @@ async def test_usage_by_key_team_user_and_tag_has_what_each_has_used(tmp_path: P
                 json={"model": "chat", "messages": [{"role": "user", "content": "hi"}]},
             )
             assert answer.status_code == 200, answer.text
-        await up.running.state.mirrors.wait_idle()
+        await up.running.state.side(MirrorsSide).copies.wait_idle()
         up.settle()
 
         async def rows(**asked: str) -> list[dict[str, object]]:

@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 from redis.asyncio import Redis
 
+from strowger_gateway.gateway.content.cache.part import CacheSide
 from strowger_gateway.gateway.content.cache.redis_store import PREFIX
 from tests.gateway.config.configs import GOOD, faults
 from tests.gateway.content.cache.asking import ask, shown, text_of
@@ -36,7 +37,7 @@ async def one_gateway(
             backend.requests.clear()
             yield gateway
         finally:
-            await gateway.state.close_cache()
+            await gateway.state.side(CacheSide).close(1.0)
 
 
 async def connected(gateway: Serving, redis: RedisServer, more: str) -> None:

@@ -35,10 +35,7 @@ async def one_gateway(
 ) -> AsyncGenerator[Serving]:
     text = f"cache: {{store: redis}}\nstore: {{redis_url: '{group.url}'}}\n"
     async with serving(one_model(backend.base_url, text), run_dir) as gateway:
-        try:
-            yield gateway
-        finally:
-            await gateway.state.close_cache()
+        yield gateway
 
 
 async def all_of(gateway: Serving) -> list[str]:
