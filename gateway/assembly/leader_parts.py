@@ -43,10 +43,11 @@ class LeaderState(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class LeaderParts:
-    """The sides by their parts' names, from their creation until `close`."""
+    """The sides by their parts' names, from their creation until `close`. listed: all parts."""
 
     def __init__(self, parts: Sequence[Part], state: LeaderState) -> None:
         """Raises InvalidConfig."""
+        self.listed = tuple(parts)
         self._workers: dict[int, SendPart] = {}
         self._decoder = PartDecoder()
         self.sides: dict[str, LeaderSide[Any, Any]] = {}

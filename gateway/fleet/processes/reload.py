@@ -183,7 +183,8 @@ class Reload:
         self._number += 1
         number = self._number
         plan = self._engines.plan(config, number)
-        problems = (*needs_restart(self.config, config), *plan.problems)
+        listed = () if self._parts is None else self._parts.listed
+        problems = (*needs_restart(listed, self.config, config), *plan.problems)
         if problems:
             raise InvalidConfig(problems)
         targets = tuple(self._targets())

@@ -1,5 +1,8 @@
 """Settings that cannot change while the gateway runs."""
 
+from collections.abc import Iterable
+
+from strowger_gateway.gateway.config.parts.part import ConfiguredPart, restarts_needed
 from strowger_gateway.gateway.config.schema.config import Config
 
 FIXED = (
@@ -8,21 +11,18 @@ FIXED = (
     "server.workers",
     "server.cors",
     "store",
-    "audit",
     "logging.format",
     "telemetry",
 )
-"""Settings that are only read at start-up."""
+"""Settings that are only read at start-up, besides those of parts."""
 
 
-def needs_restart(old: Config, new: Config) -> tuple[str, ...]:
+def needs_restart(parts: Iterable[ConfiguredPart], old: Config, new: Config) -> tuple[str, ...]:
     """Return one message for each such setting that differs."""
-    found = [
+    own = [
         f"{path}: changing it needs a restart" for path in FIXED if _at(old, path) != _at(new, path)
     ]
-    if (old.server.tls is None) != (new.server.tls is None):
-        found.append("server.tls: adding or removing it needs a restart")
-    return tuple(found)
+    return (*own, *restarts_needed(parts, old, new))
 
 
 def _at(config: Config, path: str) -> object:

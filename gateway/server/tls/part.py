@@ -1,5 +1,6 @@
 """TLS at the listener as a part."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from strowger_gateway.gateway.config.problems import Problems
@@ -17,6 +18,11 @@ class ListenerTlsPart(Part):
 
     def check(self, config: Config, problems: Problems) -> None:
         check_listener_tls(config, problems)
+
+    def restart_needed(self, old: Config, new: Config) -> Mapping[str, str]:
+        if (old.server.tls is None) == (new.server.tls is None):
+            return {}
+        return {"server.tls": "adding or removing it needs a restart"}
 
     def leader(self, at: LeaderContext) -> LeaderSide[Any, Any]:
         from strowger_gateway.gateway.server.tls.leader_side import TlsLeader
