@@ -38,7 +38,7 @@ async def walk(path: str, requests: int, folder: Path) -> None:
     runtime = Runtime(read_config(CONFIG, source="config.yaml", env={}), run_dir=folder)
     recorder = FileRecorder(Spool(folder / "spool")) if path == "with" else None
     gateway = Gateway(runtime, AccessLog(io.BytesIO(), "json"), recorder=recorder)
-    planner = planner_of(runtime.experiments)
+    planner = planner_of(runtime.routing.experiments)
     gc.collect()
     gc.disable()
     if path == "with":

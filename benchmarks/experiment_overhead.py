@@ -251,7 +251,7 @@ class Walk:
 
 async def measured(folder: Path) -> list[Round]:
     runtime = Runtime(read_config(CONFIG, source="config.yaml", env={}), run_dir=folder)
-    planner = planner_of(runtime.experiments)
+    planner = planner_of(runtime.routing.experiments)
     plain = Walk(runtime, None, without)
     full = Walk(runtime, folder / "spool", partial(within, planner))
     rounds: list[Round] = []

@@ -106,5 +106,5 @@ class AllProcesses:
 
 def _paused(runtime: Runtime) -> Iterator[tuple[str, bool]]:
     for experiment in runtime.config.experiments:
-        status = runtime.experiments.status(fingerprint(experiment))
+        status = runtime.routing.experiments.status(fingerprint(experiment))
         yield experiment.name, status.paused

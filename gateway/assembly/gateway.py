@@ -107,8 +107,8 @@ class Gateway:
             store=store,
             access=self.store,
             own=(
-                self.runtime.issued,
-                self.runtime.experiments,
+                self.runtime.access.issued,
+                self.runtime.routing.experiments,
                 log,
                 log.budgets,
                 self.admission,

@@ -22,7 +22,7 @@ class Generations(UsesReplicas):
     def __init__(self, first: Runtime, begin: Callable[[Runtime], None]) -> None:
         """begin: called with each later one; requests begin with it from then on."""
         self.current = first
-        self.replicas = first.discovered
+        self.replicas = first.routing.discovered
         self._begin = begin
         self._old: list[Runtime] = []
         self._ending: set[asyncio.Task[None]] = set()
@@ -40,12 +40,12 @@ class Generations(UsesReplicas):
     def use_replicas(self, found: Discovered) -> None:
         """See UsesReplicas."""
         self.replicas = found
-        if self.current.discovered != found:
+        if self.current.routing.discovered != found:
             self.replace(self.current.with_replicas(found))
 
     def use_readings(self, found: ReplicaReadings) -> None:
         """See UsesReplicas."""
-        self.current.use_readings(found)
+        self.current.routing.use_readings(found)
 
     async def wait_old_requests(self) -> None:
         """Return when no old generation is left."""

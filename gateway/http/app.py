@@ -165,7 +165,7 @@ async def _slow(gateway: Gateway, exc: Exception, scope: Scope) -> None:
     """Delay the answer to a wrong key; see `gateway/governance/access/wrong_keys.py`."""
     if isinstance(exc, WrongKey) and scope["type"] == "http":
         scope["state"][_SLOWED] = await gateway.side(WrongKeysSide).throttle.delay_answer(
-            scope, gateway.runtime.clients.of(scope)
+            scope, gateway.runtime.access.clients.of(scope)
         )
 
 

@@ -35,7 +35,7 @@ def counted(gateway: Gateway, surface: str, *, limited: bool) -> Callable[..., A
             admission.enter(runtime)
             try:
                 admission.admit(runtime)
-                caller = await runtime.keyring.caller(scope)
+                caller = await runtime.access.keyring.caller(scope)
                 call = scope, receive, send
                 await _hold(app, gateway, runtime, (caller, surface), call, limited=limited)
             finally:
@@ -63,7 +63,7 @@ async def _hold(
     slot = gateway.shares.hold(
         caller.name,
         runtime.config.server,
-        several=runtime.keyring.several,
+        several=runtime.access.keyring.several,
         others_in_flight=gateway.admission.others_in_flight,
     )
     scope["state"][COUNTED] = Counted(surface=surface, caller=caller, slot=slot)

@@ -59,7 +59,7 @@ class Dispatcher:
             if endpoint is not None:
                 await endpoint(scope, receive, send)
                 return
-            door = self._gateway.runtime.door
+            door = self._gateway.runtime.access.door
             if door is not None:
                 try:
                     door.check(scope)

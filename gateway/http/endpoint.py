@@ -64,9 +64,9 @@ class Endpoint:
         """Answer one request. Raises nothing but CancelledError."""
         gateway, scope = self._gateway, exchange.scope
         runtime, admission = gateway.runtime, gateway.admission
-        if runtime.door is not None:
+        if runtime.access.door is not None:
             try:
-                runtime.door.check(scope)
+                runtime.access.door.check(scope)
             except Forbidden as exc:
                 await refuse(exc, exchange)
                 return
@@ -76,7 +76,7 @@ class Endpoint:
             started=now(),
             surface=self._surface.name,
             task=self._surface.task or "",
-            client=runtime.clients.of(scope),
+            client=runtime.access.clients.of(scope),
             client_request_id="" if sent_id is None else loggable_id(sent_id),
             attempts=[],
             certificate=certificate_name(scope) if scope["state"] else "",

@@ -123,7 +123,7 @@ class LitestarLog:
             surface="admin" if admin else "" if counted is None else counted.surface,
             status=status or 499,
             ms=milliseconds(now() - began),
-            client=runtime.clients.of(scope),
+            client=runtime.access.clients.of(scope),
             client_certificate=certificate_name(scope),
             method=scope["method"],
             path=scope["path"][:_LONGEST_PATH],
@@ -152,7 +152,7 @@ class LitestarLog:
     def _actor(self, scope: HTTPScope) -> str:
         """Return who sent a request to /admin, also to a route that does not look."""
         known = cast(str, scope["state"].get(ACTOR, ""))
-        if known or not self._gateway().runtime.admin_key.opens(scope["headers"]):
+        if known or not self._gateway().runtime.access.admin_key.opens(scope["headers"]):
             return known
         return "admin key"
 

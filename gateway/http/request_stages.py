@@ -84,8 +84,8 @@ class Authenticate(BaseStage):
     place = Place.AUTHENTICATE
 
     def __init__(self, gateway: Gateway, runtime: Runtime) -> None:
-        self._keyring = runtime.keyring
-        self._clients = runtime.clients
+        self._keyring = runtime.access.keyring
+        self._clients = runtime.access.clients
         self._wrong_keys = gateway.side(WrongKeysSide).throttle
 
     def enter(self, request: RequestContext) -> Awaitable[None] | None:
@@ -125,7 +125,7 @@ class ReadBody(BaseStage):
         self._bodies = gateway.shares.bodies
         self._shares = gateway.shares
         self._admission = gateway.admission
-        self._keyring = runtime.keyring
+        self._keyring = runtime.access.keyring
         self._server = runtime.config.server
         self._accepts = at.surface.accepts
 

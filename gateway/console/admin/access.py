@@ -94,7 +94,7 @@ async def identify(gateway: Gateway, scope: Scope) -> Principal | None:
     Raises Unavailable if a session cannot be checked now.
     """
     headers, state = scope["headers"], scope["state"]
-    if gateway.runtime.admin_key.opens(headers):
+    if gateway.runtime.access.admin_key.opens(headers):
         who, state[ACTOR] = KEY_HOLDER, "admin key"
     else:
         secure = over_tls(scope, public_url(gateway))
@@ -126,7 +126,7 @@ def session_of(scope: Scope) -> AdminSession | None:
 def made_by(gateway: Gateway, scope: Scope) -> Actor:
     """Return who sent a request, also one that was refused, for logs and the audit log."""
     who = cast("Principal | None", scope["state"].get(_PRINCIPAL))
-    if who is None and gateway.runtime.admin_key.opens(scope["headers"]):
+    if who is None and gateway.runtime.access.admin_key.opens(scope["headers"]):
         who = KEY_HOLDER
     session = session_of(scope)
     return audit_actor(gateway, scope, who, "" if session is None else session.id)
@@ -137,7 +137,7 @@ def audit_actor(gateway: Gateway, scope: Scope, who: Principal | None, session: 
 
     who: `None` for a client that has not proved who it is. session: its id, "" without one.
     """
-    clients = gateway.runtime.clients
+    clients = gateway.runtime.access.clients
     where = clients.of(scope) if scope["type"] == "http" else ""
     label = "an unknown client" if who is None else who.name
     return Actor(

@@ -30,7 +30,7 @@ def whose_in(
     gateway: Gateway, key: str, end_user: str, *, team: str = "", user: str = "", plan: str = ""
 ) -> Whose | None:
     """Return the caller that the parameters name; `None` without any. Raises InvalidRequest."""
-    keyring = gateway.runtime.keyring
+    keyring = gateway.runtime.access.keyring
 
     def find(name: str) -> TeamAndUser | None:
         caller = keyring.named(name)

@@ -15,7 +15,9 @@ from strowger_gateway.schemas.requests import Request
 def assume_running(runtime: Runtime) -> None:
     """Treat every experiment as running: used with a Runtime without a store."""
     experiments = runtime.planner.experiments.values()
-    runtime.experiments.push({one.fingerprint: ExperimentStatus(epoch=1) for one in experiments})
+    runtime.routing.experiments.push(
+        {one.fingerprint: ExperimentStatus(epoch=1) for one in experiments}
+    )
 
 
 def explained_experiment(

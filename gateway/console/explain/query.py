@@ -86,7 +86,7 @@ def _caller(runtime: Runtime, query: Query) -> Caller:
         return claimed_caller(query.claims, runtime.config)
     if not name:
         return EVERYONE
-    keyring = runtime.keyring
+    keyring = runtime.access.keyring
     caller = keyring.named(name)
     if caller is not None:
         return caller

@@ -16,10 +16,17 @@ TICK_S: Final = 0.5
 
 
 class KnowsIssuers(Protocol):
-    """A generation of the configuration."""
+    """Who may come in under a generation of the configuration."""
 
     @property
     def issuers(self) -> "KnownIssuers | None": ...
+
+
+class HasAccess(Protocol):
+    """A generation of the configuration."""
+
+    @property
+    def access(self) -> KnowsIssuers: ...
 
 
 class IdentitiesSide(ProcessSide[None, None]):
@@ -29,8 +36,8 @@ class IdentitiesSide(ProcessSide[None, None]):
         self._issuers: KnownIssuers | None = None
         at.registry.register(IssuerCollector(lambda: self._issuers))
 
-    def follow(self, generation: KnowsIssuers) -> None:
-        self._issuers = generation.issuers
+    def follow(self, generation: HasAccess) -> None:
+        self._issuers = generation.access.issuers
 
     def works(self) -> Sequence[Work]:
         return (("issuers", self._tick),)

@@ -12,10 +12,17 @@ from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessS
 
 
 class HasSessionTokens(Protocol):
-    """A generation of the configuration."""
+    """Who may come in under a generation of the configuration."""
 
     @property
     def session_tokens(self) -> SessionTokens: ...
+
+
+class HasAccess(Protocol):
+    """A generation of the configuration."""
+
+    @property
+    def access(self) -> HasSessionTokens: ...
 
 
 class SessionsSide(ProcessSide[None, None]):
@@ -25,7 +32,7 @@ class SessionsSide(ProcessSide[None, None]):
     """
 
     def __init__(self, at: ProcessContext) -> None:
-        self._generation: HasSessionTokens | None = None
+        self._generation: HasAccess | None = None
         self.failed = WrongKeyThrottle(what="failed sign-ins to /admin")
         self.desk = AdminSessions(
             self._tokens,
@@ -34,7 +41,7 @@ class SessionsSide(ProcessSide[None, None]):
             None if at.store is None else at.store.admin_sessions,
         )
 
-    def follow(self, generation: HasSessionTokens) -> None:
+    def follow(self, generation: HasAccess) -> None:
         self._generation = generation
 
     async def start(self) -> None:
@@ -45,4 +52,4 @@ class SessionsSide(ProcessSide[None, None]):
 
     def _tokens(self) -> SessionTokens:
         assert self._generation is not None, "a request came before the first generation"
-        return self._generation.session_tokens
+        return self._generation.access.session_tokens

@@ -44,7 +44,7 @@ _DEPLOYMENTS: Final[dict[EngineState, Deployment]] = {
 
 def databricks_endpoints(gateway: Gateway) -> list[ControllerRouterHandler]:
     async def caller(request: _Request) -> Caller:
-        return await gateway.runtime.keyring.caller(request.scope)
+        return await gateway.runtime.access.keyring.caller(request.scope)
 
     def view(name: str, route: Route) -> ServingEndpoint:
         served = served_entities(gateway.runtime, route, name)

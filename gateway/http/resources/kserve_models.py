@@ -64,7 +64,7 @@ def kserve_models(gateway: Gateway) -> list[ControllerRouterHandler]:
 
     @get("/v2/models/{path:path}", media_type=_JSON, summary="One model's tensors, or its state")
     async def model(request: _Request, path: FromPath[str]) -> bytes:
-        caller = await gateway.runtime.keyring.caller(request.scope)
+        caller = await gateway.runtime.access.keyring.caller(request.scope)
         wanted = _split_path(path.removeprefix("/"))
         if wanted.what == "stats":
             raise RouteNotFound("statistics of models are not served here; GET /metrics has them")
@@ -85,7 +85,7 @@ def kserve_models(gateway: Gateway) -> list[ControllerRouterHandler]:
         summary="All models",
     )
     async def index(request: _Request) -> bytes:
-        caller = await gateway.runtime.keyring.caller(request.scope)
+        caller = await gateway.runtime.access.keyring.caller(request.scope)
         body = await request.body()
         return index_body(_listed(gateway, caller, only_ready=_only_ready(body)))
 

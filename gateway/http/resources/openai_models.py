@@ -24,7 +24,7 @@ def _speaks_anthropic(request: _Request) -> bool:
 
 def openai_models(gateway: Gateway) -> list[ControllerRouterHandler]:
     async def caller(request: _Request) -> Caller:
-        return await gateway.runtime.keyring.caller(request.scope)
+        return await gateway.runtime.access.keyring.caller(request.scope)
 
     def card(name: str) -> ModelCard:
         runtime = gateway.runtime

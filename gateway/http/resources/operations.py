@@ -46,7 +46,7 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
         }
         if gateway.status.config_rejected:
             body["configuration"] = REFUSED
-        if problems := gateway.runtime.discovered.problems:
+        if problems := gateway.runtime.routing.discovered.problems:
             body["discovery"] = problems
         if gateway.status.import_problem:
             body["records"] = f"{gateway.status.import_problem}; records wait in the spool"
@@ -58,7 +58,7 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
 
     @get("/metrics", media_type="text/plain; version=0.0.4", summary="Prometheus metrics")
     async def metrics(request: _Request) -> bytes:
-        await gateway.runtime.metrics_access.check(request.scope)
+        await gateway.runtime.access.metrics_access.check(request.scope)
         return await gateway.processes.metrics_text()
 
     return [root, healthz, readyz, metrics]
@@ -75,9 +75,9 @@ def _by_operator(gateway: Gateway, scope: HTTPScope) -> bool:
         return True
     if not any(name == b"authorization" for name, _ in scope["headers"]):
         return False
-    client = runtime.clients.of(scope)
-    if runtime.admin_key.opens(scope["headers"]):
+    client = runtime.access.clients.of(scope)
+    if runtime.access.admin_key.opens(scope["headers"]):
         return not throttle.wait_s(scope, client)
-    if runtime.keyring.known(scope) is None:
+    if runtime.access.keyring.known(scope) is None:
         throttle.note_failure(scope, client)
     return False

@@ -83,7 +83,7 @@ def stand(running: Serving, standing: ExperimentStatus) -> None:
     """Push the state that the poller would push."""
     runtime = running.state.runtime
     marks = {fingerprint(one): standing for one in runtime.config.experiments}
-    runtime.experiments.push(marks)
+    runtime.routing.experiments.push(marks)
 
 
 async def ask(
@@ -157,7 +157,7 @@ async def recorded(
         side.service = ExperimentService(
             gateway.store,
             recorder,
-            gateway.runtime.experiments,
+            gateway.runtime.routing.experiments,
             lambda: gateway.runtime.config.experiments,
             poll_interval_s=0.05,
         )

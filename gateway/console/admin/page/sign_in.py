@@ -93,12 +93,12 @@ def _with_key(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]:
     async def sign_in(request: _Request) -> Response[str]:
         gateway = current()
         _check_origin(request, gateway)
-        key = gateway.runtime.admin_key
+        key = gateway.runtime.access.admin_key
         fields = _fields((await request.body()).decode("latin-1"))
         wanted = _wanted(fields)
         if not key.is_key(fields.get("key", "").strip().encode()):
             request.scope["state"][DENIED] = "wrong operator key"
-            client = gateway.runtime.clients.of(request.scope)
+            client = gateway.runtime.access.clients.of(request.scope)
             if retry_after := await gateway.side(WrongKeysSide).throttle.delay_answer(
                 request.scope, client
             ):
@@ -115,7 +115,7 @@ def _with_provider(current: Callable[[], Gateway]) -> list[ControllerRouterHandl
     @get("/sign-in/provider", role=PUBLIC, include_in_schema=False)
     async def begin(request: _Request) -> Response[str]:
         gateway, wanted = current(), _wanted(_query(request))
-        provider = gateway.runtime.sign_in
+        provider = gateway.runtime.access.sign_in
         if provider is None:
             raise _no_provider(request.scope)
         attempt = new_attempt(wanted, gateway.side(SessionsSide).desk.clock())
@@ -128,11 +128,11 @@ def _with_provider(current: Callable[[], Gateway]) -> list[ControllerRouterHandl
     @get("/sign-in/callback", role=PUBLIC, include_in_schema=False)
     async def callback(request: _Request) -> Response[str]:
         gateway = current()
-        provider = gateway.runtime.sign_in
+        provider = gateway.runtime.access.sign_in
         if provider is None:
             raise _no_provider(request.scope)
         settings, scope = provider.settings, request.scope
-        where, failed = gateway.runtime.clients.of(scope), gateway.side(SessionsSide).failed
+        where, failed = gateway.runtime.access.clients.of(scope), gateway.side(SessionsSide).failed
         try:
             attempt, query = _attempt(request, gateway), _query(request)
         except WrongAttempt as exc:
@@ -182,7 +182,7 @@ async def _person(
 
     client: whose turn it is to have a code exchanged.
     """
-    provider = gateway.runtime.sign_in
+    provider = gateway.runtime.access.sign_in
     assert provider is not None
     if "error" in query:
         code = error_code(query["error"]) or "an unreadable error"
@@ -195,7 +195,7 @@ async def _person(
 
 def _attempt(request: _Request, gateway: Gateway) -> SignInAttempt:
     """Return the sign-in that a provider's answer belongs to. Raises WrongAttempt."""
-    provider = gateway.runtime.sign_in
+    provider = gateway.runtime.access.sign_in
     assert provider is not None
     query, at = _query(request), gateway.side(SessionsSide).desk.clock()
     name = _attempt_name(provider.settings)
@@ -220,7 +220,7 @@ async def _opened(
     gateway: Gateway, request: _Request, who: Principal, attempt: SignInAttempt | None = None
 ) -> Opened:
     """Open a session in place of the one that the browser has. Raises GatewayError."""
-    where = gateway.runtime.clients.of(request.scope)
+    where = gateway.runtime.access.clients.of(request.scope)
     opened = await gateway.side(SessionsSide).desk.begin(
         who, where, "" if attempt is None else attempt.origin
     )
@@ -241,7 +241,7 @@ def _refused(
 ) -> Response[str]:
     """Show why a sign-in failed, with a way to start again."""
     request.scope["state"][DENIED] = exc.message
-    where = gateway.runtime.clients.of(request.scope)
+    where = gateway.runtime.access.clients.of(request.scope)
     _log.warning("sign-in to /admin failed%s: %s", where and f" from {where}", exc.message)
     answer = html(_form(gateway, _sentence(exc.message)), exc.status, set_cookies)
     if exc.retry_after is not None:

@@ -42,7 +42,7 @@ async def client(tmp_path: Path) -> AsyncGenerator[httpx.AsyncClient]:
         state.side(AuditSide).rows = store.audit
         state.store = StoreAccess(store)
         state.side(ExperimentsSide).service = ExperimentService(
-            state.store, recorder, state.runtime.experiments, lambda: ()
+            state.store, recorder, state.runtime.routing.experiments, lambda: ()
         )
 
     text = one_model("http://127.0.0.1:9/v1", AUTH)

@@ -36,7 +36,7 @@ async def operated(folder: Path) -> AsyncGenerator[tuple[Serving, httpx.AsyncCli
 
     def equip(gateway: Gateway) -> None:
         def changed() -> None:
-            gateway.runtime.issued.push(store.issued_keys.current())
+            gateway.runtime.access.issued.push(store.issued_keys.current())
 
         gateway.side(KeysSide).desk = KeyDesk(
             store.issued_keys, lambda: gateway.runtime.config, changed
@@ -61,7 +61,7 @@ async def test_a_new_key_works_once_its_answer_has_arrived(tmp_path: Path) -> No
     def equip(gateway: Gateway) -> None:
         def push() -> None:
             found = store.issued_keys.current()
-            gateway.runtime.issued.push(found)
+            gateway.runtime.access.issued.push(found)
             desk.in_effect(found.version)
 
         def changed() -> None:

@@ -48,7 +48,7 @@ async def test_usage_by_key_team_user_and_tag_has_what_each_has_used(tmp_path: P
         recorded(CONFIG.format(url=remote.base_url), tmp_path) as up,
         httpx.AsyncClient(base_url=up.running.url, timeout=60) as client,
     ):
-        issue(up.running.state.runtime.issued)
+        issue(up.running.state.runtime.access.issued)
         for key in ("key-of-the-web", "key-of-the-web", ISSUED):
             answer = await client.post(
                 "/v1/chat/completions",

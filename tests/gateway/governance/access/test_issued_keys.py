@@ -58,8 +58,8 @@ def issue(*keys: IssuedKey, clock: Callable[[], float] = time.time) -> Callable[
     """Give a gateway these keys, as its leader does."""
 
     def equip(gateway: Gateway) -> None:
-        gateway.runtime.issued.clock = clock
-        gateway.runtime.issued.push(KeyList(version=1, keys=keys))
+        gateway.runtime.access.issued.clock = clock
+        gateway.runtime.access.issued.push(KeyList(version=1, keys=keys))
 
     return equip
 
@@ -161,7 +161,7 @@ async def test_a_key_that_was_in_use_is_refused_when_it_expires(tmp_path: Path) 
         provider() as a,
         serving(one_model(a.base_url, TEXT), tmp_path, equip=issue(key, clock=clock)) as gateway,
     ):
-        issued = gateway.state.runtime.issued
+        issued = gateway.state.runtime.access.issued
         statuses = [(await send(gateway, one)).status_code for one in (SECRET, OLD)]
         for at in (NOW + 59, NOW + 60.5, NOW + 100.5, NOW):
             clock.at = at
@@ -176,7 +176,7 @@ async def test_a_new_list_applies_to_the_next_request(tmp_path: Path) -> None:
         provider() as a,
         serving(one_model(a.base_url, TEXT), tmp_path, equip=issue(clock=Clock())) as gateway,
     ):
-        issued = gateway.state.runtime.issued
+        issued = gateway.state.runtime.access.issued
         statuses = [(await send(gateway)).status_code]
         for version, keys in ((2, (KEY,)), (3, (replace(KEY, disabled=True),)), (4, ())):
             issued.push(KeyList(version=version, keys=keys))
@@ -257,7 +257,7 @@ async def test_a_use_is_noted_once_and_again_after_a_while(tmp_path: Path) -> No
         provider() as a,
         serving(one_model(a.base_url, TEXT), tmp_path, equip=issue(KEY, clock=clock)) as gateway,
     ):
-        issued = gateway.state.runtime.issued
+        issued = gateway.state.runtime.access.issued
         issued.tick()
         await send(gateway)
         first = issued.take_used()

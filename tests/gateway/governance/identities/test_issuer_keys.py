@@ -32,7 +32,7 @@ def rotate(issuer: IdentityProvider) -> None:
 
 async def fetched(gateway: Serving) -> None:
     """Fetch the keys again, as the gateway does every five minutes."""
-    issuers = gateway.state.runtime.issuers
+    issuers = gateway.state.runtime.access.issuers
     assert issuers is not None
     (keys,) = issuers.keys
     before = sum(keys.fetches.values())
@@ -169,7 +169,7 @@ async def test_a_provider_that_cannot_be_used_is_never_an_internal_error(
 async def test_a_reload_keeps_the_keys_of_providers_that_did_not_change(tmp_path: Path) -> None:
     async with identity_provider() as issuer, accepting(issuer, tmp_path) as gateway:
         await send(gateway, issuer.token())
-        known = gateway.state.runtime.issuers
+        known = gateway.state.runtime.access.issuers
         assert known is not None
         same = issuer_keys.KnownIssuers(known.settings, known)
 

@@ -326,7 +326,7 @@ async def test_a_key_of_the_file_that_looks_like_a_token_stays_a_key(tmp_path: P
         async with provider() as remote:
             text = one_model(remote.base_url, config.replace("key-of-the-file", token))
             async with serving(text, tmp_path) as gateway:
-                gateway.state.runtime.issued.push(KeyList(version=1, keys=()))
+                gateway.state.runtime.access.issued.push(KeyList(version=1, keys=()))
                 statuses = [(await send(gateway, token)).status_code for _ in range(2)]
                 lines = gateway.access_lines()
 

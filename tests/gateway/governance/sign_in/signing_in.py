@@ -84,7 +84,7 @@ async def door(
     def equip(gateway: Gateway) -> None:
         if store:
             gateway.side(SessionsSide).desk = AdminSessions(
-                lambda: gateway.runtime.session_tokens,
+                lambda: gateway.runtime.access.session_tokens,
                 lambda: gateway.runtime.config.auth.admin_session_s,
                 EndedSessions(Path(f"{folder}/spool")),
                 rows.admin_sessions,

@@ -83,7 +83,7 @@ class Governed(Struct, frozen=True, kw_only=True, eq=False):
         return made.secret
 
     def apply(self) -> None:
-        self.up.state.runtime.issued.push(self.store.issued_keys.current())
+        self.up.state.runtime.access.issued.push(self.store.issued_keys.current())
 
 
 @asynccontextmanager
@@ -94,7 +94,7 @@ async def governed(folder: Path, config: str = CONFIG) -> AsyncGenerator[Governe
 
     def equip(gateway: Gateway) -> None:
         def changed() -> None:
-            gateway.runtime.issued.push(store.issued_keys.current())
+            gateway.runtime.access.issued.push(store.issued_keys.current())
 
         registry = gateway.log.metrics.registry
         registry.register(LimitUseCollector(gateway.side(LimitsSide).limits.accounts))
@@ -106,7 +106,7 @@ async def governed(folder: Path, config: str = CONFIG) -> AsyncGenerator[Governe
         gateway.side(ExperimentsSide).service = ExperimentService(
             gateway.store,
             DroppingRecorder(),
-            gateway.runtime.experiments,
+            gateway.runtime.routing.experiments,
             lambda: gateway.runtime.config.experiments,
         )
 

@@ -76,7 +76,7 @@ class ExperimentRecords:
         side.service = ExperimentService(
             gateway.store,
             DroppingRecorder(),
-            gateway.runtime.experiments,
+            gateway.runtime.routing.experiments,
             lambda: gateway.runtime.config.experiments,
         )
         side.jobs = ExperimentJobs(
