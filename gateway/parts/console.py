@@ -21,8 +21,9 @@ class AdminCall(Struct, Generic[TakesT], frozen=True, kw_only=True):
     """An operator's request to a route or a view of a part.
 
     given:  what the route takes, checked. who: the operator, for messages.
-    side:   returns the part's side in this process, by its class. Of several processes, any may
-            get the request: `ProcessContext.ask` gets what all of them know.
+    side:   returns the part's side in this process, by its class; the answer is 404 if there is
+            none. Of several processes, any may get the request: `ProcessContext.ask` gets what
+            all of them know.
     config: in effect.
     facts:  a route that changes something adds what the audit log shall say about it.
     """
@@ -39,8 +40,9 @@ class AdminRoute(Struct, Generic[TakesT], frozen=True, kw_only=True):
 
     method:  a POST changes something. It is recorded in the audit log as `admin.change`.
     path:    below /admin, beginning with a slash. summary: one sentence for the API description.
-    takes:   a Struct: the parameters of a GET in the URL, the JSON body of a POST. Fields have
-             defaults if they may be missing; `msgspec.Meta` describes and bounds them.
+    takes:   a Struct: the parameters of a GET in the URL, the JSON body of a POST, which forbids
+             unknown fields. Fields have defaults if they may be missing; `msgspec.Meta` describes
+             and bounds them.
     answer:  returns what becomes the JSON of the answer, of the type `returns`. Raises a
              GatewayError for what is refused, as other routes do.
     """

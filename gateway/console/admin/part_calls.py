@@ -14,10 +14,11 @@ from strowger_gateway.gateway.console.admin.access import made_by, principal_of
 from strowger_gateway.gateway.observability.recording.process_side import AuditSide
 from strowger_gateway.gateway.parts.console import AdminCall, AdminRoute, PageView
 from strowger_gateway.gateway.surfaces.decoding import UNREADABLE
-from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.errors import InvalidRequest, RouteNotFound
 
 _Request = Request[object, object, State]
 TakesT = TypeVar("TakesT", bound=Struct)
+_Side = TypeVar("_Side")
 
 
 def routes_of(gateway: Gateway) -> Sequence[AdminRoute[Any]]:
@@ -84,9 +85,16 @@ async def change(
 
 
 def _call(gateway: Gateway, request: _Request, given: TakesT) -> AdminCall[TakesT]:
+    def side(kind: type[_Side], /) -> _Side:
+        try:
+            return gateway.side(kind)
+        except LookupError as exc:
+            told = f"the configuration does not use what {request.scope['path']} is about"
+            raise RouteNotFound(told) from exc
+
     return AdminCall(
         given=given,
         who=principal_of(request.scope).name,
-        side=gateway.side,
+        side=side,
         config=gateway.runtime.config,
     )

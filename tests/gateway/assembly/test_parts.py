@@ -38,6 +38,20 @@ def test_names_of_parts_and_of_their_columns_and_views_are_used_once() -> None:
     assert [name for name in (*names, *columns, *views) if not NAME.fullmatch(name)] == []
 
 
+def test_what_changes_something_is_a_post_that_refuses_unknown_fields() -> None:
+    views = [view for part in PARTS for view in part.views()]
+    forms = [route for view in views for route in view.forms.values()]
+    routes = [route for part in PARTS for route in part.routes()]
+    posts = [route for route in routes if route.method == "POST"]
+
+    assert [route.path for route in forms if route.method != "POST"] == []
+    assert [
+        route.path
+        for route in (*posts, *forms)
+        if not route.takes.__struct_config__.forbid_unknown_fields
+    ] == []
+
+
 @pytest.mark.parametrize("part", PARTS, ids=[part.name for part in PARTS])
 def test_a_part_lists_every_column_that_it_sets(part: Part) -> None:
     """What is not listed is recorded, but in no documentation."""

@@ -10,6 +10,7 @@ from msgspec import Struct
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.audit.event import AuditEvent
+from strowger_gateway.gateway.observability.recording.process_side import AuditSide
 from tests.gateway.console.admin.visits import VisitPart
 from tests.gateway.serving import one_model, serving
 
@@ -39,7 +40,7 @@ async def up(tmp_path: Path) -> AsyncGenerator[Up]:
     audit = Events()
 
     def equip(state: Gateway) -> None:
-        state.audit = audit
+        state.side(AuditSide).log = audit
 
     text = one_model("http://127.0.0.1:9/v1", AUTH)
     async with (
@@ -162,6 +163,15 @@ async def test_it_is_in_the_api_description(up: Up) -> None:
     assert [read["security"], forget["security"]] == [one["security"] for one in by_hand]
     ids = [one["operationId"] for path in paths.values() for one in path.values()]
     assert len({*ids}) == len(ids)
+
+
+async def test_a_route_of_what_the_configuration_does_not_use_is_not_found(up: Up) -> None:
+    answer = await up.client.get("/admin/visits/elsewhere", headers=OPERATOR)
+
+    assert answer.status_code == 404
+    assert answer.json()["error"]["message"] == (
+        "the configuration does not use what /admin/visits/elsewhere is about"
+    )
 
 
 async def test_a_gateway_without_the_part_has_no_such_route(tmp_path: Path) -> None:

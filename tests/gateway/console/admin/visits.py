@@ -42,10 +42,18 @@ class VisitSide(ProcessSide[Any, Any]):
         self.counts = Counter({"ada": 3, "ben": 1})
 
 
+class Elsewhere(VisitSide):
+    """A side that this configuration has no use for."""
+
+
 async def read(call: AdminCall[VisitQuery]) -> Visits:
     counts = call.side(VisitSide).counts.most_common(call.given.limit)
     names = {name: count for name, count in counts if call.given.name in ("", name)}
     return Visits(counts=names, model=call.config.models[0].name)
+
+
+async def read_elsewhere(call: AdminCall[Nothing]) -> Visits:
+    return Visits(counts=call.side(Elsewhere).counts, model="")
 
 
 async def forget(call: AdminCall[ForgetBody]) -> Visits:
@@ -83,6 +91,15 @@ READ = AdminRoute(
     returns=Visits,
     answer=read,
 )
+READ_ELSEWHERE = AdminRoute(
+    method="GET",
+    path="/visits/elsewhere",
+    role="viewer",
+    summary="Visits of others",
+    takes=Nothing,
+    returns=Visits,
+    answer=read_elsewhere,
+)
 FORGET = AdminRoute(
     method="POST",
     path="/visits/forget",
@@ -103,7 +120,7 @@ class VisitPart(Part):
         return VisitSide()
 
     def routes(self) -> Sequence[AdminRoute[Any]]:
-        return (READ, FORGET)
+        return (READ, READ_ELSEWHERE, FORGET)
 
     def views(self) -> Sequence[PageView[Any]]:
         return (
