@@ -17,7 +17,7 @@ class ReplicasPart(Part):
     name = "replicas"
 
     def check(self, config: Config, problems: Problems) -> None:
-        from strowger_gateway.gateway.config.replica_sections import check_discovery
+        from strowger_gateway.gateway.backends.replicas.check import check_discovery
 
         check_discovery(config, problems)
 

@@ -9,7 +9,6 @@ from functools import partial
 from strowger_gateway.gateway.config.adapter_names import Defaults
 from strowger_gateway.gateway.config.checks.access import check_access
 from strowger_gateway.gateway.config.checks.admin_oidc import check_admin_oidc
-from strowger_gateway.gateway.config.checks.audit import check_audit
 from strowger_gateway.gateway.config.checks.capabilities import check_honoured
 from strowger_gateway.gateway.config.checks.client_fields import check_client_fields
 from strowger_gateway.gateway.config.checks.ineffective import warn_ineffective
@@ -58,5 +57,4 @@ def _checks(adapters: Mapping[str, Defaults]) -> tuple[Check, ...]:
         check_default_model,
         check_access,
         check_admin_oidc,
-        check_audit,
     )

@@ -23,9 +23,9 @@ class CachePart(RequestPart):
     name = "cache"
 
     def check(self, config: Config, problems: Problems) -> None:
-        from strowger_gateway.gateway.config.checks.cache import check_cache
-
-        check_cache(config, problems)
+        cache, redis = config.cache, config.store.redis_url
+        if cache is not None and cache.store == "redis" and not redis:
+            problems.add(("cache", "store"), "redis needs store.redis_url, which names the server")
 
     def prepare(self, generation: Generation, before: Prepared | None) -> Prepared | None:
         rules = cache_of(generation.config)

@@ -29,7 +29,7 @@ class GuardrailsPart(RequestPart):
     name = "guardrails"
 
     def check(self, config: Config, problems: Problems) -> None:
-        from strowger_gateway.gateway.config.checks.guardrails import check_guardrails
+        from strowger_gateway.gateway.content.guardrails.check import check_guardrails
 
         check_guardrails(config, problems)
 

@@ -14,7 +14,7 @@ class StoredResponsesPart(Part):
     name = "stored_responses"
 
     def check(self, config: Config, problems: Problems) -> None:
-        from strowger_gateway.gateway.config.checks.responses import check_responses
+        from strowger_gateway.gateway.content.stored_responses.check import check_responses
 
         check_responses(config, problems)
 

@@ -23,7 +23,7 @@ class PayloadsPart(Part):
     name = "payloads"
 
     def check(self, config: Config, problems: Problems) -> None:
-        from strowger_gateway.gateway.config.checks.payloads import check_payloads
+        from strowger_gateway.gateway.observability.payloads.check import check_payloads
 
         check_payloads(config, problems)
 

@@ -23,7 +23,7 @@ class TracingPart(Part):
     name = "tracing"
 
     def check(self, config: Config, problems: Problems) -> None:
-        from strowger_gateway.gateway.config.checks.telemetry import check_telemetry
+        from strowger_gateway.gateway.observability.tracing.check import check_telemetry
 
         check_telemetry(config, problems)
 
