@@ -29,7 +29,6 @@ from strowger_gateway.gateway.routing.planning.route import Backend, Route, Rout
 from strowger_gateway.gateway.routing.planning.shared_match import (
     CachedMatch,
     any_reads_text,
-    reads_texts,
 )
 from strowger_gateway.gateway.routing.planning.when_rules import matches
 from strowger_gateway.schemas.content_facts import facts_of
@@ -201,16 +200,15 @@ class CandidateSearch:
         """
         self.cacheable = False
         tenant, ruled_out = self.facts.caller, list[tuple[str, str]]()
-        wild = any(one.model == "*" for one in backends)
-        values = None if shape is None or wild else values_of(request, tenant)
+        values = None
+        if shape is not None and not self._cache.texts_decide((scope, shape), request, backends):
+            values = values_of(request, tenant)
         if values is None or shape is None:
             self.repeatable = False
         else:
             earlier = self._cache.checked((scope, shape, values), request, self.ruled_out)
             if earlier is not None:
                 return earlier if request is self.request else _with_request(earlier, request)
-            if reads_texts(request, backends):
-                self.repeatable, values = False, None
         try:
             found = match_backends(route, backends, weights, request, ruled_out, tenant=tenant)
         finally:

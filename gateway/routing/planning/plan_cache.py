@@ -21,7 +21,6 @@ from msgspec.structs import replace
 
 from strowger_gateway.adapters.capabilities import outside
 from strowger_gateway.gateway.routing.planning.candidate import Candidate
-from strowger_gateway.gateway.routing.planning.model_limits import PlanLimits
 from strowger_gateway.gateway.routing.planning.plan import Plan
 from strowger_gateway.gateway.routing.planning.request_facts import (
     CHARACTERS_PER_TOKEN,
@@ -34,6 +33,7 @@ from strowger_gateway.gateway.routing.planning.shared_match import (
     CachedMatch,
     Steady,
     match_of,
+    reads_texts,
     steady,
 )
 from strowger_gateway.schemas.content_facts import (
@@ -69,8 +69,7 @@ PlanKey = tuple[str, str, RequestShape | None]
 RequestValues = tuple[str, str, bytes, bytes]
 """See `values_of`."""
 
-_Checked = tuple[Steady, tuple[tuple[str, str], ...]]
-"""The candidates, and the backends that are ruled out, each with the reason."""
+_RuledOut = tuple[tuple[str, str], ...]
 
 Pool = Callable[[], tuple[Sequence[Backend], Sequence[float]]]
 """Returns the backends of a scope, and their weights in the same order."""
@@ -93,7 +92,6 @@ _tokens = attrgetter(*TOKENS)
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-
 # A sentinel, because `None` is a cached result: check each backend by itself.
 _MISS: Final = CachedMatch(candidates=(), bounds=(), stats=())
 
@@ -105,13 +103,24 @@ class PlanCache:
     experiments.
     """
 
-    __slots__ = ("_by_values", "_matches", "_names", "_plain_chats", "_steady", "plans")
+    __slots__ = (
+        "_by_values",
+        "_matches",
+        "_names",
+        "_plain_chats",
+        "_steady",
+        "_texts_decide",
+        "plans",
+    )
 
     def __init__(self) -> None:
         self.plans: dict[PlanKey, Plan] = {}
         # Of plans: the key alone, with `None`, says that the values decide.
         self._by_values: dict[tuple[PlanKey, RequestValues | None], tuple[Plan, Steady] | None] = {}
-        self._steady: dict[tuple[Hashable, RequestShape, RequestValues], _Checked] = {}
+        self._texts_decide: dict[tuple[Hashable, RequestShape], bool] = {}
+        self._steady: dict[
+            tuple[Hashable, RequestShape, RequestValues], tuple[Steady, _RuledOut]
+        ] = {}
         self._matches: dict[tuple[Hashable, RequestShape], CachedMatch | None] = {}
         self._names: dict[bytes, str | None] = {}
         self._plain_chats: dict[bytes, tuple[RequestShape, RequestShape]] = {}
@@ -185,6 +194,19 @@ class PlanCache:
         if shared is not None:
             self.put(self._by_values, (key, values), (replace(plan, candidates=()), shared))
             self.put(self._by_values, (key, None), None)
+
+    def texts_decide(
+        self,
+        scope: tuple[Hashable, RequestShape],
+        request: Request,
+        backends: Sequence[Backend],
+    ) -> bool:
+        """Whether texts may decide how requests of this shape reach these backends."""
+        found = self._texts_decide.get(scope)
+        if found is None:
+            found = reads_texts(request, backends)
+            self.put(self._texts_decide, scope, found)
+        return found
 
     def checked(
         self,
@@ -333,14 +355,7 @@ def values_of(request: Request, tenant: str) -> RequestValues | None:
     if given.seed is not UNSET or request.metadata is not UNSET:
         return None
     original = request.original
-    bare = replace(
-        request,
-        model="",
-        messages=(),
-        sampling=_NO_SAMPLING,
-        user=UNSET,
-        original=None,
-    )
+    bare = replace(request, model="", messages=(), sampling=_NO_SAMPLING, user=UNSET, original=None)
     try:
         sampling, fields = _encode(given), _encode_fields(bare)
     except (OverflowError, UnicodeEncodeError):
@@ -351,17 +366,7 @@ def values_of(request: Request, tenant: str) -> RequestValues | None:
     return tenant, dialect, sampling, blake2b(fields, digest_size=16).digest()
 
 
-def may_exceed(request: Request, limits: PlanLimits) -> bool:
-    """Whether the request has to be compared with each candidate's limits: rarely."""
-    if type(request) is EmbeddingsRequest:
-        return False
-    most = request.sampling.max_tokens
-    if type(most) is int and most > limits.max_output:
-        return True
-    return _characters(request) > limits.characters
-
-
-def _characters(request: Request) -> float:
+def prompt_characters(request: Request) -> float:
     """The length of the prompt. A token counts as CHARACTERS_PER_TOKEN characters.
 
     So does the text that a chat template adds to each message.
@@ -379,7 +384,7 @@ def _holds(shared: Steady, request: Request) -> bool:
     """Whether the prompt is short enough for what earlier requests have found."""
     if shared.longest == UNBOUNDED:
         return True
-    return _characters(request) <= shared.longest * CHARACTERS_PER_TOKEN
+    return prompt_characters(request) <= shared.longest * CHARACTERS_PER_TOKEN
 
 
 def _with_changes(shared: Steady, request: Request) -> tuple[Candidate, ...]:

@@ -22,7 +22,7 @@ from strowger_gateway.gateway.routing.planning.capability_match import (
 )
 from strowger_gateway.gateway.routing.planning.enrolment import Arm, Enrolment, ExperimentRouter
 from strowger_gateway.gateway.routing.planning.last_resort import none_in_time
-from strowger_gateway.gateway.routing.planning.model_limits import fitted, limits_of
+from strowger_gateway.gateway.routing.planning.model_limits import PlanLimits, fitted, limits_of
 from strowger_gateway.gateway.routing.planning.plan import (
     Plan,
     no_backend_available,
@@ -32,13 +32,13 @@ from strowger_gateway.gateway.routing.planning.plan import (
 from strowger_gateway.gateway.routing.planning.plan_cache import (
     PlanCache,
     RequestShape,
-    may_exceed,
+    prompt_characters,
 )
 from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
 from strowger_gateway.gateway.routing.planning.route import Mirror, Route, RouteTable
 from strowger_gateway.gateway.routing.slowness.siblings import slow_last
 from strowger_gateway.schemas.errors import InvalidRequest
-from strowger_gateway.schemas.requests import CompletionRequest, Request
+from strowger_gateway.schemas.requests import CompletionRequest, EmbeddingsRequest, Request
 
 CUT_GRACE_S = 2.0
 """Extra time for a backend to end an answer by itself (`error_behavior: truncate`)."""
@@ -120,7 +120,7 @@ class Planner:
         if (
             limits is not None
             and not counting
-            and may_exceed(found.candidates[0].request or request, limits)
+            and _may_exceed(found.candidates[0].request or request, limits)
         ):
             found = self._within_limits(found, route, request, arm, facts.caller)
         # One comparison per candidate: a healthy backend costs no call into its breaker.
@@ -253,6 +253,16 @@ def _copy(
             code=exc.code,
             reason=exc.message,
         )
+
+
+def _may_exceed(request: Request, limits: PlanLimits) -> bool:
+    """Whether the request has to be compared with each candidate's limits: rarely."""
+    if type(request) is EmbeddingsRequest:
+        return False
+    most = request.sampling.max_tokens
+    if type(most) is int and most > limits.max_output:
+        return True
+    return prompt_characters(request) > limits.characters
 
 
 def _longest(request: Request, timeout_s: float) -> float:

@@ -182,11 +182,14 @@ def _changes(request: ChatRequest, sent: Request) -> dict[str, object] | None:
 
 
 def reads_texts(request: Request, backends: Sequence[Backend]) -> bool:
-    """Whether texts may decide how a backend gets the request: its user's name is one as well."""
+    """Whether texts may decide how a backend gets the request: its user's name is one as well.
+
+    So is the name of its model for a wildcard.
+    """
     facts = facts_of(request)
     for one in backends:
         rules = applicable(one.supports.repairs, facts, one.model)
-        if any_reads_text(rules, facts) or "user" in one.supports.ranges:
+        if one.model == "*" or any_reads_text(rules, facts) or "user" in one.supports.ranges:
             return True
     return False
 
