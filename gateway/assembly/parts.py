@@ -1,50 +1,43 @@
-"""The parts of the gateway, listed once. A part may use the sides of those before it."""
+"""The parts of the gateway, one in a line. A part may use the sides of those before it.
 
+Each is MODULE:CLASS.
+"""
+
+from importlib import import_module
 from typing import Final
 
-from strowger_gateway.gateway.backends.replicas.part import ReplicasPart
-from strowger_gateway.gateway.content.cache.part import CachePart
-from strowger_gateway.gateway.content.guardrails.part import GuardrailsPart
-from strowger_gateway.gateway.content.stored_responses.part import StoredResponsesPart
-from strowger_gateway.gateway.coordination.part import CoordinationPart
-from strowger_gateway.gateway.experiments.mirror.part import MirrorsPart
-from strowger_gateway.gateway.experiments.part import ExperimentsPart
-from strowger_gateway.gateway.governance.access.part import WrongKeysPart
-from strowger_gateway.gateway.governance.budgets.part import BudgetsPart
-from strowger_gateway.gateway.governance.end_users.part import EndUsersPart
-from strowger_gateway.gateway.governance.identities.part import IdentitiesPart
-from strowger_gateway.gateway.governance.issued_keys.part import IssuedKeysPart
-from strowger_gateway.gateway.governance.limits.part import LimitsPart
-from strowger_gateway.gateway.governance.reservations.part import ReservationsPart
-from strowger_gateway.gateway.governance.sessions.part import SessionsPart
-from strowger_gateway.gateway.observability.payloads.part import PayloadsPart
-from strowger_gateway.gateway.observability.recording.part import AuditPart
-from strowger_gateway.gateway.observability.tracing.part import TracingPart
 from strowger_gateway.gateway.parts.part import Part
-from strowger_gateway.gateway.routing.backend_events.part import BackendEventsPart
-from strowger_gateway.gateway.routing.health_checks.part import HealthChecksPart
-from strowger_gateway.gateway.server.tls.part import ListenerTlsPart
 
-PARTS: Final[tuple[Part, ...]] = (
-    ListenerTlsPart(),
-    CoordinationPart(),
-    AuditPart(),
-    SessionsPart(),
-    WrongKeysPart(),
-    IssuedKeysPart(),
-    LimitsPart(),
-    BudgetsPart(),
-    EndUsersPart(),
-    IdentitiesPart(),
-    ReplicasPart(),
-    BackendEventsPart(),
-    HealthChecksPart(),
-    ExperimentsPart(),
-    StoredResponsesPart(),
-    ReservationsPart(),
-    TracingPart(),
-    MirrorsPart(),
-    PayloadsPart(),
-    GuardrailsPart(),
-    CachePart(),
+_NAMES: Final = (
+    "strowger_gateway.gateway.server.tls.part:ListenerTlsPart",
+    "strowger_gateway.gateway.coordination.part:CoordinationPart",
+    "strowger_gateway.gateway.observability.recording.part:AuditPart",
+    "strowger_gateway.gateway.governance.sessions.part:SessionsPart",
+    "strowger_gateway.gateway.governance.access.part:WrongKeysPart",
+    "strowger_gateway.gateway.governance.issued_keys.part:IssuedKeysPart",
+    "strowger_gateway.gateway.governance.limits.part:LimitsPart",
+    "strowger_gateway.gateway.governance.budgets.part:BudgetsPart",
+    "strowger_gateway.gateway.governance.end_users.part:EndUsersPart",
+    "strowger_gateway.gateway.governance.identities.part:IdentitiesPart",
+    "strowger_gateway.gateway.backends.replicas.part:ReplicasPart",
+    "strowger_gateway.gateway.routing.backend_events.part:BackendEventsPart",
+    "strowger_gateway.gateway.routing.health_checks.part:HealthChecksPart",
+    "strowger_gateway.gateway.experiments.part:ExperimentsPart",
+    "strowger_gateway.gateway.content.stored_responses.part:StoredResponsesPart",
+    "strowger_gateway.gateway.governance.reservations.part:ReservationsPart",
+    "strowger_gateway.gateway.observability.tracing.part:TracingPart",
+    "strowger_gateway.gateway.experiments.mirror.part:MirrorsPart",
+    "strowger_gateway.gateway.observability.payloads.part:PayloadsPart",
+    "strowger_gateway.gateway.content.guardrails.part:GuardrailsPart",
+    "strowger_gateway.gateway.content.cache.part:CachePart",
 )
+
+
+def _part(name: str) -> Part:
+    module, _, kind = name.partition(":")
+    part = getattr(import_module(module), kind)()
+    assert isinstance(part, Part)
+    return part
+
+
+PARTS: Final = tuple(map(_part, _NAMES))

@@ -1,4 +1,4 @@
-"""A feature is one folder and its entry in `assembly/parts.py`: this adds one, and uses all of it.
+"""A feature is one folder and its line in `assembly/parts.py`: this adds one, and uses all of it.
 
 The gateway runs as `strowger serve` with two workers, from a copy of the tree in which nothing but
 `assembly/parts.py` is different.
@@ -20,8 +20,7 @@ from tests.stand_ins.provider import Answer, Provider, Received, provider
 
 ROOT = Path(__file__).parents[3]
 STROWGER = (sys.executable, "-m", "strowger_gateway.gateway.cli")
-IMPORT = "from tests.gateway.parts.courtesy.part import CourtesyPart\n"
-ENTRY = "    CourtesyPart(),\n"
+LINE = '    "tests.gateway.parts.courtesy.part:CourtesyPart",\n'
 OPERATOR = {"authorization": "Bearer key-of-the-operator"}
 
 CONFIG = """
@@ -48,8 +47,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = assembly / "parts.py"
     text = parts.read_text()
     parts.unlink()
-    head, list_, rest = text.partition("PARTS: Final[tuple[Part, ...]] = (\n")
-    parts.write_text(head.replace("\nfrom ", f"\n{IMPORT}from ", 1) + list_ + ENTRY + rest)
+    before, names, after = text.partition("_NAMES: Final = (\n")
+    parts.write_text(before + names + LINE + after)
     return root
 
 
@@ -103,7 +102,7 @@ async def until_counted(gateway: Commanded, rude: int) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_part_adds_all_of_a_feature_by_one_entry(tree: Path, tmp_path: Path) -> None:
+async def test_a_part_adds_all_of_a_feature_by_one_line(tree: Path, tmp_path: Path) -> None:
     async with polite(tree, tmp_path) as (gateway, vendor):
         # A filter of the stream, and a stage that lets requests pass.
         calm = await ask(gateway, "Good evening!")
