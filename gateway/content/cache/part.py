@@ -7,14 +7,14 @@ from strowger_gateway.gateway.config.problems import Problems
 from strowger_gateway.gateway.config.schema.cache import CacheConfig
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
-from strowger_gateway.gateway.stages.generation import Generation
 from strowger_gateway.gateway.stages.request_part import Prepared, RequestPart, RequestSide
-from strowger_gateway.gateway.stages.stage import Stage
-from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 
 if TYPE_CHECKING:
     from strowger_gateway.gateway.content.cache.cache import AnswerCache
     from strowger_gateway.gateway.content.cache.key import CacheRules
+    from strowger_gateway.gateway.stages.generation import Generation
+    from strowger_gateway.gateway.stages.stage import Stage
+    from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 
 
 class CachePart(RequestPart):
@@ -27,7 +27,7 @@ class CachePart(RequestPart):
         if cache is not None and cache.store == "redis" and not redis:
             problems.add(("cache", "store"), "redis needs store.redis_url, which names the server")
 
-    def prepare(self, generation: Generation, before: Prepared | None) -> Prepared | None:
+    def prepare(self, generation: "Generation", before: Prepared | None) -> Prepared | None:
         rules = cache_of(generation.config)
         return None if rules is None else PreparedRules(rules)
 
@@ -62,7 +62,7 @@ class CacheSide(RequestSide[None, None]):
         self._registry = at.registry
         self.cache: AnswerCache | None = None
 
-    def follow(self, generation: Generation) -> None:
+    def follow(self, generation: "Generation") -> None:
         """Keep answers where this generation wants them, if it wants any."""
         config = generation.config
         if config.cache is None and all(one.cache is None for one in config.models):
@@ -76,8 +76,8 @@ class CacheSide(RequestSide[None, None]):
         self.cache.configure(config.cache or CacheConfig(), config)
 
     def stages(
-        self, generation: Generation, prepared: PreparedRules | None, at: HotRoute
-    ) -> Sequence[Stage]:
+        self, generation: "Generation", prepared: PreparedRules | None, at: "HotRoute"
+    ) -> "Sequence[Stage]":
         if prepared is None or self.cache is None or at.counts:
             return ()
         from strowger_gateway.gateway.content.cache.stage import CacheStage

@@ -9,18 +9,18 @@ from strowger_gateway.gateway.config.schema.guardrails import GuardrailConfig
 from strowger_gateway.gateway.content.guardrails.setup import guards_of
 from strowger_gateway.gateway.content.hooks.counts import GuardCollector, GuardCounts
 from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
-from strowger_gateway.gateway.stages.generation import Generation
 from strowger_gateway.gateway.stages.request_part import (
     Closing,
     Prepared,
     RequestPart,
     RequestSide,
 )
-from strowger_gateway.gateway.stages.stage import Stage
-from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 
 if TYPE_CHECKING:
     from strowger_gateway.gateway.content.hooks.guarded_request import Guards
+    from strowger_gateway.gateway.stages.generation import Generation
+    from strowger_gateway.gateway.stages.stage import Stage
+    from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 
 
 class GuardrailsPart(RequestPart):
@@ -33,7 +33,7 @@ class GuardrailsPart(RequestPart):
 
         check_guardrails(config, problems)
 
-    def prepare(self, generation: Generation, before: Prepared | None) -> Prepared | None:
+    def prepare(self, generation: "Generation", before: Prepared | None) -> Prepared | None:
         """A generation with other settings gets hooks of its own."""
         settings = generation.config.guardrails
         if isinstance(before, PreparedGuards) and before.settings is settings:
@@ -64,8 +64,8 @@ class GuardrailsSide(RequestSide[None, None]):
         at.registry.register(GuardCollector(self.counts))
 
     def stages(
-        self, generation: Generation, prepared: PreparedGuards | None, at: HotRoute
-    ) -> Sequence[Stage]:
+        self, generation: "Generation", prepared: PreparedGuards | None, at: "HotRoute"
+    ) -> "Sequence[Stage]":
         if prepared is None:
             return ()
         from strowger_gateway.gateway.content.guardrails.stage import GuardrailStage

@@ -1,14 +1,16 @@
 """Reservations as a part: limits and budgets admit a request together."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from strowger_gateway.gateway.governance.budgets.costs import RouteCosts
 from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
-from strowger_gateway.gateway.stages.generation import Generation
 from strowger_gateway.gateway.stages.request_part import Prepared, RequestPart, RequestSide
-from strowger_gateway.gateway.stages.stage import Stage
-from strowger_gateway.gateway.surfaces.hot_route import HotRoute
+
+if TYPE_CHECKING:
+    from strowger_gateway.gateway.stages.generation import Generation
+    from strowger_gateway.gateway.stages.stage import Stage
+    from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 
 
 class ReservationsPart(RequestPart):
@@ -16,7 +18,7 @@ class ReservationsPart(RequestPart):
 
     name = "reservations"
 
-    def prepare(self, generation: Generation, before: Prepared | None) -> Prepared:
+    def prepare(self, generation: "Generation", before: Prepared | None) -> Prepared:
         return PreparedCosts(RouteCosts(generation.table, generation.experiment_routers))
 
     def process(self, at: ProcessContext) -> ProcessSide[Any, Any]:
@@ -52,8 +54,8 @@ class ReservationsSide(RequestSide[None, None]):
         self.rules = Rules(limits, budgets, at.side(EndUsersSide).finder, by_place, at.flush)
 
     def stages(
-        self, generation: Generation, prepared: PreparedCosts, at: HotRoute
-    ) -> Sequence[Stage]:
+        self, generation: "Generation", prepared: PreparedCosts, at: "HotRoute"
+    ) -> "Sequence[Stage]":
         from strowger_gateway.gateway.governance.reservations.stage import ReservationStage
 
         if not (self.rules.limits.any or self.rules.budgets.any):

@@ -8,13 +8,13 @@ from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.observability.recording.ended_requests import EndedRequests
 from strowger_gateway.gateway.parts.part import Part
 from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
-from strowger_gateway.gateway.stages.generation import Generation
 from strowger_gateway.gateway.stages.request_part import RequestSide
-from strowger_gateway.gateway.stages.stage import Stage
-from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 
 if TYPE_CHECKING:
     from strowger_gateway.gateway.observability.payloads.payloads import PayloadLog
+    from strowger_gateway.gateway.stages.generation import Generation
+    from strowger_gateway.gateway.stages.stage import Stage
+    from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 
 
 class PayloadsPart(Part):
@@ -39,7 +39,7 @@ class PayloadsSide(RequestSide[None, None]):
         self._log: PayloadLog | None = None
         self.rows = None if at.store is None else at.store.payloads
 
-    def follow(self, generation: Generation) -> None:
+    def follow(self, generation: "Generation") -> None:
         """Begin or end payload logging."""
         config = generation.config
         if config.logging.payloads.mode != "off" and self._log is None:
@@ -50,7 +50,7 @@ class PayloadsSide(RequestSide[None, None]):
         if self._log is not None:
             self._log.configure(config)
 
-    def stages(self, generation: Generation, prepared: None, at: HotRoute) -> Sequence[Stage]:
+    def stages(self, generation: "Generation", prepared: None, at: "HotRoute") -> "Sequence[Stage]":
         if self._log is None or generation.config.logging.payloads.mode == "off":
             return ()
         from strowger_gateway.gateway.observability.payloads.payloads import CaptureStage

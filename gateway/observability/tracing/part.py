@@ -8,13 +8,13 @@ from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.observability.recording.ended_requests import EndedRequests
 from strowger_gateway.gateway.parts.part import Part
 from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
-from strowger_gateway.gateway.stages.generation import Generation
 from strowger_gateway.gateway.stages.request_part import RequestSide
-from strowger_gateway.gateway.stages.stage import Stage
-from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 
 if TYPE_CHECKING:
     from strowger_gateway.gateway.observability.tracing.tracing import Tracing
+    from strowger_gateway.gateway.stages.generation import Generation
+    from strowger_gateway.gateway.stages.stage import Stage
+    from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 
 
 class TracingPart(Part):
@@ -38,7 +38,7 @@ class TracingSide(RequestSide[None, None]):
         self.tracing: Tracing | None = None
         self._registry, self._crashed, self._flush = at.registry, at.crashed, at.flush
 
-    def follow(self, generation: Generation) -> None:
+    def follow(self, generation: "Generation") -> None:
         """Begin or end tracing. Requests of earlier generations are exported when they end."""
         config = generation.config
         if config.telemetry.otlp is not None and self.tracing is None:
@@ -48,7 +48,7 @@ class TracingSide(RequestSide[None, None]):
         if self.tracing is not None:
             self.tracing.configure(config)
 
-    def stages(self, generation: Generation, prepared: None, at: HotRoute) -> Sequence[Stage]:
+    def stages(self, generation: "Generation", prepared: None, at: "HotRoute") -> "Sequence[Stage]":
         if self.tracing is None or generation.config.telemetry.otlp is None:
             return ()
         from strowger_gateway.gateway.observability.tracing.tracing import TraceStage
