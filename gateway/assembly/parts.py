@@ -11,7 +11,7 @@ from strowger_gateway.gateway.parts.part import Part
 _NAMES: Final = (
     "strowger_gateway.gateway.server.tls.part:ListenerTlsPart",
     "strowger_gateway.gateway.coordination.part:CoordinationPart",
-    "strowger_gateway.gateway.observability.recording.part:AuditPart",
+    "strowger_gateway.gateway.observability.recording.part:AuditLogPart",
     "strowger_gateway.gateway.governance.sessions.part:SessionsPart",
     "strowger_gateway.gateway.governance.access.part:WrongKeysPart",
     "strowger_gateway.gateway.governance.issued_keys.part:IssuedKeysPart",

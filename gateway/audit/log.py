@@ -6,7 +6,7 @@ from strowger_gateway.gateway.audit.event import AuditEvent
 
 
 class AuditLog(Protocol):
-    """Where events are recorded; `Gateway.audit` in a serving process."""
+    """Where events are recorded; `AuditSide.log` in a serving process."""
 
     def record(self, event: AuditEvent) -> None:
         """Record an event. From any thread; never blocks, and never raises.

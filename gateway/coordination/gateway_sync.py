@@ -43,7 +43,7 @@ from strowger_gateway.gateway.coordination.key_versions import KeyVersions, NoKe
 from strowger_gateway.gateway.coordination.peer_loads import PeerLoads
 from strowger_gateway.gateway.coordination.probe_lease import LocalProbeBlocks, ProbeLeases
 from strowger_gateway.gateway.coordination.shared_circuits import SharedCircuits, bounded
-from strowger_gateway.gateway.coordination.shared_evidence import Rules, SharedEvidence
+from strowger_gateway.gateway.coordination.shared_evidence import EvidenceRules, SharedEvidence
 from strowger_gateway.gateway.coordination.state_hub import StateHub
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.resilience.breaker_per_model import NAMED
@@ -121,7 +121,9 @@ class GatewaySync:
         self._for_config = config()
         self._shared = Shared(self._for_config)
         self._circuits = SharedCircuits()
-        self._evidence = SharedEvidence(Rules(self._rule, self._circuits.known.get, self._expected))
+        self._evidence = SharedEvidence(
+            EvidenceRules(self._rule, self._circuits.known.get, self._expected)
+        )
         self._watched: Collection[str] = ()
         self._busy: dict[str, int] = {}
         self._peers: dict[bytes, Peer] = {}

@@ -55,7 +55,7 @@ class _Suspect(Struct, kw_only=True):
     watched_at: float | None = None
 
 
-class Rules:
+class EvidenceRules:
     """What evidence is judged by.
 
     rule: of a breaker; `None` if it is not here, or not shared. circuit: what is known of it.
@@ -79,7 +79,7 @@ class SharedEvidence:
     watched: of which breakers all processes are to report outcomes, and since when.
     """
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: EvidenceRules) -> None:
         self._rules = rules
         self._own: dict[str, _Own] = {}
         self._suspects: dict[str, _Suspect] = {}

@@ -74,8 +74,7 @@ class ProcessContext(Struct, frozen=True, kw_only=True, eq=False):
 class ProcessSide(Generic[ToLeaderT, ToWorkerT]):
     """A part overrides what it has. Methods run in the event loop, so they never block.
 
-    Sides that have stages, or keep something per generation, are `ServesRequests`, too: see
-    gateway/stages/stage.py.
+    Those of parts that requests pass are `RequestSide`s: see gateway/stages/request_part.py.
 
     receives: the type of the messages of the part's side in the leader, a union of tagged frozen
     Structs.

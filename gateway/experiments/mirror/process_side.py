@@ -32,7 +32,7 @@ class RecordsCopies(Protocol):
 
 
 @runtime_checkable
-class Load(Protocol):
+class ProcessLoad(Protocol):
     """The requests of a process. refusing: it takes no new ones."""
 
     refusing: bool
@@ -43,7 +43,7 @@ class MirrorsSide(RequestSide[None, None]):
     """copies: those that are being sent."""
 
     def __init__(self, at: ProcessContext) -> None:
-        self._config, self._load = at.config, at.own(Load)
+        self._config, self._load = at.config, at.own(ProcessLoad)
         traced = at.side(TracingSide)
         self.copies = Mirrors(at.own(RecordsCopies).record_mirrored, lambda: traced.tracing)
 

@@ -9,7 +9,7 @@ Each worker has one socket to the leader, on which messages keep their order (`c
    has changed. One that is silent for ten seconds is killed. A worker that has exited is replaced;
    the leader keeps its last counters.
 3. Reload, in all processes or in none (`reload.py`). A worker answers `Prepare` with `Preparing`,
-   for patience, and then `Prepared` with the problems. If no process has one, `Commit` puts the
+   for patience, and then `PrepareResult` with the problems. If no process has one, `Commit` puts the
    configuration into effect, answered by `Committed`; otherwise `Discard` drops it. `WaitIdle` is
    answered by `Idle` when no request uses an older configuration, so that its engines can stop.
 4. Questions. The leader asks a worker by `Ask`, answered by `Answer`. A worker asks the others by
@@ -99,7 +99,7 @@ class PartMessage(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Prepare(Struct, frozen=True, kw_only=True, tag=True):
-    """See Target.prepare; answered by Prepared."""
+    """See Target.prepare; answered by PrepareResult."""
 
     number: int
     config: Config
@@ -189,7 +189,7 @@ class Preparing(Struct, frozen=True, kw_only=True, tag=True):
     """The worker has received Prepare and may send nothing for a while: it also loads libraries."""
 
 
-class Prepared(Struct, frozen=True, kw_only=True, tag=True):
+class PrepareResult(Struct, frozen=True, kw_only=True, tag=True):
     number: int
     problems: tuple[str, ...]
 
@@ -249,7 +249,7 @@ ToLeader = (
     | Drained
     | Heartbeat
     | Preparing
-    | Prepared
+    | PrepareResult
     | Committed
     | Idle
     | Answer

@@ -133,7 +133,7 @@ class Server:
 
     async def prepare(self, proposal: Proposal) -> tuple[str, ...]:
         """See Target.prepare."""
-        gateway = self.gateway
+        gateway, runtime = self.gateway, None
         try:
             runtime = Runtime(
                 proposal.config,
@@ -143,9 +143,11 @@ class Server:
                 discovered=gateway.generations.replicas,
             )
             await gateway.parts.ready(proposal.config)
-        except InvalidConfig as exc:
-            return exc.problems
         except Exception as exc:  # noqa: BLE001  no file may stop the current configuration
+            if runtime is not None:
+                runtime.retire()
+            if isinstance(exc, InvalidConfig):
+                return exc.problems
             _log.exception("cannot build the configuration")
             return (f"cannot be built: {exc}",)
         self._prepared = (proposal.number, runtime)

@@ -41,7 +41,7 @@ from strowger_gateway.gateway.fleet.processes.messages import (
     PartMessage,
     PeerAnswers,
     Prepare,
-    Prepared,
+    PrepareResult,
     Preparing,
     Question,
     RecentRequestsQuery,
@@ -163,7 +163,7 @@ class Worker:
                     engines=self._engines.of(message.engines),
                 )
                 problems = await self.serving.prepare(proposal)
-                self._channel.send(Prepared(number=message.number, problems=problems))
+                self._channel.send(PrepareResult(number=message.number, problems=problems))
             case Commit():
                 await self.serving.commit(message.number)
                 self._channel.send(Committed(number=message.number))

@@ -18,7 +18,7 @@ from strowger_gateway.gateway.fleet.processes.messages import (
     Discard,
     Idle,
     Prepare,
-    Prepared,
+    PrepareResult,
     Question,
     ToLeader,
     ToWorker,
@@ -132,9 +132,9 @@ class WorkerHandle:
         finally:
             del self._answers[number]
 
-    def on_message(self, message: Prepared | Committed | Idle | Answer) -> None:
+    def on_message(self, message: PrepareResult | Committed | Idle | Answer) -> None:
         match message:
-            case Prepared():
+            case PrepareResult():
                 _resolve(self._preparing.get(message.number), message.problems)
             case Committed():
                 _resolve(self._committing.pop(message.number, None), None)

@@ -34,7 +34,7 @@ from strowger_gateway.gateway.fleet.processes.messages import (
     PartMessage,
     PartQuestion,
     PeerAnswers,
-    Prepared,
+    PrepareResult,
     Preparing,
     StopNow,
     ToLeader,
@@ -291,7 +291,7 @@ class WorkerPool:
                 pass
             case Preparing():
                 worker.extend()
-            case Prepared() | Committed() | Idle() | Answer():
+            case PrepareResult() | Committed() | Idle() | Answer():
                 worker.on_message(message)
             case PartMessage():
                 self._parts.receive(worker.number, message.part, message.body)

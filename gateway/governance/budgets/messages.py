@@ -5,8 +5,7 @@ The quantity of a place is the unit of its budget: see `lease_place`.
 
 from msgspec import Struct
 
-from strowger_gateway.gateway.governance.budgets.ledger import Shortfall
-from strowger_gateway.gateway.governance.leases.messages import ToLeader, ToWorker
+from strowger_gateway.gateway.governance.leases.messages import ToLeader
 from strowger_gateway.gateway.storage.sql.spend_rows import Spend
 
 
@@ -23,7 +22,3 @@ class BudgetsToLeader(Struct, frozen=True, tag=True):
     message: ToLeader
     writer: str
     recorded: tuple[Recorded, ...] = ()
-
-
-class BudgetsToWorker(Struct, frozen=True, tag=True):
-    message: ToWorker[tuple[Shortfall, ...]]

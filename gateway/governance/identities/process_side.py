@@ -22,7 +22,7 @@ class KnowsIssuers(Protocol):
     def issuers(self) -> "KnownIssuers | None": ...
 
 
-class HasAccess(Protocol):
+class GenerationWithIssuers(Protocol):
     """A generation of the configuration."""
 
     @property
@@ -36,7 +36,7 @@ class IdentitiesSide(ProcessSide[None, None]):
         self._issuers: KnownIssuers | None = None
         at.registry.register(IssuerCollector(lambda: self._issuers))
 
-    def follow(self, generation: HasAccess) -> None:
+    def follow(self, generation: GenerationWithIssuers) -> None:
         self._issuers = generation.access.issuers
 
     def works(self) -> Sequence[Work]:

@@ -18,7 +18,7 @@ class HasSessionTokens(Protocol):
     def session_tokens(self) -> SessionTokens: ...
 
 
-class HasAccess(Protocol):
+class GenerationWithSessions(Protocol):
     """A generation of the configuration."""
 
     @property
@@ -32,7 +32,7 @@ class SessionsSide(ProcessSide[None, None]):
     """
 
     def __init__(self, at: ProcessContext) -> None:
-        self._generation: HasAccess | None = None
+        self._generation: GenerationWithSessions | None = None
         self.failed = WrongKeyThrottle(what="failed sign-ins to /admin")
         self.desk = AdminSessions(
             self._tokens,
@@ -41,7 +41,7 @@ class SessionsSide(ProcessSide[None, None]):
             None if at.store is None else at.store.admin_sessions,
         )
 
-    def follow(self, generation: HasAccess) -> None:
+    def follow(self, generation: GenerationWithSessions) -> None:
         self._generation = generation
 
     async def start(self) -> None:

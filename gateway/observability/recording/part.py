@@ -9,7 +9,7 @@ from strowger_gateway.gateway.parts.part import Part
 from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
 
 
-class AuditPart(Part):
+class AuditLogPart(Part):
     """`audit` is a field of `Config`. Events of the leader are recorded by `Records`."""
 
     name = "audit"

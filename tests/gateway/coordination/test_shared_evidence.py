@@ -29,7 +29,7 @@ from strowger_gateway.gateway.coordination.redis_transport import RedisTransport
 from strowger_gateway.gateway.coordination.shared_evidence import (
     MOST_REPORTED,
     MOST_WATCHED,
-    Rules,
+    EvidenceRules,
     SharedEvidence,
 )
 from strowger_gateway.gateway.coordination.state_hub import StateHub
@@ -266,7 +266,7 @@ async def test_a_backend_without_failures_costs_no_byte_of_a_notice() -> None:
 
 def test_notices_are_bounded_however_many_backends_fail_anywhere() -> None:
     rule = BreakerRule()
-    evidence = SharedEvidence(Rules(lambda _: rule, lambda _: None, lambda _: ()))
+    evidence = SharedEvidence(EvidenceRules(lambda _: rule, lambda _: None, lambda _: ()))
     keys = [f"chat: one/m @ 10.0.0.{n}:80" for n in range(2 * MOST_REPORTED)]
     fails: Mapping[str, Reported] = {key: Reported(failed=3, succeeded=0) for key in keys}
     evidence.count({key: NewOutcomes(failed=1, succeeded=0, recent=1) for key in keys}, 0.0)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[4]
 UNUSED = {
     "attr": "Litestar brings a plug-in for it, which no route of ours uses",
     "cryptography": "server.tls and identity providers call for it",
-    "strowger_gateway.gateway.content.guardrails": "guardrails call for it",
+    "strowger_gateway.gateway.content.guardrails.stage": "guardrails call for it",
     "strowger_gateway.gateway.content.hooks.guarded_request": "guardrails call for it",
     "strowger_gateway.gateway.surfaces.openapi.document": "the first reader of it calls for it",
     "strowger_gateway.gateway.surfaces.anthropic.translation": "its first request calls for it",

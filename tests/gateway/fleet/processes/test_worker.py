@@ -14,7 +14,7 @@ from strowger_gateway.gateway.fleet.processes.channel import Channel
 from strowger_gateway.gateway.fleet.processes.messages import (
     Heartbeat,
     Prepare,
-    Prepared,
+    PrepareResult,
     Preparing,
     ToLeader,
     ToWorker,
@@ -97,7 +97,7 @@ async def test_a_worker_reports_that_it_prepares_a_configuration_before_it_block
     worker.leader.send(Prepare(number=1, config=worker.begin.config, engines=()))
 
     heard: list[type] = []
-    while Prepared not in heard:
+    while PrepareResult not in heard:
         heard.append(type(await worker.leader.next()))
 
-    assert [one for one in heard if one is not Heartbeat] == [WorkerReady, Preparing, Prepared]
+    assert [one for one in heard if one is not Heartbeat] == [WorkerReady, Preparing, PrepareResult]
