@@ -81,7 +81,7 @@ def serve(
         else:
             from strowger_gateway.gateway.fleet.processes.single_process import run_single_process
 
-            access_log = _access_log(config, run_dir)
+            access_log = open_access_log(config, run_dir)
             try:
                 _run(run_single_process(config, launch, access_log))
             finally:
@@ -89,7 +89,8 @@ def serve(
     _log.info("stopped")
 
 
-def _access_log(config: Config, run_dir: Path) -> AccessLog:
+def open_access_log(config: Config, run_dir: Path) -> AccessLog:
+    """Return the access log on stdout. Its lock is in `run_dir`: processes take turns."""
     style = line_style(config.logging, sys.stdout)
     return AccessLog(
         sys.stdout.buffer,

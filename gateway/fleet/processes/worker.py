@@ -15,13 +15,8 @@ import sys
 from pathlib import Path
 
 from strowger_gateway.gateway.assembly.part_messages import packed
-from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.coordination.probe_locks import (
-    ACCESS_LOG_LOCK,
-    LogFileLock,
-)
 from strowger_gateway.gateway.fleet.processes.channel import Channel
-from strowger_gateway.gateway.fleet.processes.main import loop_factory
+from strowger_gateway.gateway.fleet.processes.main import loop_factory, open_access_log
 from strowger_gateway.gateway.fleet.processes.messages import (
     Answer,
     Ask,
@@ -58,11 +53,7 @@ from strowger_gateway.gateway.fleet.processes.reload_target import Proposal
 from strowger_gateway.gateway.fleet.processes.remote_engine_view import RemoteEngineViews
 from strowger_gateway.gateway.fleet.processes.server import Server as Served
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog
-from strowger_gateway.gateway.observability.telemetry.logs import (
-    configure_logging,
-    has_colours,
-    line_style,
-)
+from strowger_gateway.gateway.observability.telemetry.logs import configure_logging
 from strowger_gateway.gateway.platform.background import count_unhandled
 from strowger_gateway.gateway.surfaces.late_module import import_translations
 
@@ -102,11 +93,7 @@ class Worker:
 
     async def run(self, *listening: socket.socket) -> None:
         count_unhandled(self.serving.gateway.log.metrics.internal_errors.count)
-        works = (
-            self._follow(),
-            self._count(),
-        )
-        for work in works:
+        for work in (self._follow(), self._count()):
             task = asyncio.create_task(work)
             self._tasks.add(task)
             task.add_done_callback(self._fail)
@@ -224,23 +211,13 @@ async def run_worker(control: socket.socket, *listening: socket.socket) -> None:
     begin = await channel.next()
     if not isinstance(begin, WorkerInit):
         return
-    access_log = _configure_logs(begin.config, Path(os.fsdecode(begin.run_dir)))
+    configure_logging(begin.config.logging)
+    access_log = open_access_log(begin.config, Path(os.fsdecode(begin.run_dir)))
     try:
         await Worker(begin, channel, access_log).run(*listening)
     finally:
         channel.close()
         access_log.close()
-
-
-def _configure_logs(config: Config, run_dir: Path) -> AccessLog:
-    configure_logging(config.logging)
-    style = line_style(config.logging, sys.stdout)
-    return AccessLog(
-        sys.stdout.buffer,
-        style,
-        colours=has_colours(sys.stdout),
-        turn=LogFileLock(run_dir / ACCESS_LOG_LOCK),
-    )
 
 
 def main(arguments: list[str]) -> None:
