@@ -13,7 +13,7 @@ from strowger_gateway.gateway.routing.resilience.replica import Replica
 from strowger_gateway.schemas.requests import Request
 
 
-class Place(Struct, frozen=True, kw_only=True, eq=False):
+class RankedPlace(Struct, frozen=True, kw_only=True, eq=False):
     """What determines one candidate's place.
 
     weights: sum over all candidates of the route. listed: its position in the list, from 1.
@@ -38,7 +38,7 @@ def policy_reason(
     if one.weight <= 0 and route.policy.name != "in_order":
         return "weight 0: tried last"
     names = [backend.name for backend in route.backends]
-    place = Place(
+    place = RankedPlace(
         own=stats_of(one, request, route.policy, facts),
         weights=sum(other.weight for other in others),
         listed=names.index(one.backend.name) + 1 if one.backend.name in names else len(names) + 1,
@@ -61,42 +61,42 @@ def _replica(one: Candidate, replica: Replica, route: Route, facts: RequestFacts
     return ", ".join(words)
 
 
-def _weight(place: Place) -> str:
+def _weight(place: RankedPlace) -> str:
     return f"weight {place.own.weight:g} of {place.weights:g}"
 
 
-def _in_order(place: Place) -> str:
+def _in_order(place: RankedPlace) -> str:
     return f"position {place.listed} in the list"
 
 
-def _least_busy(place: Place) -> str:
+def _least_busy(place: RankedPlace) -> str:
     return f"{place.own.busy} in flight, weight {place.own.weight:g}"
 
 
-def _lowest_latency(place: Place) -> str:
+def _lowest_latency(place: RankedPlace) -> str:
     own = place.own
     measured = "no latency measured" if own.latency_s is None else f"{own.latency_s * 1e3:.0f} ms"
     return f"{measured}, {own.busy} in flight, {_weight(place)}"
 
 
-def _lowest_cost(place: Place) -> str:
+def _lowest_cost(place: RankedPlace) -> str:
     cost = place.own.cost_usd
     return "no price" if cost is None else f"about ${cost:.6g}"
 
 
-def _sticky(place: Place) -> str:
+def _sticky(place: RankedPlace) -> str:
     by = place.route.sticky_by
     unit = unit_of(place.request, place.facts, by)
     what = by.replace("_", " ").replace("header:", "header ")
     return f"by {what} {unit!r}" if unit else f"no {what} in the request: {_weight(place)}"
 
 
-def _prefix(place: Place) -> str:
+def _prefix(place: RankedPlace) -> str:
     beginning = prefix_of(place.request, place.facts).hex()[:8]
     return f"by prompt prefix ({beginning}), {place.own.busy} in flight"
 
 
-_WHY: dict[str, Callable[[Place], str]] = {
+_WHY: dict[str, Callable[[RankedPlace], str]] = {
     "weighted": _weight,
     "in_order": _in_order,
     "least_busy": _least_busy,

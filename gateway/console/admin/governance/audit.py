@@ -49,7 +49,7 @@ _TONES: Final = {"done": "good", "refused": "warn", "failed": "bad"}
 _NAMES: Final[tuple[str, ...]] = get_args(Action)
 
 
-class AuditPart(Struct, frozen=True, kw_only=True):
+class ShownAudit(Struct, frozen=True, kw_only=True):
     """What the part shows. page: `None` if it could not be read, and why."""
 
     page: AuditPage | None
@@ -60,7 +60,7 @@ class AuditPart(Struct, frozen=True, kw_only=True):
     refused: str = ""
 
 
-def audit_section(part: AuditPart) -> Markup:
+def audit_section(part: ShownAudit) -> Markup:
     return _SECTION.format(
         problem=problem(part.refused),
         actions=options(_choices(), part.action),
@@ -82,7 +82,7 @@ def _choices() -> Mapping[str, str]:
     return found
 
 
-def _table(part: AuditPart) -> Markup:
+def _table(part: ShownAudit) -> Markup:
     if part.page is None:
         return Markup()
     if not part.page.rows:
@@ -119,7 +119,7 @@ def _value(text: str | None) -> str:
     return "(none)" if text is None else text
 
 
-def _more(part: AuditPart) -> Markup:
+def _more(part: ShownAudit) -> Markup:
     if part.page is None or part.page.before is None:
         return Markup()
     asked = {"action": part.action, "actor": part.actor, "since": part.since}

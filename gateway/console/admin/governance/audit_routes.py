@@ -13,7 +13,7 @@ from litestar.params import QueryParameter
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.audit.event import LONGEST
 from strowger_gateway.gateway.console.admin.audit import LAST, audit_page, audit_query
-from strowger_gateway.gateway.console.admin.governance.audit import AuditPart, audit_section
+from strowger_gateway.gateway.console.admin.governance.audit import ShownAudit, audit_section
 from strowger_gateway.gateway.console.admin.governance.frame import shown
 from strowger_gateway.schemas.errors import GatewayError
 
@@ -31,7 +31,7 @@ def audit_view_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
         before: Annotated[int | None, QueryParameter(ge=1, le=LAST)] = None,
     ) -> Response[str]:
         gateway, status = current(), 200
-        part = AuditPart(
+        part = ShownAudit(
             page=None, now=datetime.now(UTC), action=action, actor=actor.strip(), since=since
         )
         try:
