@@ -23,7 +23,7 @@ _PORT = 4000
 """LiteLLM's port, so that clients keep their base URL."""
 
 
-class Access:
+class GeneralSettings:
     """The translated settings of the gateway as a whole."""
 
     def __init__(self, values: Values, document: Mapping[str, Tree]) -> None:

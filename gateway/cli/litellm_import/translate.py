@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from strowger_gateway.gateway.cli.litellm_import.access import Access
+from strowger_gateway.gateway.cli.litellm_import.access import GeneralSettings
 from strowger_gateway.gateway.cli.litellm_import.deployments import Deployments
 from strowger_gateway.gateway.cli.litellm_import.ledger import Ledger, Listed, mapping
 from strowger_gateway.gateway.cli.litellm_import.routing import Models
@@ -41,7 +41,7 @@ def translate(tree: Tree) -> Translation:
     for place, entry in enumerate(entries if isinstance(entries, list) else []):
         deployments.add(("model_list", place), entry)
     models = Models(deployments, {"router_settings": router, "litellm_settings": litellm})
-    access = Access(values, sections)
+    access = GeneralSettings(values, sections)
     config: dict[str, object] = {"server": access.server}
     if access.store:
         config["store"] = access.store
