@@ -10,8 +10,8 @@ Each worker has one socket to the leader, on which messages keep their order (`c
    the leader keeps its last counters.
 3. Reload, in all processes or in none (`reload.py`). A worker answers `Prepare` with `Preparing`,
    for patience, and then `PrepareResult` with the problems. If no process has one, `Commit` puts
-   the configuration into effect, answered by `Committed`; otherwise `Discard` drops it. `WaitIdle` is
-   answered by `Idle` when no request uses an older configuration, so that its engines can stop.
+   the configuration into effect, answered by `Committed`; otherwise `Discard` drops it. `WaitIdle`
+   is answered by `Idle` when no request uses an older configuration, so that its engines can stop.
 4. Questions. The leader asks a worker by `Ask`, answered by `Answer`. A worker asks the others by
    `AskPeers`, answered by `PeerAnswers`: a page or a scrape reaches one worker, and shows all.
 5. Parts. `PartMessage` carries what the sides of a feature send each other, either way: keys,

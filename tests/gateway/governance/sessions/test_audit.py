@@ -7,6 +7,7 @@ import pytest
 
 from strowger_gateway.gateway.audit.event import AuditEvent
 from strowger_gateway.gateway.governance.sessions.cookie import COOKIE
+from strowger_gateway.gateway.observability.recording.process_side import AuditSide
 from tests.gateway.governance.sign_in.provider_stand_in import SECRET, sign_in_stand_in
 from tests.gateway.governance.sign_in.signing_in import ADMIN_KEY, CALLBACK, door
 
@@ -27,7 +28,7 @@ class Recorded:
 async def test_who_came_who_went_and_who_was_turned_away_is_recorded(tmp_path: Path) -> None:
     log = Recorded()
     async with sign_in_stand_in() as provider, door(provider, tmp_path) as at:
-        at.gateway.state.audit = log
+        at.gateway.state.side(AuditSide).log = log
         async with at.browser() as ann, at.browser() as boss, at.browser() as stranger:
             provider.claims = {"sub": "ann"}
             await at.sign_in(ann, "staff")
