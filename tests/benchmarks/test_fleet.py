@@ -9,13 +9,13 @@ import pytest
 
 from benchmarks.fleet.redis import Redis
 from benchmarks.fleet.run import Figures, Size, run
+from strowger_gateway.gateway.coordination.redis_transport import RedisTransport
 from strowger_gateway.gateway.governance.limits.over_gateways.limit_script import (
     SCRIPT,
     ScriptAnswer,
     ScriptItem,
     ScriptRequest,
 )
-from strowger_gateway.gateway.coordination.redis_transport import RedisTransport
 from strowger_gateway.schemas.secret import Secret
 from tests.stand_ins.redis_server import RedisServer, running_redis
 

@@ -112,7 +112,7 @@ async def equipped(
         state.side(PayloadsSide).rows = store.payloads
         state.store = StoreAccess(store)
         state.side(ExperimentsSide).service = ExperimentService(
-            state.store, recorder, state.runtime.experiments, lambda: ()
+            state.store, recorder, state.runtime.routing.experiments, lambda: ()
         )
 
     async with AsyncExitStack() as stack:
