@@ -94,12 +94,12 @@ class Server:
             *gateway.parts.works(),
         )
         beside = [asyncio.create_task(keep_running(*work, crashed)) for work in works]
-        await gateway.parts.start()
         _tune_garbage_collector()
         # The loop keeps a list of running async generators and closes those that are still open at
         # its end. The gateway's readers close theirs, and the list costs 1 % of a request.
         sys.set_asyncgen_hooks(firstiter=None)
         try:
+            await gateway.parts.start()
             await self._server.serve(*listening, gate=gate)
         finally:
             for one in beside:
