@@ -1,7 +1,7 @@
 """A feature is one folder and its line in `assembly/parts.py`: this adds one, and uses all of it.
 
-The gateway runs as `strowger serve` with two workers, from a copy of the tree in which nothing but
-`assembly/parts.py` is different.
+The gateway runs as `strowger serve`, in one process and with two workers, from a copy of the tree
+in which nothing but `assembly/parts.py` is different.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ OPERATOR = {"authorization": "Bearer key-of-the-operator"}
 
 CONFIG = """
 auth: {{mode: none, admin_key: key-of-the-operator}}
-server: {{workers: 2}}
+server: {{workers: {workers}}}
 store: {{url: "sqlite:///{folder}/store.db", spool: "{folder}/spool"}}
 providers: [{{name: p, adapter: openai, base_url: "{url}", api_key: k}}]
 models: [{{name: chat, backends: [{{provider: p, model: m}}]}}]
@@ -72,9 +72,11 @@ async def _answers(request: Received, answer: Answer) -> None:
 
 
 @asynccontextmanager
-async def polite(tree: Path, folder: Path) -> AsyncGenerator[tuple[Commanded, Provider], None]:
+async def polite(
+    tree: Path, folder: Path, workers: int
+) -> AsyncGenerator[tuple[Commanded, Provider], None]:
     async with provider(_answers) as vendor:
-        text = CONFIG.format(folder=folder, url=vendor.base_url, most=3)
+        text = CONFIG.format(folder=folder, url=vendor.base_url, most=3, workers=workers)
         env = environment(tree)
         async with commanded(
             folder / "c.yaml", text, command=STROWGER, env=env, folder=folder
@@ -102,8 +104,11 @@ async def until_counted(gateway: Commanded, rude: int) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_part_adds_all_of_a_feature_by_one_line(tree: Path, tmp_path: Path) -> None:
-    async with polite(tree, tmp_path) as (gateway, vendor):
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_part_adds_all_of_a_feature_by_one_line(
+    workers: int, tree: Path, tmp_path: Path
+) -> None:
+    async with polite(tree, tmp_path, workers) as (gateway, vendor):
         # A filter of the stream, and a stage that lets requests pass.
         calm = await ask(gateway, "Good evening!")
         assert calm.status_code == 200
@@ -141,7 +146,7 @@ async def test_a_part_adds_all_of_a_feature_by_one_line(tree: Path, tmp_path: Pa
 
 def test_its_section_has_errors_in_our_words(tree: Path, tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
-    text = CONFIG.format(folder=tmp_path, url="http://127.0.0.1:1/v1", most=3)
+    text = CONFIG.format(folder=tmp_path, url="http://127.0.0.1:1/v1", most=3, workers=2)
     file.write_text(text.replace("rude: [blockhead]", "rude: []"))
     empty = strowger(tree, "check", str(file))
     assert empty.returncode != 0
