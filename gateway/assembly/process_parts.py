@@ -1,7 +1,7 @@
 """The sides of all parts in a serving process: what is built, called and closed for each of them.
 
 `Link` is their connection to the leader's sides: in the same process (`SameProcess`), in another
-one (gateway/fleet/processes/worker_link.py), or to nothing (`NoLeader`).
+one (gateway/fleet/processes/other_workers.py), or to nothing (`NoLeader`).
 """
 
 import asyncio
