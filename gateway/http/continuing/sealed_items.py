@@ -32,11 +32,10 @@ async def earlier_items(
     and nothing is stored.
     """
     most_bytes = gateway.runtime.config.server.max_body_bytes
-    sealed = await _opened(
-        needed, gateway.side(StoredResponsesSide).seals, record.caller, most_bytes - needed.size
-    )
+    kept = gateway.side(StoredResponsesSide)
+    sealed = await _opened(needed, kept.seals, record.caller, most_bytes - needed.size)
     unknown = [(id, at) for id, at in needed.references if id not in sealed]
-    if not gateway.side(StoredResponsesSide).stores:
+    if not kept.stores:
         places = _lost(unknown)
         if len(places) > _MOST_NAMED:
             places = [*places[:_MOST_NAMED], "input[]"]
@@ -44,12 +43,10 @@ async def earlier_items(
         return EarlierItems(found={**sealed, **{id: _NOTHING for id, _ in unknown}})
     if not (unknown or needed.previous):
         return EarlierItems(found=sealed)
-    if gateway.side(StoredResponsesSide).archive is None:
+    if kept.archive is None:
         raise Unavailable("nothing is stored at the moment")
     rest = EarlierItemsNeeded(needed.previous, unknown, needed.size, needed.resume)
-    stored = await gateway.side(StoredResponsesSide).archive.earlier(
-        record.caller, record.holder, rest, most_bytes
-    )
+    stored = await kept.archive.earlier(record.caller, record.holder, rest, most_bytes)
     return replace(stored, found={**sealed, **stored.found})
 
 

@@ -37,7 +37,7 @@ class Process:
         self.trials = ExperimentService(
             self.access,
             Rows("unused"),
-            self._runtime.experiments,
+            self._runtime.routing.experiments,
             lambda: self._runtime.config.experiments,
             poll_interval_s=NEVER_S,
         )

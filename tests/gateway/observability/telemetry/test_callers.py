@@ -9,7 +9,7 @@ import pytest
 from litestar.types import HTTPScope
 
 from strowger_gateway.gateway.assembly.admission import Admission
-from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.assembly.all_processes import AllProcesses
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.governance.access.client_address import ClientAddresses
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
@@ -102,7 +102,7 @@ async def test_everything_at_admin_is_in_the_log_with_its_actor(tmp_path: Path) 
     assert ADMIN not in str(lines)
 
 
-async def _broken(gateway: Gateway) -> None:
+async def _broken(processes: AllProcesses) -> None:
     raise LookupError("a bug in a route")
 
 
@@ -123,7 +123,7 @@ def counted(up: Serving) -> dict[str, float]:
 async def test_a_bug_in_a_route_is_logged_once_with_its_trace_id_and_route_and_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Gateway, "engine_reports", _broken)
+    monkeypatch.setattr(AllProcesses, "engine_reports", _broken)
     async with provider() as a, serving(one_model(a.base_url, AUTH), tmp_path) as up:
         answer = await ask(up, "GET", "/admin/engines")
         found = counted(up)
