@@ -50,6 +50,7 @@ class LeaderParts:
         self.listed = tuple(parts)
         self._workers: dict[int, SendPart] = {}
         self._decoder = PartDecoder()
+        self._crashed = state.crashed
         self.sides: dict[str, LeaderSide[Any, Any]] = {}
         for part in parts:
             side = part.leader(self._context(part.name, state))
@@ -135,7 +136,8 @@ class LeaderParts:
 
     async def close(self) -> None:
         """Close them all, the last one first; they wait for what they close at the same time."""
-        await asyncio.gather(*(one.close() for one in reversed(self.sides.values())))
+        closing = {name: self.sides[name].close() for name in reversed(self.sides)}
+        await all_closed(closing, self._crashed)
 
     def _context(self, name: str, state: LeaderState) -> LeaderContext:
         return LeaderContext(
@@ -156,3 +158,12 @@ class LeaderParts:
     def _broadcast(self, part: str, message: object) -> None:
         for send in tuple(self._workers.values()):
             send(part, message)
+
+
+async def all_closed(closing: Mapping[str, Awaitable[None]], crashed: OnCrash) -> None:
+    """Wait for the ends of sides, by part. A bug in one costs no other what it has to write."""
+    ends = await asyncio.gather(*closing.values(), return_exceptions=True)
+    for name, end in zip(closing, ends, strict=True):
+        if end is not None:
+            _log.error("internal error: closing %s failed", name, exc_info=end)
+            crashed("closing parts")

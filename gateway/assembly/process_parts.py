@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar, cast
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
-from strowger_gateway.gateway.assembly.leader_parts import LeaderParts
+from strowger_gateway.gateway.assembly.leader_parts import LeaderParts, all_closed
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.observability.recording.ended_requests import (
     EndedRequests,
@@ -187,7 +187,8 @@ class ProcessParts:
 
     async def close(self, within_s: float) -> None:
         """Send and write the rest, the last part first; they wait for it at the same time."""
-        await asyncio.gather(*(one.close(within_s) for one in reversed(self.sides.values())))
+        closing = {name: self.sides[name].close(within_s) for name in reversed(self.sides)}
+        await all_closed(closing, self._state.crashed)
 
     def _own(self, kind: type[T], /) -> T:
         for one in self._state.own:
