@@ -21,6 +21,7 @@ from types import FrameType
 import httpx
 from msgspec import Struct
 
+from strowger_gateway.gateway.observability.tracing.part import TracingSide
 from tests.adapters.traffic import fixture
 from tests.gateway.serving import Serving, serving
 from tests.imports import HOUSE
@@ -251,7 +252,7 @@ async def _rest(up: Serving, upstream: Provider) -> None:
     """Let what runs in the background end: it is not the next request's."""
     await asyncio.sleep(0.05)
     lines = up.access_lines()
-    if up.state.tracing is not None:
+    if up.state.side(TracingSide).tracing is not None:
         spans = sum(1 + len(one.attempts) for one in lines)
         count = up.state.log.metrics.registry.get_sample_value
         sent = ("strowger_otlp_spans_total", {"outcome": "sent"})

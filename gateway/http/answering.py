@@ -16,7 +16,6 @@ from strowger_gateway.gateway.http.continuing.response_storage import (
     storing,
 )
 from strowger_gateway.gateway.http.embedding_usage import rendered, with_usage
-from strowger_gateway.gateway.http.error_fields import explain
 from strowger_gateway.gateway.http.streaming import Streaming
 from strowger_gateway.gateway.http.token_count import count_tokens
 from strowger_gateway.gateway.routing.execution import pipeline
@@ -28,7 +27,6 @@ from strowger_gateway.gateway.stages.request_context import RequestContext
 from strowger_gateway.gateway.stages.stage import BaseStage, Place
 from strowger_gateway.gateway.surfaces.base import PlainRenderer
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute
-from strowger_gateway.schemas.errors import GatewayError
 from strowger_gateway.schemas.plain_answer import PlainAnswer
 from strowger_gateway.schemas.requests import (
     ChatRequest,
@@ -41,45 +39,37 @@ class AnswerRequest(BaseStage):
     """Raises what a backend's failure is, and ClientGone."""
 
     place = Place.ANSWER
+    leaves = True
 
     def __init__(self, gateway: Gateway, at: HotRoute) -> None:
         self._gateway = gateway
         self._surface = at.surface
-        self._plain = at.surface.plain
+        self._plain = None if at.counts else at.surface.plain
         self._stores = at.stores
         self._counts = at.counts
         self._streaming = Streaming(gateway, at)
 
     def enter(self, request: RequestContext) -> Awaitable[None] | None:
-        """See Stage."""
-        return self._answer(request)
-
-    async def _answer(self, request: RequestContext) -> None:
-        """Answer, whatever the plan and the request want."""
-        record, sent, plan = request.record, request.request, request.plan
+        """See Stage. An answer may be plain if it passes no filter, or only such that let it."""
+        sent, plan, plain = request.request, request.plan, self._plain
         assert sent is not None
         assert plan is not None
-        try:
-            if self._counts:
-                await count_tokens(request)
-            elif type(sent) is EmbeddingsRequest:
-                await self._embed(request, sent, plan)
-            elif type(sent) is ChatRequest and not sent.stream and (plain := self._passes(request)):
-                await self._answer_plainly(request, sent, plan, plain)
-            else:
-                await self._generate(request, sent, plan)
-        except GatewayError as exc:
-            await explain(exc, request, self._surface.field_names)
-            raise
-        finally:
-            if record.attempts and (record.usage is None or record.usage.prompt_tokens is None):
-                record.estimated_prompt_tokens = estimated_tokens(sent)
+        if plain is not None and type(sent) is ChatRequest and not sent.stream:
+            filters = request.filters
+            if not filters or all(one.plainly for one in filters):
+                return self._answer_plainly(request, sent, plan, plain)
+        if self._counts:
+            return count_tokens(request)
+        if type(sent) is EmbeddingsRequest:
+            return self._embed(request, sent, plan)
+        return self._generate(request, sent, plan)
 
-    def _passes(self, request: RequestContext) -> PlainRenderer | None:
-        """Return what writes plain answers, if this one may be plain."""
-        if request.filters and not all(one.plainly for one in request.filters):
-            return None
-        return self._plain
+    def leave(self, request: RequestContext) -> None:
+        """Estimate the prompt that no backend has counted, because it costs."""
+        record, sent = request.record, request.request
+        if record.attempts and (record.usage is None or record.usage.prompt_tokens is None):
+            assert sent is not None
+            record.estimated_prompt_tokens = estimated_tokens(sent)
 
     async def _answer_plainly(
         self, request: RequestContext, sent: ChatRequest, plan: Plan, plain: PlainRenderer

@@ -6,7 +6,7 @@ only. Everything that Litestar's layers would do is done here.
 1. The record and the context of the request begin, and it is counted.
 2. Its stages take it on, in the order of `Place`: those of the path itself
    (`request_stages.py`, `answering.py`), and those of the parts that its configuration uses.
-3. Each stage that was entered and holds something leaves, in the reverse order.
+3. Each stage that holds something leaves, in the reverse order.
 4. What a stage raised becomes the answer; whatever happened, the request is recorded.
 """
 
@@ -19,6 +19,7 @@ from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.governance.access.client_certificate import certificate_name
 from strowger_gateway.gateway.http.answering import AnswerRequest
 from strowger_gateway.gateway.http.cross_site_refusal import refuse
+from strowger_gateway.gateway.http.error_fields import explain
 from strowger_gateway.gateway.http.internal_error import internal_error
 from strowger_gateway.gateway.http.other_methods import answer_other_method
 from strowger_gateway.gateway.http.request_stages import (
@@ -51,6 +52,7 @@ class Endpoint:
     def __init__(self, gateway: Gateway, route: HotRoute) -> None:
         self._gateway = gateway
         self._route = route
+        self._path = route.path
         self._surface = route.surface
         self._names = route.surface.field_names
         self._id_header = route.surface.request_id_header
@@ -93,9 +95,21 @@ class Endpoint:
                 await answer_other_method(exchange, self._surface, gateway, response)
                 status = 0
                 return
-            stages = runtime.stages.get(self._route.path) or self._stages(runtime)
+            stages = runtime.stages.get(self._path) or self._stages(runtime)
             slots: list[object] = [None] * stages.slots
-            await _pass(stages, RequestContext(runtime, exchange, record, response, slots, []))
+            request = RequestContext(runtime, exchange, record, response, slots, [])
+            try:
+                for enter in stages.enter:
+                    waiting = enter(request)
+                    if waiting is not None:
+                        await waiting
+            except GatewayError as exc:
+                if request.plan is not None:
+                    await explain(exc, request, self._names)
+                raise
+            finally:
+                for leave in stages.leave:
+                    leave(request)
             status = 200
         except GatewayError as exc:
             exc.status = status = self._surface.status_of(exc)
@@ -142,18 +156,3 @@ class Endpoint:
             await response.end(self._surface.error_event + frame(body))
             return
         await response.error(error, body)
-
-
-async def _pass(stages: RouteStages, request: RequestContext) -> None:
-    """Answer with 200, or raise the error for the caller."""
-    entered = 0
-    try:
-        for stage in stages.all:
-            entered += 1
-            waiting = stage.enter(request)
-            if waiting is not None:
-                await waiting
-    finally:
-        for place, stage in stages.leaving:
-            if place < entered:
-                stage.leave(request)

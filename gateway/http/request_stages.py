@@ -180,28 +180,29 @@ class ParseBody(BaseStage):
         self._gateway = gateway
         self._runtime = runtime
         self._surface = at.surface
-        self._at = at
         self._directly = -1 if at.surface.late else LARGE
         self._paths = TemplatedPaths((at,)) if at.templated else None
+        self._finds_model = at.default_model or at.templated
+        self._stored = gateway.side(StoredResponsesSide) if at.stores else None
+        self._max_choices = runtime.config.server.max_choices
 
     def enter(self, request: RequestContext) -> Awaitable[None] | None:
         """See Stage."""
         body, request.body = request.body, b""
         inbound = Inbound(
             body=body,
-            max_choices=self._runtime.config.server.max_choices,
-            model=self._model(request) if self._at.default_model or self._paths else "",
+            max_choices=self._max_choices,
+            model=self._model(request) if self._finds_model else "",
             headers=request.exchange.scope["headers"],
-            stores=self._at.stores and self._gateway.side(StoredResponsesSide).stores,
+            stores=self._stored is not None and self._stored.stores,
         )
         record = request.record
         if len(body) > self._directly or record.large:
             return self._parse_in_thread(request, inbound)
         try:
-            found = parsed(self._surface, inbound, record)
+            request.request = request.response.request = parsed(self._surface, inbound, record)
         except EarlierItemsNeeded as needed:
             return self._continue(request, needed)
-        request.use(found)
         return None
 
     async def _parse_in_thread(self, request: RequestContext, inbound: Inbound) -> None:
