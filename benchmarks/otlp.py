@@ -27,6 +27,7 @@ from strowger_gateway.gateway.observability.otlp.exporter import MAX_SENT, SPANS
 from strowger_gateway.gateway.observability.otlp.metric_pusher import MetricPusher
 from strowger_gateway.gateway.observability.otlp.protobuf import export_request
 from strowger_gateway.gateway.observability.otlp.resource import own_resource
+from strowger_gateway.gateway.observability.recording.ended_requests import EndedRequests
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
 from strowger_gateway.gateway.observability.tracing.conventions import SCHEMA_URL
 from strowger_gateway.gateway.observability.tracing.genai_metrics import GenAiMetrics
@@ -157,7 +158,7 @@ async def traced(bench: Bench, sample: float, exchange: Exchange) -> float:
                 trace = tracing.join(arrived, ROUTE)
                 trace.start_attempt(100.0)
                 record.trace = trace
-            tracing.add(finished, lines, 0.0)
+            tracing.add(EndedRequests(finished, lines, (), (), 1, 0.0))
         if sample:
             sent += 2 * REQUESTS
             while exported(registry) < sent:  # noqa: ASYNC110  nothing announces it

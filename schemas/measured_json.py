@@ -1,13 +1,19 @@
-"""Decode JSON from outside only after measuring it.
+"""Examine JSON from outside before its values are used: how much it is, and what it names twice.
 
 A decoder runs in one call that no other thread can interrupt. Its time and memory depend on the
 number of values, not of bytes: a megabyte of `[],[],[]` takes longer than twenty megabytes of
 prompt, and 18 MB of it become 700 MB of lists. Everything that a client or a backend sends, and
 that becomes Python objects of its own making, is therefore measured first: whole bodies where they
 arrive, and JSON within strings (the arguments of a tool call) here.
+
+An object may have one name twice: `{"content": "a", "content": "b"}`. RFC 8259 (section 4) leaves
+open which value counts. This gateway reads the last one, and so do most backends; some read the
+first. A cache or a guardrail has then read another value than the backend: `repeated_name`.
 """
 
-from typing import Final
+import json
+from collections import Counter
+from typing import Final, cast
 
 import msgspec
 from msgspec import Raw, Struct
@@ -281,3 +287,38 @@ def _check(weight: Complexity, limits: Limits) -> None:
     for count, most, each, what in found:
         if count > most + likely * each:
             raise TooComplex(f"more than {most} {what}", "")
+
+
+def quotes_of(encoded: bytes) -> int:
+    r"""Count the quotation marks that are not behind a backslash, each `\\"` as one that is.
+
+    Writing a JSON value in its shortest spelling keeps this number or lowers it, and dropping a
+    repeated name with its value lowers it. If it is kept, no name is repeated.
+    """
+    quotes = encoded.count(b'"')
+    return quotes - encoded.count(b'\\"') if b"\\" in encoded else quotes
+
+
+def repeated_name(encoded: bytes) -> str | None:
+    """Return a name that one object of a JSON value has twice, or `None`.
+
+    Raises ValueError if it is not JSON, and RecursionError if it is nested too deeply.
+    """
+    try:
+        shortest = msgspec.json.encode(_decode(encoded))
+    except msgspec.DecodeError:  # lone surrogates, numbers beyond any type
+        pass
+    else:
+        if quotes_of(encoded) == quotes_of(shortest):
+            return None
+    repeated: list[str] = []
+
+    def read(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        fields = dict(pairs)
+        if len(fields) < len(pairs) and not repeated:
+            counts = Counter(name for name, _ in pairs)
+            repeated.append(next(name for name, count in counts.items() if count > 1))
+        return fields
+
+    cast("object", json.loads(encoded, object_pairs_hook=read, parse_int=str, parse_float=str))
+    return repeated[0] if repeated else None

@@ -87,11 +87,11 @@ class Gateway:
         self.processes = AllProcesses(lambda: self.runtime, self.log, self.admission, self.shares)
         self.generations = Generations(runtime, self._begin)
         self.parts = ProcessParts(parts, self._state(store), NoLeader() if link is None else link)
-        self.log.takers = self.parts.takers()
         self.keepalive = SseKeepAlive(server.sse_keepalive_s, server.commit_after_s)
         self.cors = CorsHeaders(server.cors.allow_origins)
         self.random = random.Random(seed)
         self.parts.follow(runtime)
+        self.log.takers = self.parts.takers()
 
     def side(self, kind: type[T]) -> T:
         """Return the side of a part, by its class. Raises LookupError if there is none."""
@@ -122,6 +122,7 @@ class Gateway:
 
     def _stages_changed(self) -> None:
         self.runtime.stages.clear()
+        self.log.takers = self.parts.takers()
 
     def use_runtime(self, runtime: Runtime) -> None:
         """Begin requests with this generation of another configuration from now on."""
@@ -135,6 +136,7 @@ class Gateway:
         self.runtime = runtime
         self.parts.use(runtime.config)
         self.parts.follow(runtime)
+        self.log.takers = self.parts.takers()
 
     def stages(self, runtime: Runtime, at: HotRoute) -> Sequence[Stage]:
         """Return the stages that the parts bring to a route's requests, in their order."""

@@ -170,7 +170,8 @@ class ProcessParts:
 
     def takers(self) -> list[Callable[[EndedRequests], None]]:
         """Return what takes the requests that have ended."""
-        return [one.ended for one in self.sides.values() if isinstance(one, TakesEnded)]
+        found = [one.taker() for one in self.sides.values() if isinstance(one, TakesEnded)]
+        return [take for take in found if take is not None]
 
     def on_message(self, part: str, message: object) -> None:
         """Take a message of the leader's side."""

@@ -130,7 +130,7 @@ class Endpoint:
         finally:
             admission.leave(runtime)
             if status:
-                gateway.log.record_request(record, status, now(), runtime.prices)
+                gateway.log.record_request(record, status, now(), runtime.routing.prices)
 
     def _stages(self, runtime: Runtime) -> RouteStages:
         """Put the stages of this route and generation together, with its first request."""

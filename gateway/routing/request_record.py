@@ -7,7 +7,7 @@ import random
 import re
 import time
 from collections.abc import Collection, Iterable
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +16,6 @@ from strowger_gateway.gateway.backends.upstream.drawn_tokens import DrawnTokens
 from strowger_gateway.gateway.platform.room import Room
 from strowger_gateway.gateway.platform.trace_context import RequestTrace
 from strowger_gateway.gateway.routing.participation import NO_PARTICIPATION, Participation
-from strowger_gateway.gateway.routing.payload_capture import CapturedPayload
 from strowger_gateway.gateway.storage.sql.rows import Attribute
 from strowger_gateway.schemas.errors import GatewayError
 from strowger_gateway.schemas.events import Usage
@@ -28,6 +27,9 @@ _RANDOM_BITS = 0xFFF << 64 | (1 << 62) - 1
 _random = random.Random(random.SystemRandom().getrandbits(128))
 
 _LOGGABLE = re.compile(rb"[\x21-\x7e]{1,128}")
+
+MAX_CAPTURED: Final = 1024 * 1024
+"""Bytes of one body; a larger one is not kept, because redaction has to read it as a whole."""
 
 
 def new_request_id() -> str:
@@ -110,6 +112,60 @@ class CacheUse(Struct, frozen=True, gc=False):
 
     outcome: Literal["hit", "miss", "bypass"]
     usage: Usage | None
+
+
+class CaptureBudget:
+    """Memory for captured bodies, of requests in flight and of those that wait to be written."""
+
+    __slots__ = ("held", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.held = 0
+
+    def take(self, size: int) -> bool:
+        """Take bytes if there is room."""
+        if self.held + size > self.limit:
+            return False
+        self.held += size
+        return True
+
+
+class CapturedPayload(Struct, kw_only=True, gc=False):
+    """request: `None` if it is too large. parts: of the answer; streamed: they are frames.
+
+    too_large: the answer is. withheld: guardrails may mask parts of the request, so that it is not
+    written. Only the event loop's thread may call the methods.
+    """
+
+    budget: CaptureBudget
+    request: bytes | None
+    request_bytes: int
+    answer_bytes: int = 0
+    held: int
+    parts: list[bytes]
+    streamed: bool = False
+    too_large: bool = False
+    withheld: bool = False
+
+    def add(self, data: bytes, *, streamed: bool) -> None:
+        """Keep a piece of the answer."""
+        size = len(data)
+        self.streamed = streamed
+        self.answer_bytes += size
+        if self.too_large:
+            return
+        if self.answer_bytes > MAX_CAPTURED or not self.budget.take(size):
+            self.too_large = True
+            self.parts.clear()
+            return
+        self.held += size
+        self.parts.append(data)
+
+    def release(self) -> None:
+        """Give the memory back; the bodies may not be used any more."""
+        self.budget.held -= self.held
+        self.held = 0
 
 
 class RequestRecord(Struct, kw_only=True, gc=False):

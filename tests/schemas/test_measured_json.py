@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strowger_gateway.gateway.content.repeated_names import repeated_name
+from strowger_gateway.schemas.measured_json import repeated_name
 from strowger_gateway.schemas.measured_json import (
     ANSWER,
     BODY,

@@ -17,8 +17,8 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from strowger_gateway.gateway.config.schema.cache import CacheConfig, ModelCache
-from strowger_gateway.gateway.content.repeated_names import quotes_of, repeated_name
 from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.measured_json import quotes_of, repeated_name
 from strowger_gateway.schemas.messages import Message
 from strowger_gateway.schemas.requests import (
     ChatRequest,

@@ -33,7 +33,8 @@ class CacheStage(BaseStage):
         record, sent, room = request.record, request.request, request.room
         generation = request.generation
         assert sent is not None
-        resolved = generation.table.routes[record.route].valued(sent)
+        assert request.route is not None
+        resolved = request.route.valued(sent)
         use = self._rules.use(record.route, resolved, request.exchange.fields)
         if use is None:
             return None

@@ -88,9 +88,10 @@ async def _examine(request: RequestContext, guards: GuardedRequest) -> None:
     guards.offload_with(offload, room.buffer)
     if record.large or guards.waits:
         with DisconnectGuard(request.exchange):
-            request.use(await guards.request(sent, room.size if record.large else 0))
+            sent = await guards.request(sent, room.size if record.large else 0)
     else:
-        request.use(await guards.request(sent, 0))
+        sent = await guards.request(sent, 0)
+    request.request = request.response.request = sent
     if record.payload is not None:
         record.payload.withheld = guards.has_acted
     request.filters.append(GuardedAnswer(guards))

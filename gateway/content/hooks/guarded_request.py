@@ -32,7 +32,6 @@ from strowger_gateway.gateway.content.hooks.guards import Rail, RequestGuards
 from strowger_gateway.gateway.content.hooks.request_text import has_tokens, measure_arguments
 from strowger_gateway.gateway.content.hooks.streamed_answer import guard_events
 from strowger_gateway.gateway.content.hooks.whole_answer import guard_answer
-from strowger_gateway.gateway.content.repeated_names import repeated_name
 from strowger_gateway.gateway.governance.limits.scope import subject_of
 from strowger_gateway.schemas.answers import Answer, Embeddings
 from strowger_gateway.schemas.errors import (
@@ -43,7 +42,7 @@ from strowger_gateway.schemas.errors import (
     UpstreamRejected,
 )
 from strowger_gateway.schemas.events import EventSource, Started
-from strowger_gateway.schemas.measured_json import Meter, TooComplex
+from strowger_gateway.schemas.measured_json import Meter, TooComplex, repeated_name
 from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
 
 PLACE = "request"

@@ -9,8 +9,13 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from strowger_gateway.gateway.content.hooks.encoded_text import encoded_text
-from strowger_gateway.gateway.content.repeated_names import repeated_name
-from strowger_gateway.schemas.measured_json import Meter, NotJson, TooComplex, decoded
+from strowger_gateway.schemas.measured_json import (
+    Meter,
+    NotJson,
+    TooComplex,
+    decoded,
+    repeated_name,
+)
 from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,

@@ -1,6 +1,6 @@
 """The budgets in force in one process: which apply to a request, and what its lease has left."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from strowger_gateway.gateway.config.schema.budgets import Budget, UseModel
@@ -15,9 +15,9 @@ from strowger_gateway.gateway.governance.budgets.messages import Recorded
 from strowger_gateway.gateway.governance.budgets.rules import allowed, subject_for, unknown_nanos
 from strowger_gateway.gateway.governance.leases.messages import Place as LeasePlace
 from strowger_gateway.gateway.governance.limits.scope import Place, RuleIndex
+from strowger_gateway.gateway.observability.recording.ended_requests import EndedRequests
 from strowger_gateway.gateway.observability.recording.rows_from_request import is_complete
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine, LineGroup
-from strowger_gateway.gateway.storage.sql.rows import AttemptRow
 from strowger_gateway.gateway.storage.sql.spend_rows import (
     MOST_TOKENS,
     MOST_USD,
@@ -130,21 +130,16 @@ class Budgets:
         """Report these again: a request that has reserved of them has ended."""
         self.busy.update(leases.all)
 
-    def finished(
-        self, groups: Iterable[LineGroup], attempts: Iterable[AttemptRow], batch: int
-    ) -> None:
-        """Settle requests by what their records say.
-
-        attempts: of those with several. batch: the number of the batch of records.
-        """
+    def finished(self, ended: EndedRequests) -> None:
+        """Settle requests by what their records say."""
         several: dict[str, Amount] = {}
-        for row in attempts:
+        for row in ended.attempts:
             if row.usage_source and row.role != "mirror":
                 used = amount_of(row.cost_usd, row.prompt_tokens, row.completion_tokens)
                 several[row.request_id] = several.get(row.request_id, Amount()) + used
         slots: dict[int, _Totals] = {}
         pop = self.holds.pop
-        for group in groups:
+        for group in ended.groups:
             lines, first = group.lines, group.lines[0]
             totals = slots.setdefault(int(first.time // SLOT_S) * SLOT_S, _Totals())
             holds = [pop(line.request_id, None) for line in lines]
@@ -163,7 +158,7 @@ class Budgets:
             for place, total in totals.items()
         ]
         if spend:
-            self._recorded.append(Recorded(batch, tuple(spend)))
+            self._recorded.append(Recorded(ended.batch, tuple(spend)))
 
     @property
     def has_recorded(self) -> bool:

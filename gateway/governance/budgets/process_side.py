@@ -1,6 +1,6 @@
 """The budgets of a serving process, which leases from the leader's."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from strowger_gateway.gateway.config.schema.config import Config
@@ -42,11 +42,10 @@ class BudgetsSide(ProcessSide[BudgetsToLeader, ToWorker[tuple[Shortfall, ...]]])
     def works(self) -> Sequence[Work]:
         return (("budget reports", self._leases.report),) if self._connected else ()
 
-    def ended(self, requests: EndedRequests) -> None:
-        """See TakesEnded: settle what they have reserved by what they have cost."""
+    def taker(self) -> Callable[[EndedRequests], None] | None:
+        """See TakesEnded: settle what requests have reserved by what they have cost."""
         budgets = self.budgets
-        if budgets.any or budgets.holds:
-            budgets.finished(requests.groups, requests.attempts, requests.batch)
+        return budgets.finished if budgets.any or budgets.holds else None
 
     async def close(self, within_s: float) -> None:
         self._leases.report_now()

@@ -1,6 +1,6 @@
 """Payload logging as a part: what requests and answers contain, redacted."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from strowger_gateway.gateway.config.problems import Problems
@@ -57,10 +57,9 @@ class PayloadsSide(RequestSide[None, None]):
 
         return (CaptureStage(self._log),)
 
-    def ended(self, requests: EndedRequests) -> None:
+    def taker(self) -> Callable[[EndedRequests], None] | None:
         """See TakesEnded."""
-        if self._log is not None:
-            self._log.finish(requests.finished, requests.lines)
+        return None if self._log is None else self._log.finish
 
     async def close(self, within_s: float) -> None:
         """Write the payloads that are queued."""

@@ -11,7 +11,7 @@ import random
 import threading
 import time
 from binascii import unhexlify
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final, TypeVarTuple, Unpack
 
@@ -29,15 +29,16 @@ from strowger_gateway.gateway.observability.payloads.log_record import log_recor
 from strowger_gateway.gateway.observability.payloads.otlp_output import OtlpOutput
 from strowger_gateway.gateway.observability.payloads.record import PayloadRecord, payload_record
 from strowger_gateway.gateway.observability.payloads.store_output import BATCH, StoreOutput
+from strowger_gateway.gateway.observability.recording.ended_requests import EndedRequests
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
 from strowger_gateway.gateway.platform.background import OnCrash
 from strowger_gateway.gateway.platform.trace_context import RequestTrace
-from strowger_gateway.gateway.routing.payload_capture import (
+from strowger_gateway.gateway.routing.request_record import (
     MAX_CAPTURED,
     CaptureBudget,
     CapturedPayload,
+    RequestRecord,
 )
-from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.gateway.stages.request_context import RequestContext
 from strowger_gateway.gateway.stages.stage import BaseStage, Place
 from strowger_gateway.gateway.storage.sql.errors import StoreRejected, StoreUnavailable
@@ -148,14 +149,10 @@ class PayloadLog:
             withheld=self._masked,
         )
 
-    def finish(
-        self,
-        finished: Sequence[tuple[RequestRecord, int, float, object]],
-        lines: Sequence[AccessLine],
-    ) -> None:
+    def finish(self, requests: EndedRequests) -> None:
         """Hand the captured ones of ended requests to the writer."""
         mode = self._settings.mode
-        for (record, *_), line in zip(finished, lines, strict=True):
+        for (record, *_), line in zip(requests.finished, requests.lines, strict=True):
             captured = record.payload
             if captured is None:
                 continue

@@ -6,7 +6,7 @@ from msgspec import Struct
 from strowger_gateway.gateway.config.redaction import Redactor
 from strowger_gateway.gateway.observability.payloads.joined_stream import joined_stream
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
-from strowger_gateway.gateway.routing.payload_capture import CapturedPayload
+from strowger_gateway.gateway.routing.request_record import CapturedPayload
 from strowger_gateway.schemas.measured_json import NotJson, read_json
 
 _encoder = msgspec.json.Encoder()

@@ -1,12 +1,11 @@
 """Requests that have ended, as parts take them: some at a time, when they are recorded."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine, LineGroup
-from strowger_gateway.gateway.routing.planning.prices import Prices
 from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.gateway.storage.sql.rows import AttemptRow
 
@@ -20,7 +19,7 @@ class EndedRequests(Struct, frozen=True, eq=False):
     offset:   Unix time minus the clock, seconds.
     """
 
-    finished: Sequence[tuple[RequestRecord, int, float, Prices]]
+    finished: Sequence[tuple[RequestRecord, int, float, object]]
     lines: Sequence[AccessLine]
     groups: Sequence[LineGroup]
     attempts: Sequence[AttemptRow]
@@ -32,6 +31,10 @@ class EndedRequests(Struct, frozen=True, eq=False):
 class TakesEnded(Protocol):
     """The side of a part that takes ended requests, in a serving process."""
 
-    def ended(self, requests: EndedRequests) -> None:
-        """Take them. It costs each request, so what takes long is for later."""
+    def taker(self) -> "Callable[[EndedRequests], None] | None":
+        """Return what takes them; `None` while nothing needs them.
+
+        Asked when a configuration takes effect, and after `stages_changed`. It costs each request,
+        so what takes long is for later.
+        """
         ...

@@ -1,6 +1,6 @@
 """Tracing as a part: spans and metrics of requests, exported over OTLP."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from strowger_gateway.gateway.config.problems import Problems
@@ -55,10 +55,9 @@ class TracingSide(RequestSide[None, None]):
 
         return (TraceStage(self.tracing, at),)
 
-    def ended(self, requests: EndedRequests) -> None:
+    def taker(self) -> Callable[[EndedRequests], None] | None:
         """See TakesEnded."""
-        if self.tracing is not None:
-            self.tracing.add(requests.finished, requests.lines, requests.offset)
+        return None if self.tracing is None else self.tracing.add
 
     async def close(self, within_s: float) -> None:
         """Send the spans that are queued."""

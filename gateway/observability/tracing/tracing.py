@@ -9,7 +9,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -21,6 +21,7 @@ from strowger_gateway.gateway.observability.otlp.counts import ExportCounts
 from strowger_gateway.gateway.observability.otlp.exporter import SPANS, Exporter
 from strowger_gateway.gateway.observability.otlp.metric_pusher import MetricPusher
 from strowger_gateway.gateway.observability.otlp.resource import own_resource
+from strowger_gateway.gateway.observability.recording.ended_requests import EndedRequests
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
 from strowger_gateway.gateway.observability.tracing.conventions import SCHEMA_URL
 from strowger_gateway.gateway.observability.tracing.genai_metrics import GenAiMetrics, observe_all
@@ -117,22 +118,15 @@ class Tracing:
             self._sample(trace, trace.sampled, exchange, route)
         return trace
 
-    def add(
-        self,
-        finished: Sequence[tuple[RequestRecord, int, float, object]],
-        lines: Sequence[AccessLine],
-        offset: float,
-    ) -> None:
-        """Keep the sampled ones of ended requests for their export, and count all of them.
-
-        finished: records, with their end by the clock third. offset: Unix time minus the clock.
-        """
+    def add(self, requests: EndedRequests) -> None:
+        """Keep the sampled ones of ended requests for their export, and count all of them."""
+        finished, offset = requests.finished, requests.offset
         if self._otlp is not None and self._otlp.metrics_interval_s is not None:
             observe_all(self._pushed(self._otlp), finished)
         if not self._awaited:
             return
         waiting = self._ended
-        for (record, _, ended, _), line in zip(finished, lines, strict=True):
+        for (record, _, ended, _), line in zip(finished, requests.lines, strict=True):
             trace = record.trace
             if trace is None or (sampled := trace.sampled) is None:
                 continue

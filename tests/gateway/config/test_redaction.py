@@ -13,7 +13,7 @@ from strowger_gateway.gateway.config.redaction import Redactor
 from strowger_gateway.gateway.config.schema.payloads import RedactRule
 from strowger_gateway.gateway.observability.payloads.files import RotatedFile
 from strowger_gateway.gateway.observability.payloads.joined_stream import joined_stream
-from strowger_gateway.gateway.routing.payload_capture import CaptureBudget, CapturedPayload
+from strowger_gateway.gateway.routing.request_record import CaptureBudget, CapturedPayload
 
 SECRET = "sk-0123456789"
 MARKED = Redactor([RedactRule(pattern="sk-[0-9]{10}", replacement="K")])

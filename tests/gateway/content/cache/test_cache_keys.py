@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.content.cache.key import KeyPlace, cache_key
-from strowger_gateway.gateway.content.repeated_names import repeated_name
 from strowger_gateway.gateway.routing.planning.route import Route
 from strowger_gateway.gateway.surfaces.base import Inbound, Surface
 from strowger_gateway.gateway.surfaces.routes import HOT_ROUTES
+from strowger_gateway.schemas.measured_json import repeated_name
 from strowger_gateway.schemas.messages import Message
 from strowger_gateway.schemas.requests import ChatRequest
 from tests.gateway.serving import one_model

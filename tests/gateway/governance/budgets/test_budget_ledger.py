@@ -17,6 +17,7 @@ from strowger_gateway.gateway.governance.budgets.lease_leader import BudgetLease
 from strowger_gateway.gateway.governance.budgets.lease_worker import BudgetLeaseWorker
 from strowger_gateway.gateway.governance.budgets.ledger import Cost, Reservation, lease_place
 from strowger_gateway.gateway.governance.leases.messages import LeaseRecall
+from strowger_gateway.gateway.observability.recording.ended_requests import EndedRequests
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine, grouped
 from strowger_gateway.gateway.routing.request_record import AttemptRecord
 
@@ -186,7 +187,7 @@ class World:
             prompt_tokens=tokens // 3, completion_tokens=tokens - tokens // 3,
             cost_usd=None if unpriced else nanos / 1e9,
         )  # fmt: skip
-        self.workers[sent.worker][0].finished(grouped([line]), [], 0)
+        self.workers[sent.worker][0].finished(EndedRequests((), (), grouped([line]), (), 0, 0.0))
         if used:
             spent = None if unpriced else nanos
             paid = Paid(self.now, sent.key, sent.model, spent, tokens)

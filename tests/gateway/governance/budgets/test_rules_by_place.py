@@ -19,6 +19,7 @@ from strowger_gateway.gateway.governance.budgets.process_side import BudgetsSide
 from strowger_gateway.gateway.governance.limits.estimate import chat_tokens, expected_tokens
 from strowger_gateway.gateway.governance.limits.limits import RequestLimits
 from strowger_gateway.gateway.governance.reservations.part import costs_of
+from strowger_gateway.gateway.observability.recording.ended_requests import EndedRequests
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine, grouped
 from strowger_gateway.gateway.routing.planning.policies import POLICIES
 from strowger_gateway.gateway.routing.planning.route import Route
@@ -164,9 +165,9 @@ def test_a_batch_of_requests_is_settled_as_one_after_the_other(
             own = budgets.of((key, "chat", "chat", "", "", "", ""))
             assert own is not None
             budgets.holds[str(number)] = Reservation(own, 10, 100)
-    together.finished(grouped(lines), [], 1)
+    together.finished(EndedRequests((), (), grouped(lines), (), 1, 0.0))
     for line in lines:
-        apart.finished(grouped([line]), [], 1)
+        apart.finished(EndedRequests((), (), grouped([line]), (), 1, 0.0))
 
     assert not together.holds
     assert state(together) == state(apart)

@@ -16,7 +16,7 @@ from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.observability.payloads.part import PayloadsSide
 from strowger_gateway.gateway.observability.tracing.part import TracingSide
-from strowger_gateway.gateway.routing.payload_capture import MAX_CAPTURED
+from strowger_gateway.gateway.routing.request_record import MAX_CAPTURED
 from tests.gateway.observability.otlp.fake_collector import otlp_collector, refuses, values
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Answer, Received, answers, provider

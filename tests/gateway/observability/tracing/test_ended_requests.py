@@ -10,6 +10,7 @@ from litestar.types import HTTPScope, Receive, Send
 from prometheus_client import CollectorRegistry
 
 from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.observability.recording.ended_requests import EndedRequests
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
 from strowger_gateway.gateway.observability.tracing.part import TracingSide
 from strowger_gateway.gateway.observability.tracing.tracing import MAX_ENDED, Tracing
@@ -70,7 +71,7 @@ async def test_more_requests_than_may_wait_are_dropped_and_counted() -> None:
         ended = [one_request(tracing) for _ in range(MAX_ENDED + 7)]
 
         lines = [line(record) for record, *_ in ended]
-        tracing.add(ended, lines, 0.0)
+        tracing.add(EndedRequests(ended, lines, (), (), 1, 0.0))
         await tracing.close(20)
 
         counted = {
