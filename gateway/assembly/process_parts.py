@@ -73,7 +73,7 @@ class NoLeader:
         return None
 
     def send(self, part: str, message: object) -> None:
-        """There is nobody to send it to."""
+        """No leader takes it."""
 
     async def ask(self, part: str, question: object, kind: type[T], /) -> T:
         raise Unavailable("this gateway has no leader")
@@ -195,7 +195,7 @@ class ProcessParts:
         for one in self._state.own:
             if isinstance(one, kind):
                 return one
-        raise LookupError(f"a process has no {kind.__name__}")
+        raise LookupError(f"no {kind.__name__} in this process")
 
     def _context(self, name: str) -> ProcessContext:
         state, link = self._state, self._link

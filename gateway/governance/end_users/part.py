@@ -1,4 +1,4 @@
-"""End users as a part: which of them requests belong to, and which are told apart."""
+"""End users as a part: which of them requests belong to, and how many are counted alone."""
 
 from typing import Any
 
