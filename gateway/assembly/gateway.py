@@ -87,6 +87,7 @@ class Gateway:
         self.processes = AllProcesses(lambda: self.runtime, self.log, self.admission, self.shares)
         self.generations = Generations(runtime, self._begin)
         self.parts = ProcessParts(parts, self._state(store), NoLeader() if link is None else link)
+        self.parts.build()
         self.keepalive = SseKeepAlive(server.sse_keepalive_s, server.commit_after_s)
         self.cors = CorsHeaders(server.cors.allow_origins)
         self.random = random.Random(seed)

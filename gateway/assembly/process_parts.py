@@ -122,13 +122,16 @@ class ProcessParts:
     """The sides by their parts' names, from their creation until `close`. listed: all parts."""
 
     def __init__(self, parts: Sequence[Part], state: ProcessState, link: Link) -> None:
-        """Raises InvalidConfig."""
+        """link: to the leader's sides."""
         self.listed = tuple(parts)
         self._state = state
         self._link = link
         self._by_class: dict[type, object] = {}
         self.sides: dict[str, ProcessSide[Any, Any]] = {}
-        for part in parts:
+
+    def build(self) -> None:
+        """Build the sides, which may already use the process. Raises InvalidConfig."""
+        for part in self.listed:
             side = part.process(self._context(part.name))
             if side is not None:
                 self.sides[part.name] = side
