@@ -122,7 +122,7 @@ def test_each_walk_stays_short_and_returns_rarely(taken: Traced) -> None:
 
 @pytest.mark.parametrize("walk", WALKS.values(), ids=list(WALKS))
 def test_the_page_names_the_bounds_of_each_walk(walk: Walk) -> None:
-    words = {3: "three"}
+    words = {7: "seven"}
     times = words.get(walk.most_entries, str(walk.most_entries))
 
     assert BOUNDS.findall(section(walk)) == [(str(walk.most_files), times)]

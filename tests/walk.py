@@ -162,7 +162,7 @@ WALKS = {
     "bare": Walk(
         heading="## The walk of a chat request",
         most_files=45,
-        most_entries=3,
+        most_entries=7,
         config=_bare,
         path="/v1/chat/completions",
         body=_chat,
@@ -170,7 +170,7 @@ WALKS = {
     ),
     "governed": Walk(
         heading="### The walk of a governed stream",
-        most_files=126,
+        most_files=75,
         most_entries=12,
         config=_governed,
         path="/v1/chat/completions",
@@ -179,7 +179,7 @@ WALKS = {
     ),
     "messages": Walk(
         heading="### The walk from the Messages API to the Responses API",
-        most_files=88,
+        most_files=60,
         most_entries=30,
         config=_responses,
         path="/v1/messages",

@@ -37,6 +37,7 @@ from strowger_gateway.gateway.routing.request_record import (
     loggable_id,
     new_request_id,
 )
+from strowger_gateway.gateway.server.asgi.cross_site import CrossSiteGuard
 from strowger_gateway.gateway.server.asgi.exchange import AsgiExchange, HotExchange
 from strowger_gateway.gateway.server.asgi.response import ResponseWriter
 from strowger_gateway.gateway.stages.request_context import RequestContext
@@ -66,12 +67,9 @@ class Endpoint:
         """Answer one request. Raises nothing but CancelledError."""
         gateway, scope = self._gateway, exchange.scope
         runtime, admission = gateway.runtime, gateway.admission
-        if runtime.access.door is not None:
-            try:
-                runtime.access.door.check(scope)
-            except Forbidden as exc:
-                await refuse(exc, exchange)
-                return
+        door = runtime.access.door
+        if door is not None and await _turned_away(door, exchange):
+            return
         sent_id = exchange.fields.get(b"x-request-id")
         record = RequestRecord(
             request_id=new_request_id(),
@@ -112,13 +110,7 @@ class Endpoint:
                     leave(request)
             status = 200
         except GatewayError as exc:
-            exc.status = status = self._surface.status_of(exc)
-            record.record_error(exc)
-            if isinstance(exc, ModelNotFound) and exc.hidden:
-                record.error = Forbidden.code
-            record.refusal = "" if record.attempts else exc.message
-            await self._fail(exc, response)
-            release_traceback(exc)
+            status = await self._refuse(exc, record, response)
         except asyncio.CancelledError:
             status = 503
             record.error = "cut_by_shutdown"
@@ -147,6 +139,19 @@ class Endpoint:
         found = runtime.stages[route.path] = RouteStages(gateway.stages(runtime, route), own)
         return found
 
+    async def _refuse(
+        self, exc: GatewayError, record: RequestRecord, response: ResponseWriter
+    ) -> int:
+        """Answer with an error; return the status that is recorded."""
+        exc.status = self._surface.status_of(exc)
+        record.record_error(exc)
+        if isinstance(exc, ModelNotFound) and exc.hidden:
+            record.error = Forbidden.code
+        record.refusal = "" if record.attempts else exc.message
+        await self._fail(exc, response)
+        release_traceback(exc)
+        return exc.status
+
     async def _fail(self, error: GatewayError, response: ResponseWriter) -> None:
         if error.status == 499:
             return
@@ -156,3 +161,13 @@ class Endpoint:
             await response.end(self._surface.error_event + frame(body))
             return
         await response.error(error, body)
+
+
+async def _turned_away(door: CrossSiteGuard, exchange: HotExchange) -> bool:
+    """Whether a page of another site sends it; it is answered then, and nothing of it is read."""
+    try:
+        door.check(exchange.scope)
+    except Forbidden as exc:
+        await refuse(exc, exchange)
+        return True
+    return False

@@ -25,7 +25,7 @@ class AdminCall(Struct, Generic[TakesT], frozen=True, kw_only=True):
             none. Of several processes, any may get the request: `ProcessContext.ask` gets what
             all of them know.
     config: in effect.
-    facts:  a route that changes something adds what the audit log shall say about it.
+    facts:  a route that changes something adds what the audit log says about it.
     """
 
     given: TakesT

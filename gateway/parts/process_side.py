@@ -50,7 +50,7 @@ class ProcessContext(Struct, frozen=True, kw_only=True, eq=False):
     side:     returns the side of an earlier part.
     own:      returns what the process has itself.
     flush:    settles and records the requests that have ended.
-    stages_changed: call it when `Prepared.stages` would return others than before.
+    stages_changed: call it when the part's stages would be others than before.
     """
 
     worker: int

@@ -26,20 +26,20 @@ class MirrorStage(BaseStage):
     def enter(self, request: RequestContext) -> Awaitable[None] | None:
         """Have the answer kept if the plan has a mirror."""
         if request.plan is not None and request.plan.mirror is not None:
-            kept = request.slots[self.slot] = KeptAnswer()
+            kept = request.slots[self.slot] = MirroredAnswer()
             request.filters.append(kept)
         return None
 
     def leave(self, request: RequestContext) -> None:
         """Send the copy, if the client has got its answer."""
         kept = request.slots[self.slot]
-        if type(kept) is not KeptAnswer or kept.answered is None:
+        if type(kept) is not MirroredAnswer or kept.answered is None:
             return
         if request.response.started and not request.record.error:
             self._offer(request, kept.answered)
 
 
-class KeptAnswer(AnswerFilter):
+class MirroredAnswer(AnswerFilter):
     """answered: the answer as the client gets it, once it is complete."""
 
     __slots__ = ("answered",)

@@ -344,7 +344,7 @@ def _names(sampling: Sampling) -> str | None:
 
 
 def values_of(request: Request, tenant: str) -> RequestValues | None:
-    """All that decides beside the shape, but for texts: what is not a text, and who sends it.
+    """All that decides apart from the shape and texts: other values, and who sends them.
 
     `None` for requests whose values rarely repeat, or are long. Tools count with a digest, and the
     user's name not at all: see `reads_texts`. tenant: the name of the client's key.
