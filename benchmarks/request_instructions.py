@@ -157,7 +157,7 @@ MORE: Final[dict[str, str]] = {
     "chat, cache miss": _CACHE,
     "chat, cache hit": _CACHE,
 }
-"""Configuration of single rows. An older checkout that rejects it has no such row."""
+"""Configuration of single rows, which an older checkout may reject."""
 _ASK_CACHE: Final = frozenset({"chat, cache miss", "chat, cache hit"})
 """Rows with the header x-gateway-cache. Each request of a miss has its own seed."""
 
@@ -323,9 +323,12 @@ def main() -> None:
     for row in options.row or ROWS:
         ours = each(ROOT, row)
         line = f"{row:<22}{ours:>12,.0f}"
-        if options.against is not None and row not in MORE:
-            theirs = each(options.against.resolve(), row)
-            line += f"   before {theirs:>12,.0f}   {ours / theirs - 1:+.1%}"
+        if options.against is not None:
+            try:
+                theirs = each(options.against.resolve(), row)
+                line += f"   before {theirs:>12,.0f}   {ours / theirs - 1:+.1%}"
+            except RuntimeError:
+                line += "   before: it does not start with this configuration"
         print(line, flush=True)
 
 
