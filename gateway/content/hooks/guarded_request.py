@@ -5,7 +5,7 @@
 """
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, cast
 
@@ -29,6 +29,7 @@ from strowger_gateway.gateway.content.hooks.contract import (
 )
 from strowger_gateway.gateway.content.hooks.counts import GuardCounts
 from strowger_gateway.gateway.content.hooks.guards import Rail, RequestGuards
+from strowger_gateway.gateway.content.hooks.held_values import SCALARS, holding
 from strowger_gateway.gateway.content.hooks.request_text import has_tokens, measure_arguments
 from strowger_gateway.gateway.content.hooks.streamed_answer import guard_events
 from strowger_gateway.gateway.content.hooks.whole_answer import guard_answer
@@ -226,19 +227,26 @@ def _refuse_repeated_names(request: Request) -> None:
             )
 
 
-def _raws(value: object) -> Iterator[Raw]:
+def _raws(value: object) -> list[Raw]:
     """The JSON that a request keeps as its client sent it: nothing else can repeat a name."""
+    found: list[Raw] = []
+    _add_raws(found, value)
+    return found
+
+
+def _add_raws(found: list[Raw], value: object) -> None:
     match value:
         case Raw():
-            yield value
+            found.append(value)
         case Struct():
-            for name in value.__struct_fields__:
-                yield from _raws(getattr(value, name))
+            for one in holding(type(value), SCALARS)[1](value):
+                if type(one) not in SCALARS:
+                    _add_raws(found, one)
         case dict():
             for one in cast("dict[object, object]", value).values():
-                yield from _raws(one)
+                _add_raws(found, one)
         case tuple() | list():
             for one in cast("tuple[object, ...]", value):
-                yield from _raws(one)
+                _add_raws(found, one)
         case _:
             pass

@@ -1,7 +1,7 @@
 """Find the texts of a request, and replace some of them, in every form in which it is kept."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar, cast
 
 import msgspec
@@ -9,6 +9,7 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from strowger_gateway.gateway.content.hooks.encoded_text import encoded_text
+from strowger_gateway.gateway.content.hooks.held_values import NUMBERS, holding
 from strowger_gateway.schemas.measured_json import (
     Meter,
     NotJson,
@@ -90,7 +91,7 @@ def with_texts(request: _R, changes: Mapping[str, str]) -> _R:
     return cast("_R", _Replacement(changes).of(request))
 
 
-def json_texts(raw: Raw, *, free: bool = False) -> Iterator[str]:
+def json_texts(raw: Raw, *, free: bool = False) -> Iterable[str]:
     """The texts of a JSON value. free: it is of someone's own making, as fields in FREE are."""
     return _strings(decoded(raw), _Reading(meter=Meter()), free=free)
 
@@ -145,10 +146,10 @@ def _is_skipped(name: str, fields: Mapping[str, object]) -> bool | None:
 
 
 def _fields_of(value: Struct) -> dict[str, object]:
+    """The fields that may have text."""
+    names, read = holding(type(value), NUMBERS)
     return {
-        name: one
-        for name in value.__struct_fields__
-        if (one := getattr(value, name)) is not UNSET and one is not None
+        name: one for name, one in zip(names, read(value), strict=True) if type(one) not in NUMBERS
     }
 
 
@@ -160,7 +161,10 @@ def _one_form(value: object) -> object:
     """The value with each text once: the client's JSON, and not also what was read from it."""
     match value:
         case Struct():
-            fields = _fields_of(value)
+            fields = {name: getattr(value, name) for name in value.__struct_fields__}
+            fields = {
+                name: one for name, one in fields.items() if one is not None and one is not UNSET
+            }
             if "raw" in fields:
                 return fields["raw"]
             fields.pop("optional", None)  # names of the protocol
@@ -199,38 +203,49 @@ class _Reading(Struct, kw_only=True):
         return known
 
 
-def _strings(
-    value: object, reading: _Reading, name: str = "", *, free: bool = False
-) -> Iterator[str]:
+def _strings(value: object, reading: _Reading, name: str = "", *, free: bool = False) -> list[str]:
     """name: of the field that has the value; a list's values are in its field."""
+    found: list[str] = []
+    _add_strings(found, value, reading, name, free)
+    return found
+
+
+def _add_strings(found: list[str], value: object, reading: _Reading, name: str, free: bool) -> None:
     match value:
         case str():
-            if name == "arguments" and reading.knows(value):
-                return
-            if name == "arguments" and (inside := reading.arguments(value)) is not None:
-                yield from _strings(inside, reading, free=True)
-            elif name in _MEDIA and (file := encoded_text(name, value)) is not None:
-                yield file.text
-            elif value and (free or _is_text(name, value)):
-                yield value
+            _add_text(found, value, reading, name, free)
+        case tuple() | list():
+            for one in cast("tuple[object, ...]", value):
+                _add_strings(found, one, reading, name, free)
         case Raw():
-            yield from _strings(decoded(value), reading, name, free=free)
+            _add_strings(found, decoded(value), reading, name, free)
         case Struct() | dict():
-            free = free or name in FREE
             fields = (
                 _fields_of(value) if isinstance(value, Struct) else cast("dict[str, object]", value)
             )
+            if free or name in FREE:
+                for key, one in fields.items():
+                    found.append(key)
+                    _add_strings(found, one, reading, key, True)
+                return
             for key, one in fields.items():
-                if free:
-                    yield key
-                    yield from _strings(one, reading, key, free=True)
-                elif not (skipped := _is_skipped(key, fields)):
-                    yield from _strings(one, reading, "" if skipped is None else key)
-        case tuple() | list():
-            for one in cast("tuple[object, ...]", value):
-                yield from _strings(one, reading, name, free=free)
+                if type(one) not in NUMBERS and not (skipped := _is_skipped(key, fields)):
+                    _add_strings(found, one, reading, "" if skipped is None else key, False)
         case _:
             pass
+
+
+def _add_text(found: list[str], value: str, reading: _Reading, name: str, free: bool) -> None:
+    if name == "arguments":
+        if reading.knows(value):
+            return
+        if (inside := reading.arguments(value)) is not None:
+            _add_strings(found, inside, reading, "", True)
+            return
+    if name in _MEDIA and (file := encoded_text(name, value)) is not None:
+        found.append(file.text)
+    elif value and (free or _is_text(name, value)):
+        found.append(value)
 
 
 class _Replacement:
