@@ -36,6 +36,7 @@ OTHERS = {
     ),
     "gateway/routing/planning/request_facts.py": "a part of a measured request",
     "gateway/storage/sql/key_rows.py": "the gateway's own rows",
+    "gateway/storage/sql/request_queries.py": "the gateway's own rows",
     "gateway/surfaces/kserve/tensors.py": "a part of a measured request",
     "local_engine/answer_formats/calls.py": "text of the engine's own model",
     "local_engine/answer_formats/json_calls.py": "text of the engine's own model",
