@@ -47,9 +47,6 @@ OTHERS = {
     "local_engine/text/chat_template.py": "schemas of tools: at most 1,000,000 characters",
     "local_engine/text/control_tokens.py": "a file of the operator's model",
     "local_engine/text/template_values.py": "arguments of a call: at most 1,000,000 characters",
-    "gateway/content/repeated_names.py": (
-        "a part of a measured request, or arguments that were measured"
-    ),
     "schemas/unknown_fields.py": "a part of a measured request",
 }
 

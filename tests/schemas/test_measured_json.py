@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strowger_gateway.schemas.measured_json import repeated_name
 from strowger_gateway.schemas.measured_json import (
     ANSWER,
     BODY,
@@ -23,6 +22,7 @@ from strowger_gateway.schemas.measured_json import (
     kind_of_json,
     measure,
     read_json,
+    repeated_name,
 )
 
 SMALL = Limits(fields=3, containers=3, strings=5, values=6)
