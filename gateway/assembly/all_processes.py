@@ -1,7 +1,10 @@
 """What all processes of the gateway have counted: this one, and the others, which it asks."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
+
+from msgspec import Struct, field
 
 from strowger_gateway.gateway.assembly.admission import Admission
 from strowger_gateway.gateway.assembly.peers import NoPeers, Peers
@@ -28,8 +31,22 @@ from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.planning.enrolment import fingerprint
 
 
+class ProcessStatus(Struct, kw_only=True, eq=False):
+    """What operators are shown of a process.
+
+    worker: its number among the workers. started_at: Unix seconds.
+    config_rejected: the configuration file, as it is now, is invalid; an older one is in force.
+    import_problem: why records are not imported now; "" if they are.
+    """
+
+    worker: int = 0
+    started_at: int = field(default_factory=lambda: int(time.time()))
+    config_rejected: bool = False
+    import_problem: str = ""
+
+
 class AllProcesses:
-    """peers: the others; `NoPeers` if this process is the only one.
+    """status: of this process. peers: the others; `NoPeers` if this process is the only one.
 
     clock: of the backends' state, to be replaced by tests.
     """
@@ -42,6 +59,7 @@ class AllProcesses:
         shares: KeyShares,
     ) -> None:
         """runtime: returns the generation in force."""
+        self.status = ProcessStatus()
         self.peers: Peers = NoPeers()
         self.clock = now
         self._runtime = runtime

@@ -1,11 +1,8 @@
 """The state of one gateway process: the configuration generation in force, and what serves it."""
 
 import random
-import time
 from collections.abc import Sequence
 from typing import TypeVar
-
-from msgspec import Struct, field
 
 from strowger_gateway.gateway.assembly.admission import Admission
 from strowger_gateway.gateway.assembly.all_processes import AllProcesses
@@ -19,7 +16,6 @@ from strowger_gateway.gateway.assembly.process_parts import (
 )
 from strowger_gateway.gateway.assembly.request_log import RequestLog
 from strowger_gateway.gateway.assembly.runtime import Runtime
-from strowger_gateway.gateway.governance.access.auth import Caller
 from strowger_gateway.gateway.governance.access.key_shares import KeyShares
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog
 from strowger_gateway.gateway.parts.part import Part
@@ -35,20 +31,6 @@ from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 T = TypeVar("T")
 
 
-class ProcessStatus(Struct, kw_only=True, eq=False):
-    """What operators are shown of a process.
-
-    worker: its number among the workers. started_at: Unix seconds.
-    config_rejected: the configuration file, as it is now, is invalid; an older one is in force.
-    import_problem: why records are not imported now; "" if they are.
-    """
-
-    worker: int
-    started_at: int = field(default_factory=lambda: int(time.time()))
-    config_rejected: bool = False
-    import_problem: str = ""
-
-
 class Gateway:
     """One process's state.
 
@@ -56,7 +38,7 @@ class Gateway:
     generations: that one, and those with requests in flight.
     parts: the sides of all parts in this process; `side` returns one by its class.
     admission, shares: the requests in flight, and those of each API key. log: the ended ones.
-    processes: what all processes have counted. status: what operators are shown of this one.
+    processes: what all processes have counted, and what operators are shown of this one.
     store: the database, if there is one; its calls run in threads.
     keepalive, cors, random: of all requests, over all generations.
     """
@@ -81,10 +63,10 @@ class Gateway:
         server = runtime.config.server
         self.runtime = runtime
         self.log = RequestLog(access_log, recorder)
-        self.status = ProcessStatus(worker=0 if link is None else link.worker)
         self.store = None if store is None else StoreAccess(store)
         self.admission, self.shares = Admission(self.log), KeyShares(LargeBodyQueue())
         self.processes = AllProcesses(lambda: self.runtime, self.log, self.admission, self.shares)
+        self.processes.status.worker = 0 if link is None else link.worker
         self.generations = Generations(runtime, self._begin)
         self.parts = ProcessParts(parts, self._state(store), NoLeader() if link is None else link)
         self.parts.build()
@@ -152,10 +134,3 @@ class Gateway:
         """After `admission.refuse`: wait until every request and every copy has ended."""
         await self.admission.idle.wait()
         await self.parts.idle()
-
-    def model_names(self, caller: Caller) -> list[str]:
-        """The names that a key may ask for: models and aliases, without wildcards."""
-        table = self.runtime.table
-        named = [(name, name) for name in table.routes if not name.endswith("*")]
-        named += list(table.aliases.items())
-        return [asked for asked, route in named if caller.may_use(asked, route)]

@@ -3,7 +3,11 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from strowger_gateway.gateway.observability.telemetry.metric_snapshot import MetricFamilies
+from strowger_gateway.gateway.observability.telemetry.metric_snapshot import (
+    MetricFamilies,
+    snapshot,
+)
+from strowger_gateway.gateway.observability.telemetry.process_metrics import ProcessMetrics
 from strowger_gateway.gateway.observability.telemetry.recent_requests import RecentRequest
 from strowger_gateway.gateway.observability.telemetry.time_series import BackendSeries, Window
 
@@ -39,3 +43,13 @@ class NoPeers:
 
     async def recent(self, limit: int, request_id: str) -> Sequence[list[RecentRequest]]:
         return ()
+
+
+class LeaderCounters(NoPeers):
+    """The leader's counters of this process, presented as a peer's."""
+
+    def __init__(self, metrics: ProcessMetrics) -> None:
+        self._metrics = metrics
+
+    async def counted(self) -> Sequence[MetricFamilies]:
+        return (snapshot(self._metrics.registry),)

@@ -1,8 +1,9 @@
 """Refuse a request before anything of it is read."""
 
+from strowger_gateway.gateway.server.asgi.cross_site import CrossSiteGuard
 from strowger_gateway.gateway.server.asgi.exchange import HotExchange
 from strowger_gateway.gateway.surfaces.error_envelopes import envelope
-from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.errors import Forbidden, GatewayError
 
 
 async def refuse(error: GatewayError, exchange: HotExchange) -> None:
@@ -15,3 +16,13 @@ async def refuse(error: GatewayError, exchange: HotExchange) -> None:
         (b"connection", b"close"),
     ]
     await exchange.whole(error.status, headers, body)
+
+
+async def turned_away(door: CrossSiteGuard, exchange: HotExchange) -> bool:
+    """Whether a page of another site sends it; it is answered then, and nothing of it is read."""
+    try:
+        door.check(exchange.scope)
+    except Forbidden as exc:
+        await refuse(exc, exchange)
+        return True
+    return False

@@ -18,7 +18,7 @@ from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.governance.access.client_certificate import certificate_name
 from strowger_gateway.gateway.http.answering import AnswerRequest
-from strowger_gateway.gateway.http.cross_site_refusal import refuse
+from strowger_gateway.gateway.http.cross_site_refusal import turned_away
 from strowger_gateway.gateway.http.error_fields import explain
 from strowger_gateway.gateway.http.internal_error import internal_error
 from strowger_gateway.gateway.http.other_methods import answer_other_method
@@ -37,7 +37,6 @@ from strowger_gateway.gateway.routing.request_record import (
     loggable_id,
     new_request_id,
 )
-from strowger_gateway.gateway.server.asgi.cross_site import CrossSiteGuard
 from strowger_gateway.gateway.server.asgi.exchange import AsgiExchange, HotExchange
 from strowger_gateway.gateway.server.asgi.response import ResponseWriter
 from strowger_gateway.gateway.stages.request_context import RequestContext
@@ -68,7 +67,7 @@ class Endpoint:
         gateway, scope = self._gateway, exchange.scope
         runtime, admission = gateway.runtime, gateway.admission
         door = runtime.access.door
-        if door is not None and await _turned_away(door, exchange):
+        if door is not None and await turned_away(door, exchange):
             return
         sent_id = exchange.fields.get(b"x-request-id")
         record = RequestRecord(
@@ -161,13 +160,3 @@ class Endpoint:
             await response.end(self._surface.error_event + frame(body))
             return
         await response.error(error, body)
-
-
-async def _turned_away(door: CrossSiteGuard, exchange: HotExchange) -> bool:
-    """Whether a page of another site sends it; it is answered then, and nothing of it is read."""
-    try:
-        door.check(exchange.scope)
-    except Forbidden as exc:
-        await refuse(exc, exchange)
-        return True
-    return False

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.assembly.part_messages import PartDecoder, packed, unpacked
 from strowger_gateway.gateway.fleet.processes.channel import Channel
 from strowger_gateway.gateway.fleet.processes.messages import (
@@ -116,3 +117,14 @@ class WorkerLink:
     def received(self, message: PartMessage, receives: Any) -> Any:
         """Decode a message of the leader's side. receives: the type that the side declares."""
         return self._decoder.decode(message.part, message.body, receives)
+
+
+def answer_of(gateway: Gateway, question: Question) -> bytes:
+    """Answer what another process asks of this one."""
+    match question:
+        case MetricsRequest():
+            return packed(gateway.processes.counted())
+        case SeriesRequest():
+            return packed(gateway.log.own_series(question.window, question.at))
+        case RecentRequestsQuery():
+            return packed(gateway.log.own_recent(question.limit, question.request_id))

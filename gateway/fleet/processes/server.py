@@ -1,8 +1,6 @@
 """The serving part of one process: the HTTP server, its configurations, and the drain."""
 
 import asyncio
-import gc
-import logging
 import socket
 import sys
 from collections.abc import Mapping
@@ -18,29 +16,23 @@ from strowger_gateway.gateway.backends.replicas.part import replicas_at_start
 from strowger_gateway.gateway.config.schema.config import Config, ServerConfig
 from strowger_gateway.gateway.fleet.listening.accept_queue import Mode
 from strowger_gateway.gateway.fleet.processes.draining import Draining
+from strowger_gateway.gateway.fleet.processes.proposals import Proposals
 from strowger_gateway.gateway.fleet.processes.records import ProcessRecords
-from strowger_gateway.gateway.fleet.processes.reload_target import Proposal
 from strowger_gateway.gateway.http.app import build_app
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog
-from strowger_gateway.gateway.observability.telemetry.logs import set_level
 from strowger_gateway.gateway.platform.background import keep_running
 from strowger_gateway.gateway.platform.eventloop.metrics import TurnCollector
+from strowger_gateway.gateway.platform.garbage_collector import tune_garbage_collector
 from strowger_gateway.gateway.server.asgi.client_timeouts import SlowClientReaper
 from strowger_gateway.gateway.server.http1.server import HttpServer
 from strowger_gateway.gateway.server.tls.process_side import TlsSide
-from strowger_gateway.schemas.errors import InvalidConfig
-
-_log = logging.getLogger("strowger")
 
 FLUSH_S = 3.0
 """Seconds in which the last spans and payloads are sent or written."""
 
 
 class Server:
-    """The gateway in this process: a Target of reloads. `run` serves until it has drained.
-
-    name: for the log when this is the only serving process.
-    """
+    """The gateway in this process: `run` serves until it has drained. proposals: of reloads."""
 
     def __init__(
         self,
@@ -62,9 +54,7 @@ class Server:
             store=self._records.store,
             link=link,
         )
-        self.name = "this process"
-        self._run_dir = run_dir
-        self._prepared: tuple[int, Runtime] | None = None
+        self.proposals = Proposals(self.gateway, run_dir)
         self._server = HttpServer(
             build_app(self.gateway),
             tls=self.gateway.side(TlsSide).context,
@@ -94,7 +84,7 @@ class Server:
             *gateway.parts.works(),
         )
         beside = [asyncio.create_task(keep_running(*work, crashed)) for work in works]
-        _tune_garbage_collector()
+        tune_garbage_collector()
         # The loop keeps a list of running async generators and closes those that are still open at
         # its end. The gateway's readers close theirs, and the list costs 1 % of a request.
         sys.set_asyncgen_hooks(firstiter=None)
@@ -131,61 +121,6 @@ class Server:
         self.draining.begin("refuse")
         self._server.stop(at_once=True)
 
-    async def prepare(self, proposal: Proposal) -> tuple[str, ...]:
-        """See Target.prepare."""
-        gateway, runtime = self.gateway, None
-        try:
-            runtime = Runtime(
-                proposal.config,
-                run_dir=self._run_dir,
-                engines=proposal.engines,
-                before=gateway.runtime,
-                discovered=gateway.generations.replicas,
-            )
-            await gateway.parts.ready(proposal.config)
-        except Exception as exc:  # noqa: BLE001  no file may stop the current configuration
-            if runtime is not None:
-                runtime.retire()
-            if isinstance(exc, InvalidConfig):
-                return exc.problems
-            _log.exception("cannot build the configuration")
-            return (f"cannot be built: {exc}",)
-        self._prepared = (proposal.number, runtime)
-        return ()
-
-    async def commit(self, number: int) -> None:
-        """See Target.commit; takes effect immediately."""
-        if self._prepared is None or self._prepared[0] != number:
-            return
-        runtime, self._prepared = self._prepared[1], None
-        self.gateway.use_runtime(runtime)
-        set_level(runtime.config.logging)
-        generations = self.gateway.generations
-        generations.use_replicas(generations.replicas)  # those that changed after `prepare`
-
-    def discard(self, number: int) -> None:
-        """See Target.discard. The prepared Runtime was never used and holds no connection yet."""
-        if self._prepared is not None and self._prepared[0] == number:
-            self._prepared[1].retire()
-            self._prepared = None
-
-    async def wait_old_requests(self) -> None:
-        await self.gateway.generations.wait_old_requests()
-
-    def notify_config_rejected(self, *, rejected: bool) -> None:
-        self.gateway.status.config_rejected = rejected
-
     def on_import_problem(self, problem: str) -> None:
         """Note why records are not imported now; "" if they are."""
-        self.gateway.status.import_problem = problem
-
-
-def _tune_garbage_collector() -> None:
-    """Exclude the objects made at start-up from garbage collection, and collect less often.
-
-    A request makes about a hundred containers and no cycles, so the default threshold of 700
-    would run the collector every few requests without effect.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+        self.gateway.processes.status.import_problem = problem

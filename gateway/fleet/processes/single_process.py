@@ -1,11 +1,10 @@
 """The whole gateway in one process, which is leader and worker at once."""
 
 import asyncio
-from collections.abc import Sequence
 
 from strowger_gateway.gateway.assembly.leader_parts import LeaderParts
 from strowger_gateway.gateway.assembly.parts import PARTS
-from strowger_gateway.gateway.assembly.peers import NoPeers
+from strowger_gateway.gateway.assembly.peers import LeaderCounters
 from strowger_gateway.gateway.assembly.process_parts import SameProcess
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.fleet.listening.predecessor import Predecessor
@@ -18,23 +17,8 @@ from strowger_gateway.gateway.fleet.processes.launch import Launch
 from strowger_gateway.gateway.fleet.processes.reload import Reload
 from strowger_gateway.gateway.fleet.processes.server import Server
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog
-from strowger_gateway.gateway.observability.telemetry.metric_snapshot import (
-    MetricFamilies,
-    snapshot,
-)
-from strowger_gateway.gateway.observability.telemetry.process_metrics import ProcessMetrics
 from strowger_gateway.gateway.platform.background import count_unhandled
 from strowger_gateway.gateway.surfaces.late_module import import_translations
-
-
-class LeaderCounters(NoPeers):
-    """The leader's counters of this process, presented as a peer's."""
-
-    def __init__(self, metrics: ProcessMetrics) -> None:
-        self._metrics = metrics
-
-    async def counted(self) -> Sequence[MetricFamilies]:
-        return (snapshot(self._metrics.registry),)
 
 
 async def run_single_process(config: Config, launch: Launch, access_log: AccessLog) -> None:
@@ -61,7 +45,7 @@ async def run_single_process(config: Config, launch: Launch, access_log: AccessL
         source=launch.source,
         read=launch.read,
         engines=engines,
-        targets=lambda: (serving,),
+        targets=lambda: (serving.proposals,),
         metrics=metrics,
         audit=records.audit,
         parts=parts,

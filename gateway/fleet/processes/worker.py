@@ -31,16 +31,12 @@ from strowger_gateway.gateway.fleet.processes.messages import (
     Heartbeat,
     Idle,
     ImportProblem,
-    MetricsRequest,
     Open,
     PartMessage,
     PeerAnswers,
     Prepare,
     PrepareResult,
     Preparing,
-    Question,
-    RecentRequestsQuery,
-    SeriesRequest,
     StopNow,
     ToWorker,
     WaitIdle,
@@ -48,7 +44,11 @@ from strowger_gateway.gateway.fleet.processes.messages import (
     WorkerReady,
     to_worker,
 )
-from strowger_gateway.gateway.fleet.processes.other_workers import OtherWorkers, WorkerLink
+from strowger_gateway.gateway.fleet.processes.other_workers import (
+    OtherWorkers,
+    WorkerLink,
+    answer_of,
+)
 from strowger_gateway.gateway.fleet.processes.reload_target import Proposal
 from strowger_gateway.gateway.fleet.processes.remote_engine_view import RemoteEngineViews
 from strowger_gateway.gateway.fleet.processes.server import Server as Served
@@ -138,7 +138,9 @@ class Worker:
             case EngineUpdate():
                 self._engines.update(message.engine)
             case Ask():
-                self._channel.send(Answer(id=message.id, body=self._answer(message.question)))
+                self._channel.send(
+                    Answer(id=message.id, body=answer_of(self.serving.gateway, message.question))
+                )
             case PeerAnswers():
                 self._others.on_message(message)
             case Prepare():
@@ -149,17 +151,17 @@ class Worker:
                     config=message.config,
                     engines=self._engines.of(message.engines),
                 )
-                problems = await self.serving.prepare(proposal)
+                problems = await self.serving.proposals.prepare(proposal)
                 self._channel.send(PrepareResult(number=message.number, problems=problems))
             case Commit():
-                await self.serving.commit(message.number)
+                await self.serving.proposals.commit(message.number)
                 self._channel.send(Committed(number=message.number))
             case Discard():
-                self.serving.discard(message.number)
+                self.serving.proposals.discard(message.number)
             case WaitIdle():
                 self._tasks.add(asyncio.create_task(self._wait_idle(message.id)))
             case ConfigRejected():
-                self.serving.notify_config_rejected(rejected=message.rejected)
+                self.serving.proposals.notify_config_rejected(rejected=message.rejected)
             case ImportProblem():
                 self.serving.on_import_problem(message.problem)
             case Open():
@@ -173,19 +175,8 @@ class Worker:
             case WorkerInit():
                 raise AssertionError("WorkerInit was sent twice")
 
-    def _answer(self, question: Question) -> bytes:
-        match question:
-            case MetricsRequest():
-                return packed(self.serving.gateway.processes.counted())
-            case SeriesRequest():
-                return packed(self.serving.gateway.log.own_series(question.window, question.at))
-            case RecentRequestsQuery():
-                return packed(
-                    self.serving.gateway.log.own_recent(question.limit, question.request_id)
-                )
-
     async def _wait_idle(self, number: int) -> None:
-        await self.serving.wait_old_requests()
+        await self.serving.proposals.wait_old_requests()
         self._channel.send(Idle(id=number))
 
     async def _count(self) -> None:

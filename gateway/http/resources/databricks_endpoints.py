@@ -48,7 +48,7 @@ def databricks_endpoints(gateway: Gateway) -> list[ControllerRouterHandler]:
 
     def view(name: str, route: Route) -> ServingEndpoint:
         served = served_entities(gateway.runtime, route, name)
-        return serving_endpoint(name, served, created=gateway.status.started_at)
+        return serving_endpoint(name, served, created=gateway.processes.status.started_at)
 
     @get(
         "/api/2.0/serving-endpoints",
@@ -56,7 +56,8 @@ def databricks_endpoints(gateway: Gateway) -> list[ControllerRouterHandler]:
         summary="The models that this key may use, as Databricks lists them",
     )
     async def endpoints(request: _Request) -> bytes:
-        table, names = gateway.runtime.table, gateway.model_names(await caller(request))
+        table = gateway.runtime.table
+        names = table.names((await caller(request)).may_use)
         return endpoints_body([view(name, table.find(name)) for name in names])
 
     @get(

@@ -110,7 +110,7 @@ def _split_path(path: str) -> _ModelPath:
 def _listed(gateway: Gateway, caller: Caller, *, only_ready: bool) -> list[IndexEntry]:
     table = gateway.runtime.table
     found: list[IndexEntry] = []
-    for name in gateway.model_names(caller):
+    for name in gateway.runtime.table.names(caller.may_use):
         reason = _why_not(gateway, table.find(name))
         if reason and only_ready:
             continue

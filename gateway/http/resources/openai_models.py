@@ -37,17 +37,17 @@ def openai_models(gateway: Gateway) -> list[ControllerRouterHandler]:
         after_id: FromQuery[str] = "",
         before_id: FromQuery[str] = "",
     ) -> bytes:
-        names = gateway.model_names(await caller(request))
+        names = gateway.runtime.table.names((await caller(request)).may_use)
         if _speaks_anthropic(request):
             return anthropic_models(
                 names,
                 card,
-                gateway.status.started_at,
+                gateway.processes.status.started_at,
                 limit=limit,
                 after=after_id,
                 before=before_id,
             )
-        return models_body(map(card, names), gateway.status.started_at)
+        return models_body(map(card, names), gateway.processes.status.started_at)
 
     @get("/v1/models/{model:path}", media_type="application/json", summary="One model")
     async def model(request: _Request, model: FromPath[str]) -> bytes:
@@ -56,6 +56,6 @@ def openai_models(gateway: Gateway) -> list[ControllerRouterHandler]:
         if name.endswith("*"):
             raise ModelNotFound(f"model: model {name!r} not found", param="model")
         body = anthropic_model if _speaks_anthropic(request) else model_body
-        return body(card(name), gateway.status.started_at)
+        return body(card(name), gateway.processes.status.started_at)
 
     return [models, model]

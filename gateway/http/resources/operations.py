@@ -26,7 +26,7 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
     async def healthz(request: _Request) -> dict[str, str | int]:
         if not _by_operator(gateway, request.scope):
             return {"status": "alive"}
-        return {"status": "alive", "worker": gateway.status.worker, "pid": os.getpid()}
+        return {"status": "alive", "worker": gateway.processes.status.worker, "pid": os.getpid()}
 
     # Clients of inference servers look at /health: 200 where the server can answer and 503 where it
     # cannot, which is readiness.
@@ -44,12 +44,14 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
             "engines": engines,
             "config_hash": gateway.runtime.config.digest,
         }
-        if gateway.status.config_rejected:
+        if gateway.processes.status.config_rejected:
             body["configuration"] = REFUSED
         if problems := gateway.runtime.routing.discovered.problems:
             body["discovery"] = problems
-        if gateway.status.import_problem:
-            body["records"] = f"{gateway.status.import_problem}; records wait in the spool"
+        if gateway.processes.status.import_problem:
+            body["records"] = (
+                f"{gateway.processes.status.import_problem}; records wait in the spool"
+            )
         if gateway.admission.recording_blocked(gateway.runtime):
             return Response({**body, "status": UNRECORDED}, status_code=503)
         if gateway.runtime.ready:

@@ -176,6 +176,12 @@ class RouteTable:
         wild = [route for route in routes if route.name.endswith("*")]
         self._wild = sorted(wild, key=lambda route: len(route.name), reverse=True)
 
+    def names(self, may_use: Callable[[str, str], bool]) -> list[str]:
+        """Return the names that a key may ask for: models and aliases, without wildcards."""
+        named = [(name, name) for name in self.routes if not name.endswith("*")]
+        named += list(self.aliases.items())
+        return [asked for asked, route in named if may_use(asked, route)]
+
     def find(self, model: str, may_use: Callable[[str, str], bool] | None = None) -> Route:
         """Find the route of a model name.
 

@@ -60,7 +60,9 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
 def footer_text(gateway: Gateway) -> str:
     """The page's last line."""
     digest = gateway.runtime.config.digest
-    return f"Uptime {span(time.time() - gateway.status.started_at)}. Configuration {digest}."
+    return (
+        f"Uptime {span(time.time() - gateway.processes.status.started_at)}. Configuration {digest}."
+    )
 
 
 def _state(gateway: Gateway, outages: Outages) -> tuple[str, str]:

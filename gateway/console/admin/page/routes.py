@@ -39,7 +39,7 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
         state, *sections, recent = await live_sections(gateway, window)
         config = gateway.runtime.config
         box = chat_section(
-            gateway.model_names(EVERYONE),
+            gateway.runtime.table.names(EVERYONE.may_use),
             keys=config.auth.mode != "none",
             experiments=config.experiments,
         )

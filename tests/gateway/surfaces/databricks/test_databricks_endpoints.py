@@ -195,4 +195,4 @@ async def test_what_serves_a_model_is_shown_in_the_services_terms(tmp_path: Path
         "openai",
     ]
     assert entities[1]["entity_name"] == "org/m"
-    assert shown["creation_timestamp"] == gateway.state.status.started_at * 1000
+    assert shown["creation_timestamp"] == gateway.state.processes.status.started_at * 1000
