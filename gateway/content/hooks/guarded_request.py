@@ -235,18 +235,16 @@ def _raws(value: object) -> list[Raw]:
 
 
 def _add_raws(found: list[Raw], value: object) -> None:
-    match value:
-        case Raw():
-            found.append(value)
-        case Struct():
-            for one in holding(type(value), SCALARS)[1](value):
-                if type(one) not in SCALARS:
-                    _add_raws(found, one)
-        case dict():
-            for one in cast("dict[object, object]", value).values():
+    kind = type(value)
+    if kind is Raw:
+        found.append(cast("Raw", value))
+    elif kind is dict:
+        for one in cast("dict[object, object]", value).values():
+            _add_raws(found, one)
+    elif kind is tuple or kind is list:
+        for one in cast("tuple[object, ...]", value):
+            _add_raws(found, one)
+    elif isinstance(value, Struct):
+        for one in holding(type(value), SCALARS)[1](value):
+            if type(one) not in SCALARS:
                 _add_raws(found, one)
-        case tuple() | list():
-            for one in cast("tuple[object, ...]", value):
-                _add_raws(found, one)
-        case _:
-            pass

@@ -258,7 +258,7 @@ async def result_of(
     token = ASKED_BY.set(asked_by)
     try:
         called = result_of_now(function, argument)
-        if not inspect.isawaitable(called):
+        if isinstance(called, Struct) or not inspect.isawaitable(called):
             return called
         task = asyncio.ensure_future(called)  # it copies the context
     finally:

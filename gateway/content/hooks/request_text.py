@@ -211,28 +211,27 @@ def _strings(value: object, reading: _Reading, name: str = "", *, free: bool = F
 
 
 def _add_strings(found: list[str], value: object, reading: _Reading, name: str, free: bool) -> None:
-    match value:
-        case str():
-            _add_text(found, value, reading, name, free)
-        case tuple() | list():
-            for one in cast("tuple[object, ...]", value):
-                _add_strings(found, one, reading, name, free)
-        case Raw():
-            _add_strings(found, decoded(value), reading, name, free)
-        case Struct() | dict():
-            fields = (
-                _fields_of(value) if isinstance(value, Struct) else cast("dict[str, object]", value)
-            )
-            if free or name in FREE:
-                for key, one in fields.items():
-                    found.append(key)
-                    _add_strings(found, one, reading, key, True)
-                return
+    kind = type(value)
+    if kind is str:
+        _add_text(found, cast("str", value), reading, name, free)
+    elif kind is tuple or kind is list:
+        for one in cast("tuple[object, ...]", value):
+            _add_strings(found, one, reading, name, free)
+    elif kind is Raw:
+        _add_strings(found, decoded(cast("Raw", value)), reading, name, free)
+    elif isinstance(value, Struct | dict):
+        fields = (
+            _fields_of(value) if isinstance(value, Struct) else cast("dict[str, object]", value)
+        )
+        if free or name in FREE:
             for key, one in fields.items():
-                if type(one) not in NUMBERS and not (skipped := _is_skipped(key, fields)):
-                    _add_strings(found, one, reading, "" if skipped is None else key, False)
-        case _:
-            pass
+                found.append(key)
+                _add_strings(found, one, reading, key, True)
+            return
+        for key, one in fields.items():
+            if type(one) in NUMBERS or (skipped := _is_skipped(key, fields)):
+                continue
+            _add_strings(found, one, reading, "" if skipped is None else key, False)
 
 
 def _add_text(found: list[str], value: str, reading: _Reading, name: str, free: bool) -> None:
