@@ -36,7 +36,7 @@ async def run_leader(config: Config, launch: Launch) -> None:
         engines=engines,
         targets=pool.targets,
         metrics=metrics,
-        hold_starts=pool.hold_worker_starts,
+        hold_starts=pool.starts.hold,
         audit=records.audit,
         parts=parts,
     )
@@ -44,7 +44,7 @@ async def run_leader(config: Config, launch: Launch) -> None:
         reload, parts, drain=pool.drain, stop_now=pool.stop_now, counted=pool.counted
     )
     await parts.start()
-    pool.waits, pool.surfaces = launch.predecessor is not None, launch.surfaces
+    pool.starts.waits, pool.starts.surfaces = launch.predecessor is not None, launch.surfaces
     pool.start(
         config.server.workers,
         lambda: (reload.config, tuple(engines.processes.values()), reload.rejected),

@@ -3,19 +3,15 @@
 import asyncio
 import contextlib
 import logging
-import os
-import socket
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from strowger_gateway.gateway.assembly.leader_parts import LeaderParts
 from strowger_gateway.gateway.assembly.part_messages import packed
 from strowger_gateway.gateway.backends.engines.process.process import EngineView
-from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.fleet.listening.accept_queue import Mode, empty
 from strowger_gateway.gateway.fleet.listening.listening_socket import Listener
 from strowger_gateway.gateway.fleet.processes.messages import (
@@ -39,11 +35,11 @@ from strowger_gateway.gateway.fleet.processes.messages import (
     StopNow,
     ToLeader,
     ToWorker,
-    WorkerInit,
     WorkerReady,
     state_of,
 )
-from strowger_gateway.gateway.fleet.processes.worker_handle import HEARTBEATS, WorkerHandle, spawn
+from strowger_gateway.gateway.fleet.processes.worker_handle import HEARTBEATS, WorkerHandle
+from strowger_gateway.gateway.fleet.processes.worker_starts import Current, WorkerStarts
 from strowger_gateway.gateway.observability.telemetry.metric_snapshot import (
     MetricFamilies,
     merge,
@@ -52,10 +48,7 @@ from strowger_gateway.gateway.observability.telemetry.metric_snapshot import (
 )
 from strowger_gateway.gateway.observability.telemetry.process_metrics import ProcessMetrics
 from strowger_gateway.gateway.platform.background import keep_running
-from strowger_gateway.gateway.platform.code_on_disk import CodeChanged, CodeOnDisk
-
-if TYPE_CHECKING:
-    pass
+from strowger_gateway.gateway.platform.code_on_disk import CodeChanged
 
 _log = logging.getLogger("strowger")
 
@@ -75,8 +68,7 @@ _families: msgspec.msgpack.Decoder[MetricFamilies] = msgspec.msgpack.Decoder(Met
 class WorkerPool:
     """All workers, from `start` until `ended`.
 
-    workers: the running ones by number.
-    waits: no connections are accepted before `open`. surfaces: loaded before a worker serves.
+    workers: the running ones by number. starts: starts processes, and says what they begin with.
     """
 
     def __init__(
@@ -90,33 +82,21 @@ class WorkerPool:
         backoff_s: float = BACKOFF_S,
     ) -> None:
         self.workers: dict[int, WorkerHandle] = {}
-        self._code, self._import_problem = CodeOnDisk(), ""
+        self.starts = WorkerStarts(listener, run_dir, parts)
         self._outdated: CodeChanged | None = None
-        self._listener = listener
-        self._run_dir = run_dir
         self._metrics = metrics
-        self._parts = parts
         self._ended_counts: MetricFamilies = ()
         self._stopping = asyncio.Event()
-        self.waits = self._closing = False
-        self.surfaces: tuple[str, ...] = ()
+        self._closing = False
         self._keeping: list[asyncio.Task[None]] = []
         self._asking: set[asyncio.Task[None]] = set()
         self._hang_s = hang_s
         self._backoff_s = backoff_s
         self._watching: asyncio.Task[None] | None = None
-        self._start_lock = asyncio.Lock()
-        self._current: Callable[[], tuple[Config, Sequence[EngineView], bool]]
 
-    def start(
-        self, workers: int, current: Callable[[], tuple[Config, Sequence[EngineView], bool]]
-    ) -> None:
-        """Start the workers.
-
-        current: what a worker starts with: the configuration, its engines, and whether a newer
-        version of the file was rejected.
-        """
-        self._current = current
+    def start(self, workers: int, current: Current) -> None:
+        """Start the workers. current: what a worker starts with."""
+        self.starts.current = current
         self._keeping = [asyncio.create_task(self._keep(number)) for number in range(workers)]
         crashed = self._metrics.internal_errors.count
         watch = keep_running("worker watchdog", self._kill_hung_workers, crashed)
@@ -128,7 +108,7 @@ class WorkerPool:
         Raises CodeChanged when no worker is left, and none can be started for that reason.
         """
         await asyncio.wait(self._keeping)
-        self._listener.close()
+        self.starts.listener.close()
         if self._outdated is not None:
             raise self._outdated
 
@@ -142,19 +122,13 @@ class WorkerPool:
     def targets(self) -> tuple[WorkerHandle, ...]:
         return tuple(self.workers.values())
 
-    @contextlib.asynccontextmanager
-    async def hold_worker_starts(self) -> AsyncGenerator[None, None]:
-        """Prevent worker starts during the block: a new worker would get an older configuration."""
-        async with self._start_lock:
-            yield
-
     def counted(self) -> list[MetricFamilies]:
         """Return the counters that the workers have reported last."""
         return [_families.decode(one.counted) for one in self.workers.values() if one.counted]
 
     def open(self) -> None:
         """Let the workers accept connections."""
-        self.waits = False
+        self.starts.waits = False
         self._broadcast(Open())
 
     def drain(self, mode: Mode = "refuse") -> None:
@@ -172,7 +146,7 @@ class WorkerPool:
 
     def on_import_problem(self, problem: str) -> None:
         """Send it to every worker, for /readyz. problem: "" if records are imported."""
-        self._import_problem = problem
+        self.starts.import_problem = problem
         self._broadcast(ImportProblem(problem=problem))
 
     async def close(self) -> None:
@@ -237,33 +211,7 @@ class WorkerPool:
 
     async def _run(self, number: int) -> int:
         """Run one process until it exits; return its exit status. Raises CodeChanged."""
-        await asyncio.to_thread(self._code.check)
-        ours, theirs = socket.socketpair()
-        async with self._start_lock:
-            with theirs:
-                try:
-                    process = await spawn(theirs, self._listener)
-                except OSError:
-                    ours.close()
-                    raise
-            worker = WorkerHandle(number, process)
-            await worker.channel.connect(ours)
-            config, engines, rejected = self._current()
-            worker.send(
-                WorkerInit(
-                    worker=number,
-                    config=config,
-                    engines=tuple(map(state_of, engines)),
-                    run_dir=os.fsencode(self._run_dir),
-                    waits=self.waits,
-                    surfaces=self.surfaces,
-                    parts={part: packed(one) for part, one in self._parts.first().items()},
-                )
-            )
-            worker.notify_config_rejected(rejected=rejected)
-            worker.send(ImportProblem(problem=self._import_problem))
-            self.workers[number] = worker
-            self._parts.joined(number, partial(_send_part, worker))
+        worker = await self.starts.start(number, self._joined)
         if self._stopping.is_set():
             worker.send(StopNow())
         try:
@@ -271,10 +219,10 @@ class WorkerPool:
                 self._on_message(worker, message)
         except BaseException:
             worker.channel.close()
-            process.kill()
+            worker.process.kill()
             raise
         finally:
-            self._parts.left(number)
+            self.starts.parts.left(number)
             del self.workers[number]
             worker.on_exit()
             self._close_if_drained()
@@ -282,7 +230,11 @@ class WorkerPool:
             last = without_gauges(_families.decode(worker.counted))
             self._ended_counts = merge((self._ended_counts, last))
         self._count_serving()
-        return await process.wait()
+        return await worker.process.wait()
+
+    def _joined(self, worker: WorkerHandle) -> None:
+        self.workers[worker.number] = worker
+        self.starts.parts.joined(worker.number, partial(_send_part, worker))
 
     def _on_message(self, worker: WorkerHandle, message: ToLeader) -> None:
         worker.missed_heartbeats = 0
@@ -294,7 +246,7 @@ class WorkerPool:
             case PrepareResult() | Committed() | Idle() | Answer():
                 worker.on_message(message)
             case PartMessage():
-                self._parts.receive(worker.number, message.part, message.body)
+                self.starts.parts.receive(worker.number, message.part, message.body)
             case PartQuestion():
                 self._begin(self._answer_part(worker, message))
             case AskPeers():
@@ -311,7 +263,7 @@ class WorkerPool:
         drained = [one.drained for one in self.workers.values()]
         if drained and all(drained) and not self._closing:
             self._closing = True
-            self._begin(empty(self._listener.sockets, partial(self._broadcast, Close())))
+            self._begin(empty(self.starts.listener.sockets, partial(self._broadcast, Close())))
 
     def _count_serving(self) -> None:
         self._metrics.workers.set(sum(one.serving.is_set() for one in self.workers.values()))
@@ -322,7 +274,7 @@ class WorkerPool:
         task.add_done_callback(self._asking.discard)
 
     async def _answer_part(self, asking: WorkerHandle, question: PartQuestion) -> None:
-        body = await self._parts.answer_packed(question.part, question.body)
+        body = await self.starts.parts.answer_packed(question.part, question.body)
         asking.send(PeerAnswers(id=question.id, bodies=(body,)))
 
     async def _ask_peers(self, asking: WorkerHandle, message: AskPeers) -> None:

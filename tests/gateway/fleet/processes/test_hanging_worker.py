@@ -96,7 +96,7 @@ async def led(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Led, N
             engines=EnginePool(first, folder),
             targets=pool.targets,
             metrics=metrics,
-            hold_starts=pool.hold_worker_starts,
+            hold_starts=pool.starts.hold,
         )
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         led = Led(url=url, pool=pool, reload=reload, coming=config(folder, "late"))
