@@ -7,7 +7,7 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final, cast
+from typing import Any, Final
 
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
@@ -234,15 +234,15 @@ def _raws(value: object) -> list[Raw]:
     return found
 
 
-def _add_raws(found: list[Raw], value: object) -> None:
-    kind = type(value)
+def _add_raws(found: list[Raw], value: Any) -> None:
+    kind = value.__class__
     if kind is Raw:
-        found.append(cast("Raw", value))
+        found.append(value)
     elif kind is dict:
-        for one in cast("dict[object, object]", value).values():
+        for one in value.values():
             _add_raws(found, one)
     elif kind is tuple or kind is list:
-        for one in cast("tuple[object, ...]", value):
+        for one in value:
             _add_raws(found, one)
     elif isinstance(value, Struct):
         for one in holding(type(value), SCALARS)[1](value):

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -210,28 +210,33 @@ def _strings(value: object, reading: _Reading, name: str = "", *, free: bool = F
     return found
 
 
-def _add_strings(found: list[str], value: object, reading: _Reading, name: str, free: bool) -> None:
-    kind = type(value)
+def _add_strings(found: list[str], value: Any, reading: _Reading, name: str, free: bool) -> None:
+    kind = value.__class__
     if kind is str:
-        _add_text(found, cast("str", value), reading, name, free)
+        _add_text(found, value, reading, name, free)
     elif kind is tuple or kind is list:
-        for one in cast("tuple[object, ...]", value):
+        for one in value:
             _add_strings(found, one, reading, name, free)
     elif kind is Raw:
-        _add_strings(found, decoded(cast("Raw", value)), reading, name, free)
-    elif isinstance(value, Struct | dict):
-        fields = (
-            _fields_of(value) if isinstance(value, Struct) else cast("dict[str, object]", value)
-        )
-        if free or name in FREE:
-            for key, one in fields.items():
-                found.append(key)
-                _add_strings(found, one, reading, key, True)
-            return
+        _add_strings(found, decoded(value), reading, name, free)
+    elif kind is dict:
+        _add_fields(found, value, reading, name, free)
+    elif isinstance(value, Struct):
+        _add_fields(found, _fields_of(value), reading, name, free)
+
+
+def _add_fields(
+    found: list[str], fields: dict[str, object], reading: _Reading, name: str, free: bool
+) -> None:
+    if free or name in FREE:
         for key, one in fields.items():
-            if type(one) in NUMBERS or (skipped := _is_skipped(key, fields)):
-                continue
-            _add_strings(found, one, reading, "" if skipped is None else key, False)
+            found.append(key)
+            _add_strings(found, one, reading, key, True)
+        return
+    for key, one in fields.items():
+        if type(one) in NUMBERS or (skipped := _is_skipped(key, fields)):
+            continue
+        _add_strings(found, one, reading, "" if skipped is None else key, False)
 
 
 def _add_text(found: list[str], value: str, reading: _Reading, name: str, free: bool) -> None:
