@@ -47,7 +47,9 @@ def _hook(guardrail: "GuardrailConfig", place: str) -> "Hook | AsyncHook":
         raise
     except ValueError as exc:  # msgspec.ValidationError is one, too
         raise InvalidConfig((f"{place}.settings: {exc}",)) from exc
-    except Exception as exc:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:
         raise InvalidConfig((f"{failed}: {type(exc).__name__}: {exc}",)) from exc
     for method in ("before", "chunk", "after"):
         if not callable(getattr(hook, method, None)):

@@ -231,7 +231,9 @@ def result_of_now(function: "Callable[[_A], _T]", argument: _A) -> _T:
     """Call a hook. Raises HookFailed."""
     try:
         return function(argument)
-    except Exception as exc:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:  # `sys.exit`, or what libraries in Rust raise when they panic
         raise HookFailed("error") from exc
 
 
@@ -260,7 +262,7 @@ async def result_of(
         called = result_of_now(function, argument)
         if isinstance(called, Struct) or not inspect.isawaitable(called):
             return called
-        task = asyncio.ensure_future(called)  # it copies the context
+        task = asyncio.ensure_future(_stays(called))  # it copies the context
     finally:
         ASKED_BY.reset(token)
     try:
@@ -273,9 +275,17 @@ async def result_of(
         raise HookFailed("timeout")
     try:
         return task.result()
-    except asyncio.CancelledError as exc:
+    except (HookFailed, KeyboardInterrupt):
+        raise
+    except BaseException as exc:
         raise HookFailed("error") from exc
-    except Exception as exc:
+
+
+async def _stays(called: Awaitable[_T]) -> _T:
+    """Await what a hook has returned. Raises HookFailed: a task's SystemExit ends its process."""
+    try:
+        return await called
+    except SystemExit as exc:
         raise HookFailed("error") from exc
 
 

@@ -17,6 +17,9 @@ from tests.gateway.serving import one_model
 pytestmark = pytest.mark.anyio
 
 CODE = """
+import asyncio
+import sys
+
 from strowger_gateway.gateway.content.hooks.contract import PASS, Block, Edited, Mask, Span
 
 BEFORE = {"before None": None, "before a text": "x", "before PASS": PASS,
@@ -27,16 +30,38 @@ CHUNK = {"chunk None": None, "chunk True": True, "chunk beyond": span(0, 99),
          "chunk negative": span(-3, 2), "chunk backwards": span(3, 1), "chunk half": span(0.5, 2),
          "chunk no replacement": span(0, 2, None), "chunk no spans": Mask(spans=None)}
 AFTER = {"after None": None, "after mask": span(0, 2)}
+ENDS = {"exits": SystemExit, "is cancelled": asyncio.CancelledError, "is closed": GeneratorExit,
+        "panics": BaseException}
 
 class Odd:
     def __init__(self, settings):
         self.kind = settings["kind"]
+        if self.kind == "made":
+            sys.exit("APP_TOKEN is not set")
     def before(self, request):
-        return BEFORE.get(self.kind, request)
+        return self.of("before", BEFORE, request)
     def chunk(self, window):
-        return CHUNK.get(self.kind, PASS)
+        return self.of("chunk", CHUNK, PASS)
     def after(self, answer):
-        return AFTER.get(self.kind, PASS)
+        return self.of("after", AFTER, PASS)
+    def of(self, method, odd, otherwise):
+        for kind, end in ENDS.items():
+            if self.kind == f"{method} {kind}":
+                raise end("of the hook")
+        return odd.get(self.kind, otherwise)
+
+class Waits:
+    def __init__(self, settings):
+        self.odd = Odd(settings)
+    async def before(self, request):
+        await asyncio.sleep(0)
+        return self.odd.before(request)
+    async def chunk(self, window):
+        await asyncio.sleep(0)
+        return self.odd.chunk(window)
+    async def after(self, answer):
+        await asyncio.sleep(0)
+        return self.odd.after(answer)
 
 class Half:
     def __init__(self, settings):
@@ -49,6 +74,7 @@ def imports(settings):
 """
 ENTRIES = """[strowger.hooks]
 odd = odd_hook:Odd
+waits = odd_hook:Waits
 half = odd_hook:Half
 imports = odd_hook:imports
 missing = another_module_that_is_missing:Hook
@@ -103,6 +129,23 @@ async def test_a_result_that_the_contract_does_not_have_fails_the_guardrail(
     assert isinstance(logged.exc_info[1], TypeError)
 
 
+@pytest.mark.parametrize("use", ["odd", "waits"])
+@pytest.mark.parametrize("end", ["exits", "is cancelled", "is closed", "panics"])
+@pytest.mark.parametrize("method", ["before", "chunk", "after"])
+async def test_a_hook_that_ends_its_process_ends_its_own_request_only(
+    method: str, end: str, use: str, tmp_path: Path
+) -> None:
+    rail = f"{{name: g, use: {use}, mode: block, settings: {{kind: {method} {end}}}}}"
+    streams = (False,) if method == "after" else (False, True)
+    async with guarded(tmp_path, f"guardrails: [{rail}]", "hel", "lo") as at:
+        for stream in streams:
+            answer = await at.ask(CHAT, "hi", stream=stream)
+            assert answer.status_code == 503
+            assert answer.json()["error"]["code"] == "guardrail_failed"
+        lines = at.up.access_lines()
+    assert [line.guardrails for line in lines] == [("g/error:failed",)] * len(streams)
+
+
 @pytest.mark.parametrize("kind", [*REQUESTS, *CHUNKS])
 async def test_a_faulty_hook_that_monitors_changes_nothing(kind: str, tmp_path: Path) -> None:
     rail = f"{{name: g, use: odd, mode: monitor, settings: {{kind: {kind}}}}}"
@@ -129,6 +172,15 @@ def test_a_hook_that_cannot_be_made_is_named(use: str, why: str) -> None:
     with pytest.raises(InvalidConfig) as refused:
         guards_of(read_config(text, source="config.yaml", env={}))
     assert refused.value.problems == (f"guardrails[0].use: the hook {use!r} cannot be used: {why}",)
+
+
+def test_a_hook_that_exits_while_it_is_made_is_named_and_ends_no_gateway() -> None:
+    guardrail = "guardrails: [{name: g, use: odd, settings: {kind: made}}]"
+    text = one_model("http://127.0.0.1:9/v1", guardrail)
+    with pytest.raises(InvalidConfig) as refused:
+        guards_of(read_config(text, source="config.yaml", env={}))
+    why = "SystemExit: APP_TOKEN is not set"
+    assert refused.value.problems == (f"guardrails[0].use: the hook 'odd' cannot be used: {why}",)
 
 
 def test_a_guardrail_without_its_package_names_the_command_that_installs_it(tmp_path: Path) -> None:
