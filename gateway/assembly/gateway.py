@@ -67,7 +67,7 @@ class Gateway:
         self.admission, self.shares = Admission(self.log), KeyShares(LargeBodyQueue())
         self.processes = AllProcesses(lambda: self.runtime, self.log, self.admission, self.shares)
         self.processes.status.worker = 0 if link is None else link.worker
-        self.generations = Generations(runtime, self._begin)
+        self.generations = Generations(runtime, self._begin, self.log.metrics.internal_errors.count)
         self.parts = ProcessParts(parts, self._state(store), NoLeader() if link is None else link)
         self.parts.build()
         self.keepalive = SseKeepAlive(server.sse_keepalive_s, server.commit_after_s)

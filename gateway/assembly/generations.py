@@ -1,12 +1,17 @@
 """The configuration generations that are live in one process, until their last request."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.backends.discovery.discovered import Discovered
 from strowger_gateway.gateway.backends.gauges.readings import ReplicaReadings
 from strowger_gateway.gateway.backends.replicas.process_side import UsesReplicas
+from strowger_gateway.gateway.platform.background import OnCrash, ignore_crash
+from strowger_gateway.gateway.stages.request_part import Closing
+
+_log = logging.getLogger("strowger")
 
 POLL_S = 0.1
 """Interval between checks for the end of an old generation's last request."""
@@ -19,8 +24,14 @@ class Generations(UsesReplicas):
     and never under a running request. replicas: those that are known now.
     """
 
-    def __init__(self, first: Runtime, begin: Callable[[Runtime], None]) -> None:
-        """begin: called with each later one; requests begin with it from then on."""
+    def __init__(
+        self, first: Runtime, begin: Callable[[Runtime], None], crashed: OnCrash = ignore_crash
+    ) -> None:
+        """begin: called with each later one; requests begin with it from then on.
+
+        crashed: counts what cannot be closed.
+        """
+        self._crashed = crashed
         self.current = first
         self.replicas = first.routing.discovered
         self._begin = begin
@@ -60,7 +71,10 @@ class Generations(UsesReplicas):
             await asyncio.wait(tuple(self._ending))
         for old in self._old:
             await self._close_unshared(old)
-        await self.current.close()
+        self.current.retire()
+        for shared in self.current.shared():
+            await self._close(shared)
+        await self.current.stop()
 
     async def _end(self, old: Runtime) -> None:
         while old.in_flight:  # noqa: ASYNC110  a request's end must not cost more than a count
@@ -73,4 +87,12 @@ class Generations(UsesReplicas):
         used = {id(shared) for other in others for shared in other.shared()}
         for shared in old.shared():
             if id(shared) not in used:
-                await shared.aclose()
+                await self._close(shared)
+
+    async def _close(self, shared: Closing) -> None:
+        """A bug in one costs no other its end, and no request its record."""
+        try:
+            await shared.aclose()
+        except Exception:  # noqa: BLE001  it may be a part's
+            _log.exception("internal error: %s cannot be closed", type(shared).__name__)
+            self._crashed("closing")

@@ -5,12 +5,13 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
+from strowger_gateway.gateway.assembly.part_failures import Apart, named
 from strowger_gateway.gateway.assembly.part_messages import PartDecoder, packed, unpacked
 from strowger_gateway.gateway.audit.log import AuditLog
 from strowger_gateway.gateway.config.schema.config import Config
@@ -18,6 +19,7 @@ from strowger_gateway.gateway.parts.leader_side import LeaderContext, LeaderSide
 from strowger_gateway.gateway.parts.part import Part
 from strowger_gateway.gateway.platform.background import OnCrash
 from strowger_gateway.gateway.storage.sql.sql import SqlStore
+from strowger_gateway.schemas.errors import GatewayError, Unavailable
 
 _log = logging.getLogger("strowger")
 
@@ -25,6 +27,14 @@ T = TypeVar("T")
 
 SendPart = Callable[[str, object], None]
 """Sends a message of the part that is named."""
+
+_TAKING = "taking a message"
+
+
+class Works(Protocol):
+    """A side with work that runs as long as it does."""
+
+    def works(self) -> Sequence[Work]: ...
 
 
 class LeaderState(Struct, frozen=True, kw_only=True, eq=False):
@@ -50,10 +60,11 @@ class LeaderParts:
         self.listed = tuple(parts)
         self._workers: dict[int, SendPart] = {}
         self._decoder = PartDecoder()
-        self._crashed = state.crashed
+        self._apart = Apart(state.crashed)
         self.sides: dict[str, LeaderSide[Any, Any]] = {}
         for part in parts:
-            side = part.leader(self._context(part.name, state))
+            with named(part.name, "building the leader's side"):
+                side = part.leader(self._context(part.name, state))
             if side is not None:
                 self.sides[part.name] = side
 
@@ -66,58 +77,84 @@ class LeaderParts:
 
     async def prepare(self, config: Config) -> None:
         """Get ready for a configuration. Raises InvalidConfig."""
-        for one in self.sides.values():
-            await one.prepare(config)
+        for name, one in self.sides.items():
+            with named(name, "preparing a configuration"):
+                await one.prepare(config)
 
     async def start(self) -> None:
         """Read what is needed before a process serves."""
-        await asyncio.gather(*(one.start() for one in self.sides.values()))
+        await all_started({name: one.start() for name, one in self.sides.items()})
 
     def works(self) -> list[Work]:
         """Return what runs from the start to the end."""
-        return [work for one in self.sides.values() for work in one.works()]
+        return works_of(self.sides)
 
     def first(self) -> dict[str, object]:
         """Return what a new worker's sides are built with, by part."""
-        found = {name: one.first() for name, one in self.sides.items()}
-        return {name: message for name, message in found.items() if message is not None}
+        found: dict[str, object] = {}
+        for name, one in self.sides.items():
+            with named(name, "telling a new worker of the state"):
+                message = one.first()
+            if message is not None:
+                found[name] = message
+        return found
 
     def joined(self, worker: int, send: SendPart) -> None:
         """A worker gets messages from now on."""
         self._workers[worker] = send
         for name, one in self.sides.items():
-            one.joined(worker, partial(send, name))
+            with self._apart(name, "noting a new worker"):
+                one.joined(worker, partial(send, name))
 
     def left(self, worker: int) -> None:
         """A worker has exited."""
         self._workers.pop(worker, None)
-        for one in self.sides.values():
-            one.left(worker)
+        for name, one in self.sides.items():
+            with self._apart(name, "noting the end of a worker"):
+                one.left(worker)
 
     def on_message(self, worker: int, part: str, message: object) -> None:
         """Take a message of a worker's side."""
-        self.sides[part].on_message(worker, message)
+        try:
+            self.sides[part].on_message(worker, message)
+        except Exception as exc:  # noqa: BLE001  it must not end the worker, or what sent it
+            self._apart.failed(part, _TAKING, exc)
 
     def receive(self, worker: int, part: str, body: bytes) -> None:
         """Take an encoded message of a worker's side."""
-        self.on_message(worker, part, self._decoder.decode(part, body, self.sides[part].receives))
+        try:
+            message = self._decoder.decode(part, body, self.sides[part].receives)
+        except (LookupError, msgspec.DecodeError) as exc:
+            self._apart.failed(part, _TAKING, exc)
+        else:
+            self.on_message(worker, part, message)
 
     async def answer_packed(self, part: str, body: bytes) -> bytes:
         """Answer an encoded question."""
         return packed(await self.answer(part, unpacked(body, self.sides[part].questions)))
 
     async def answer(self, part: str, question: object) -> object:
-        """Answer what a worker's side asks. Its client may leave; others may wait for the same."""
-        return await asyncio.shield(asyncio.ensure_future(self.sides[part].answer(question)))
+        """Answer what a worker's side asks. Its client may leave; others may wait for the same.
+
+        Raises Unavailable if the part cannot.
+        """
+        try:
+            return await asyncio.shield(asyncio.ensure_future(self.sides[part].answer(question)))
+        except GatewayError:
+            raise
+        except Exception as exc:  # noqa: BLE001  who asks must not wait for what never comes
+            self._apart.failed(part, "answering a question", exc)
+            raise Unavailable(f"{part} cannot answer", retry_after=1) from None
 
     def carried(self) -> dict[str, msgspec.Raw]:
         """Return what the gateway that takes over needs to know, by part, as JSON."""
-        found = {name: one.carried() for name, one in self.sides.items()}
-        return {
-            name: msgspec.Raw(msgspec.json.encode(one))
-            for name, one in found.items()
-            if one is not None
-        }
+        carried: dict[str, msgspec.Raw] = {}
+        for name, one in self.sides.items():
+            with self._apart(name, "handing over"):
+                found = one.carried()
+                if found is not None:
+                    carried[name] = msgspec.Raw(msgspec.json.encode(found))
+        return carried
 
     def carry(self, found: Mapping[str, msgspec.Raw]) -> None:
         """Take what an earlier gateway has carried, which may be another version."""
@@ -126,18 +163,22 @@ class LeaderParts:
             if side is None or side.carries is None:
                 continue
             try:
-                side.carry(msgspec.json.decode(body, type=side.carries))
+                known = msgspec.json.decode(body, type=side.carries)
             except msgspec.DecodeError as exc:
                 _log.error("what the old gateway knew of %s is not used: %s", name, exc)
+                continue
+            with self._apart(name, "taking over"):
+                side.carry(known)
 
     async def release(self) -> None:
         """End what may run in one gateway at a time."""
-        await asyncio.gather(*(one.release() for one in self.sides.values()))
+        releasing = {name: one.release() for name, one in self.sides.items()}
+        await all_ended(releasing, "releasing it", self._apart)
 
     async def close(self) -> None:
         """Close them all, the last one first; they wait for what they close at the same time."""
         closing = {name: self.sides[name].close() for name in reversed(self.sides)}
-        await all_closed(closing, self._crashed)
+        await all_ended(closing, "closing it", self._apart)
 
     def _context(self, name: str, state: LeaderState) -> LeaderContext:
         return LeaderContext(
@@ -160,10 +201,28 @@ class LeaderParts:
             send(part, message)
 
 
-async def all_closed(closing: Mapping[str, Awaitable[None]], crashed: OnCrash) -> None:
+async def all_started(starting: Mapping[str, Awaitable[None]]) -> None:
+    """Wait for the starts of sides, by part. Raises what one of them raises, with its name."""
+
+    async def started(name: str, start: Awaitable[None]) -> None:
+        with named(name, "its start"):
+            await start
+
+    await asyncio.gather(*(started(name, start) for name, start in starting.items()))
+
+
+async def all_ended(ending: Mapping[str, Awaitable[None]], what: str, apart: Apart) -> None:
     """Wait for the ends of sides, by part. A bug in one costs no other what it has to write."""
-    ends = await asyncio.gather(*closing.values(), return_exceptions=True)
-    for name, end in zip(closing, ends, strict=True):
+    ends = await asyncio.gather(*ending.values(), return_exceptions=True)
+    for name, end in zip(ending, ends, strict=True):
         if end is not None:
-            _log.error("internal error: closing %s failed", name, exc_info=end)
-            crashed("closing parts")
+            apart.failed(name, what, end)
+
+
+def works_of(sides: Mapping[str, Works]) -> list[Work]:
+    """Return what runs as long as the sides do, which are named by part."""
+    found: list[Work] = []
+    for name, one in sides.items():
+        with named(name, "listing what it runs"):
+            found += one.works()
+    return found

@@ -4,7 +4,6 @@
 one (gateway/fleet/processes/other_workers.py), or to nothing (`NoLeader`).
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar, cast
@@ -12,7 +11,13 @@ from typing import Any, Protocol, TypeVar, cast
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
-from strowger_gateway.gateway.assembly.leader_parts import LeaderParts, all_closed
+from strowger_gateway.gateway.assembly.leader_parts import (
+    LeaderParts,
+    all_ended,
+    all_started,
+    works_of,
+)
+from strowger_gateway.gateway.assembly.part_failures import Apart, named
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.observability.recording.ended_requests import (
     EndedRequests,
@@ -125,6 +130,7 @@ class ProcessParts:
         """link: to the leader's sides."""
         self.listed = tuple(parts)
         self._state = state
+        self._apart = Apart(state.crashed)
         self._link = link
         self._by_class: dict[type, object] = {}
         self.sides: dict[str, ProcessSide[Any, Any]] = {}
@@ -132,7 +138,8 @@ class ProcessParts:
     def build(self) -> None:
         """Build the sides, which may already use the process. Raises InvalidConfig."""
         for part in self.listed:
-            side = part.process(self._context(part.name))
+            with named(part.name, "building its side in this process"):
+                side = part.process(self._context(part.name))
             if side is not None:
                 self.sides[part.name] = side
                 self._by_class[type(side)] = side
@@ -143,56 +150,72 @@ class ProcessParts:
 
     async def start(self) -> None:
         """Read what is needed before the process serves."""
-        await asyncio.gather(*(one.start() for one in self.sides.values()))
+        await all_started({name: one.start() for name, one in self.sides.items()})
 
     async def ready(self, config: Config) -> None:
         """Get ready for a configuration that may take effect. Raises InvalidConfig."""
-        for one in self.sides.values():
-            await one.ready(config)
+        for name, one in self.sides.items():
+            with named(name, "getting ready"):
+                await one.ready(config)
 
     def use(self, config: Config) -> None:
-        """A configuration is in effect."""
-        for one in self.sides.values():
-            one.use(config)
+        """A configuration is in effect, in the parts after one that fails as well."""
+        for name, one in self.sides.items():
+            with self._apart(name, "using a configuration"):
+                one.use(config)
 
     def follow(self, generation: object) -> None:
         """Requests begin with this generation from now on."""
-        for one in self.sides.values():
-            one.follow(generation)
+        for name, one in self.sides.items():
+            with self._apart(name, "following a generation"):
+                one.follow(generation)
 
     def stages(
         self, generation: Generation, prepared: Mapping[str, Prepared], at: HotRoute
     ) -> list[Stage]:
         """Return the stages of a route's requests, in the order of the parts."""
-        return [
-            stage
-            for name, side in self.sides.items()
-            if isinstance(side, RequestSide)
-            for stage in side.stages(generation, prepared.get(name), at)
-        ]
+        found: list[Stage] = []
+        for name, side in self.sides.items():
+            if isinstance(side, RequestSide):
+                with named(name, "making stages"):
+                    found += side.stages(generation, prepared.get(name), at)
+        return found
 
     def takers(self) -> list[Callable[[EndedRequests], None]]:
         """Return what takes the requests that have ended."""
-        found = [one.taker() for one in self.sides.values() if isinstance(one, TakesEnded)]
-        return [take for take in found if take is not None]
+        found: list[Callable[[EndedRequests], None]] = []
+        for name, one in self.sides.items():
+            if isinstance(one, TakesEnded):
+                with self._apart(name, "taking ended requests"):
+                    take = one.taker()
+                    if take is not None:
+                        found.append(take)
+        return found
 
     def on_message(self, part: str, message: object) -> None:
         """Take a message of the leader's side."""
-        self.sides[part].on_message(message)
+        self.receive(part, lambda receives: message)
+
+    def receive(self, part: str, decoded: Callable[[Any], Any]) -> None:
+        """Take a message that is still encoded. decoded: returns it, by what the side receives."""
+        with self._apart(part, "taking a message"):
+            side = self.sides[part]
+            side.on_message(decoded(side.receives))
 
     async def idle(self) -> None:
         """Return when nothing of the requests that have ended runs any more."""
-        for one in self.sides.values():
-            await one.idle()
+        for name, one in self.sides.items():
+            with self._apart(name, "waiting for its end"):
+                await one.idle()
 
     def works(self) -> list[Work]:
         """Return what runs while the process serves."""
-        return [work for one in self.sides.values() for work in one.works()]
+        return works_of(self.sides)
 
     async def close(self, within_s: float) -> None:
         """Send and write the rest, the last part first; they wait for it at the same time."""
         closing = {name: self.sides[name].close(within_s) for name in reversed(self.sides)}
-        await all_closed(closing, self._state.crashed)
+        await all_ended(closing, "closing it", self._apart)
 
     def _own(self, kind: type[T], /) -> T:
         for one in self._state.own:

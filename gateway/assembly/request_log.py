@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from secrets import token_hex
 
+from strowger_gateway.gateway.assembly.part_failures import Apart
 from strowger_gateway.gateway.governance.budgets.budgets import Budgets
 from strowger_gateway.gateway.observability.recording.ended_requests import EndedRequests
 from strowger_gateway.gateway.observability.recording.rows_from_request import (
@@ -58,6 +59,7 @@ class RequestLog:
         self._since_asked = 0
         self._finished: list[tuple[RequestRecord, int, float, Prices]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._apart = Apart(self.metrics.internal_errors.count)
         self.takers: list[Callable[[EndedRequests], None]] = []
 
     def record_request(
@@ -108,7 +110,10 @@ class RequestLog:
         self._recent.add(encoded, list(map(_reasons, records)))
         self._batch += 1
         for take in self.takers:
-            take(EndedRequests(finished, lines, groups, attempts, self._batch, offset))
+            try:
+                take(EndedRequests(finished, lines, groups, attempts, self._batch, offset))
+            except Exception as exc:  # noqa: BLE001  it must not cost the line and the record
+                self._apart.failed(take.__module__, "taking ended requests", exc)
         self.access_log.add(lines, encoded)
         if self.recorder is not None:
             self.recorder.add(request_batch(records, encoded, attempts, self.writer, self._batch))

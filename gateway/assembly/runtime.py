@@ -5,6 +5,7 @@ from copy import copy
 from pathlib import Path
 
 from strowger_gateway.gateway.assembly.access import Access
+from strowger_gateway.gateway.assembly.part_failures import named
 from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.assembly.routing import Routing
 from strowger_gateway.gateway.assembly.wiring.engine_processes import engine_processes
@@ -82,7 +83,8 @@ class Runtime:
             if not isinstance(part, RequestPart):
                 continue
             try:
-                prepared = part.prepare(self, known.get(part.name))
+                with named(part.name, "preparing a configuration"):
+                    prepared = part.prepare(self, known.get(part.name))
             except InvalidConfig as exc:
                 problems += exc.problems
             else:
@@ -141,6 +143,10 @@ class Runtime:
         self.retire()
         for shared in self.shared():
             await shared.aclose()
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Stop the engines that it owns."""
         for engine in self._own.values():
             await engine.stop()
 

@@ -11,6 +11,7 @@ only. Everything that Litestar's layers would do is done here.
 """
 
 import asyncio
+import logging
 
 from litestar.types import Receive, Scope, Send
 
@@ -44,6 +45,8 @@ from strowger_gateway.gateway.stages.stage import RouteStages
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 from strowger_gateway.gateway.surfaces.sse import frame
 from strowger_gateway.schemas.errors import Forbidden, GatewayError, ModelNotFound
+
+_log = logging.getLogger("strowger.endpoint")
 
 
 class Endpoint:
@@ -106,7 +109,11 @@ class Endpoint:
                 raise
             finally:
                 for leave in stages.leave:
-                    leave(request)
+                    try:
+                        leave(request)
+                    except Exception:  # noqa: BLE001  what other stages hold has to be given back
+                        gateway.log.metrics.internal_errors.count("leaving stages")
+                        _log.exception("internal error: leaving a stage of %s failed", self._path)
             status = 200
         except GatewayError as exc:
             status = await self._refuse(exc, record, response)

@@ -5,6 +5,7 @@
 """
 
 import inspect
+import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -48,6 +49,8 @@ from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
 
 PLACE = "request"
 
+_log = logging.getLogger("strowger.guardrails")
+
 _MOST_KEPT: Final = 4096
 """Combinations of caller and model whose guardrails are remembered; clients choose model names."""
 
@@ -63,10 +66,16 @@ class Guards:
         self._found: dict[tuple[str, ...], tuple[Rail, ...]] = {}
 
     async def aclose(self) -> None:
-        """Close what hooks have open; those without `aclose` have nothing."""
+        """Close what hooks have open; those without `aclose` have nothing.
+
+        A bug in one of them leaves none of the others open.
+        """
         for rail in self._rails:
             if isinstance(rail.hook, ClosingHook):
-                await rail.hook.aclose()
+                try:
+                    await rail.hook.aclose()
+                except Exception:  # noqa: BLE001  hooks may be an operator's own
+                    _log.exception("guardrail %s cannot be closed", rail.settings.name)
 
     def of(
         self, counts: GuardCounts, key: str, team: str, user: str, *models: str

@@ -166,7 +166,7 @@ class Ask(Struct, frozen=True, kw_only=True, tag=True):
 class PeerAnswers(Struct, frozen=True, kw_only=True, tag=True):
     """The answers of the other workers to AskPeers, each encoded in msgpack.
 
-    To a PartQuestion, the one of the leader.
+    To a PartQuestion, the one of the leader; none if the part could not answer.
     """
 
     id: int

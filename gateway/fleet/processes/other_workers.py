@@ -65,8 +65,10 @@ class OtherWorkers:
     async def ask_part(self, part: str, question: object, kind: type[T]) -> T:
         """Ask the part's side in the leader. Raises Unavailable."""
         body = packed(question)
-        (answer,) = await self._ask(lambda number: PartQuestion(id=number, part=part, body=body))
-        return unpacked(answer, kind)
+        answers = await self._ask(lambda number: PartQuestion(id=number, part=part, body=body))
+        if not answers:
+            raise Unavailable(f"{part} cannot answer", retry_after=1)
+        return unpacked(answers[0], kind)
 
     def on_message(self, answers: PeerAnswers) -> None:
         waiting = self._pending.get(answers.id)

@@ -4,6 +4,7 @@ import logging
 from pathlib import Path
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
+from strowger_gateway.gateway.assembly.part_failures import told
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.fleet.processes.reload_target import Proposal
 from strowger_gateway.gateway.observability.telemetry.logs import set_level
@@ -31,6 +32,7 @@ class Proposals:
                 engines=proposal.engines,
                 before=gateway.runtime,
                 discovered=gateway.generations.replicas,
+                parts=gateway.parts.listed,
             )
             await gateway.parts.ready(proposal.config)
         except Exception as exc:  # noqa: BLE001  no file may stop the current configuration
@@ -39,7 +41,7 @@ class Proposals:
             if isinstance(exc, InvalidConfig):
                 return exc.problems
             _log.exception("cannot build the configuration")
-            return (f"cannot be built: {exc}",)
+            return (f"cannot be built: {told(exc)}",)
         self._prepared = (proposal.number, runtime)
         return ()
 

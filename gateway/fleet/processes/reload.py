@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from strowger_gateway.gateway.assembly.leader_parts import LeaderParts
+from strowger_gateway.gateway.assembly.part_failures import told
 from strowger_gateway.gateway.audit.log import AuditLog, NoAudit
 from strowger_gateway.gateway.backends.engines.process.process import EngineProcess
 from strowger_gateway.gateway.config.schema.config import Config
@@ -111,7 +112,7 @@ class Reload:
             except Exception as exc:  # noqa: BLE001  no file may stop the gateway
                 _log.exception("internal error while applying a configuration")
                 self._metrics.internal_errors.count("reload")
-                why = f"internal error: {type(exc).__name__}; see the traceback in the log"
+                why = f"internal error: {told(exc)}; see the traceback in the log"
                 self._reject((why,))
                 await asyncio.to_thread(self._audit.rejected, before, config, by, (why,), "failed")
                 return False

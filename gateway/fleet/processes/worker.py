@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 
 from strowger_gateway.gateway.assembly.part_messages import packed
@@ -133,8 +134,8 @@ class Worker:
     async def _on_message(self, message: ToWorker) -> None:
         match message:
             case PartMessage(part=part):
-                side = self.serving.gateway.parts.sides[part]
-                side.on_message(self._link.received(message, side.receives))
+                decoded = partial(self._link.received, message)
+                self.serving.gateway.parts.receive(part, decoded)
             case EngineUpdate():
                 self._engines.update(message.engine)
             case Ask():

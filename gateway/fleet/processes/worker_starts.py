@@ -60,19 +60,35 @@ class WorkerStarts:
                     raise
             worker = WorkerHandle(number, process)
             await worker.channel.connect(ours)
-            config, engines, rejected = self.current()
-            worker.send(
-                WorkerInit(
-                    worker=number,
-                    config=config,
-                    engines=tuple(map(state_of, engines)),
-                    run_dir=os.fsencode(self._run_dir),
-                    waits=self.waits,
-                    surfaces=self.surfaces,
-                    parts={part: packed(one) for part, one in self.parts.first().items()},
-                )
-            )
-            worker.notify_config_rejected(rejected=rejected)
-            worker.send(ImportProblem(problem=self.import_problem))
-            joined(worker)
+            try:
+                self._tell(worker)
+                joined(worker)
+            except BaseException:
+                await _kill(worker)
+                raise
         return worker
+
+    def _tell(self, worker: WorkerHandle) -> None:
+        """Send what a new worker starts with."""
+        config, engines, rejected = self.current()
+        worker.send(
+            WorkerInit(
+                worker=worker.number,
+                config=config,
+                engines=tuple(map(state_of, engines)),
+                run_dir=os.fsencode(self._run_dir),
+                waits=self.waits,
+                surfaces=self.surfaces,
+                parts={part: packed(one) for part, one in self.parts.first().items()},
+            )
+        )
+        worker.notify_config_rejected(rejected=rejected)
+        worker.send(ImportProblem(problem=self.import_problem))
+
+
+async def _kill(worker: WorkerHandle) -> None:
+    """End a process that never got its configuration."""
+    worker.channel.close()
+    with contextlib.suppress(ProcessLookupError):
+        worker.process.kill()
+    await worker.process.wait()

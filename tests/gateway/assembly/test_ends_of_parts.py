@@ -78,8 +78,8 @@ async def test_a_part_that_cannot_be_closed_keeps_no_other_from_it(
     await parts.close()
 
     assert parts.side(CountingSide).closed
-    assert "closing failing failed" in caplog.text
-    labels = {"where": "closing parts"}
+    assert "part failing: closing it failed" in caplog.text
+    labels = {"where": "parts"}
     assert metrics.registry.get_sample_value("strowger_internal_errors_total", labels) == 1
 
 

@@ -16,11 +16,10 @@ import httpx
 import pytest
 
 from tests.gateway.commanded import SOON_S, Commanded, commanded
+from tests.gateway.parts.adding import environment, tree_with
 from tests.stand_ins.provider import Answer, Provider, Received, provider
 
-ROOT = Path(__file__).parents[3]
 STROWGER = (sys.executable, "-m", "strowger_gateway.gateway.cli")
-LINE = '    "tests.gateway.parts.courtesy.part:CourtesyPart",\n'
 OPERATOR = {"authorization": "Bearer key-of-the-operator"}
 
 CONFIG = """
@@ -35,25 +34,9 @@ courtesy: {{rude: [blockhead], most: {most}}}
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project with the part: links to all files but one."""
+    """The project with the part."""
     root = tmp_path_factory.mktemp("tree")
-    package, assembly = root / "strowger_gateway", root / "strowger_gateway/gateway/assembly"
-    assembly.mkdir(parents=True)
-    for source in (ROOT / "strowger_gateway", ROOT / "gateway", ROOT / "gateway/assembly"):
-        target = package / source.relative_to(ROOT) if source.name != package.name else package
-        for one in source.iterdir():
-            if not (target / one.name).exists():
-                (target / one.name).symlink_to(one.resolve())
-    parts = assembly / "parts.py"
-    text = parts.read_text()
-    parts.unlink()
-    before, names, after = text.partition("_NAMES: Final = (\n")
-    parts.write_text(before + names + LINE + after)
-    return root
-
-
-def environment(tree: Path) -> dict[str, str]:
-    return {"PYTHONPATH": os.pathsep.join((str(tree), str(ROOT)))}
+    return tree_with("tests.gateway.parts.courtesy.part:CourtesyPart", root)
 
 
 def strowger(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:

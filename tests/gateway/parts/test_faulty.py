@@ -1,0 +1,144 @@
+"""A bug in one part: the others keep what they hold and record, and the log names the part.
+
+The part `faulty` fails where its section says, in one process and with two workers.
+"""
+
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.gateway.commanded import OPERATOR, Commanded, commanded
+from tests.gateway.parts.adding import environment, tree_with
+from tests.stand_ins.provider import Answer, Received, provider
+
+CONFIG = """
+auth:
+  mode: keys
+  admin_key: key-of-the-operator
+  keys: [{{name: app, key: key-of-the-app-1234}}]
+server: {{workers: {workers}}}
+store: {{url: "sqlite:///{folder}/store.db", spool: "{folder}/spool"}}
+providers: [{{name: p, adapter: openai, base_url: "{url}", api_key: k}}]
+models: [{{name: chat, backends: [{{provider: p, model: m}}]}}]
+limits: [{{name: few, who: {{key: app}}, concurrent: 2}}]
+faulty: {{bugs: [{bugs}]}}
+"""
+ISOLATED = (
+    "use follow taker take leave on_message leader.on_message joined left idle close aclose"
+    " leader.close"
+)
+"""Where a bug must cost nobody else anything."""
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project with the part."""
+    root = tmp_path_factory.mktemp("tree")
+    return tree_with("tests.gateway.parts.faulty.part:FaultyPart", root)
+
+
+async def _answers(request: Received, answer: Answer) -> None:
+    await answer.begin_stream()
+    await answer.text("Good morning")
+    await answer.end_stream()
+
+
+@asynccontextmanager
+async def faulty(
+    tree: Path, folder: Path, workers: int, bugs: str = ""
+) -> AsyncGenerator[Commanded, None]:
+    async with provider(_answers) as vendor:
+        text = CONFIG.format(folder=folder, url=vendor.base_url, workers=workers, bugs=bugs)
+        command = environment(tree)
+        async with commanded(folder / "c.yaml", text, env=command, folder=folder) as gateway:
+            yield gateway
+
+
+def with_bugs(gateway: Commanded, bugs: str) -> str:
+    """Return its configuration with these bugs."""
+    before, key, _ = gateway.config.read_text().partition("faulty: ")
+    return f"{before}{key}{{bugs: [{bugs}]}}\n"
+
+
+async def ask(gateway: Commanded) -> httpx.Response:
+    body = {"model": "chat", "messages": [{"role": "user", "content": "Good evening!"}]}
+    async with gateway.client(authorization="Bearer key-of-the-app-1234") as client:
+        return await client.post("/v1/chat/completions", json={**body, "stream": True})
+
+
+async def failures(gateway: Commanded) -> float:
+    """Return how many internal errors the metrics show."""
+    async with gateway.client(**OPERATOR) as client:
+        lines = (await client.get("/metrics")).text.splitlines()
+    name = "strowger_internal_errors_total{"
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_bug_in_a_part_costs_no_other_anything(
+    workers: int, tree: Path, tmp_path: Path
+) -> None:
+    bugs = ", ".join(ISOLATED.split())
+    async with faulty(tree, tmp_path, workers) as gateway:
+        await gateway.reload(with_bugs(gateway, bugs))
+        # More requests than the limit has slots: each is given back although a stage fails.
+        answers = [await ask(gateway) for _ in range(4)]
+        assert [one.status_code for one in answers] == [200] * 4
+        assert all("data: [DONE]" in one.text for one in answers)
+        assert all('"error"' not in one.text for one in answers)
+        assert await failures(gateway) >= 4
+        for told in ("using a configuration", "following a generation", "taking a message"):
+            await gateway.said(f"part faulty: {told} failed")
+
+        # No worker has been lost by it, and the end is as orderly as without it.
+        gateway.process.send_signal(signal.SIGTERM)
+        assert await gateway.process.wait() == 0
+        assert [line for line in gateway.lines if "restarting" in line] == []
+        assert len([line for line in gateway.access if line.get("status") == 200]) == 4
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("bug", "told"),
+    [
+        ("leader.prepare", "preparing a configuration"),
+        ("prepare", "preparing a configuration"),
+        ("ready", "getting ready"),
+    ],
+)
+async def test_a_reload_that_a_part_fails_names_it_and_changes_nothing(
+    bug: str, told: str, workers: int, tree: Path, tmp_path: Path
+) -> None:
+    async with faulty(tree, tmp_path, workers) as gateway:
+        config = gateway.config.read_text()
+        gateway.edit(with_bugs(gateway, bug))
+        rejected = await gateway.said("rejected, keeping the previous one")
+        assert f"a bug in {bug}; part faulty: {told} failed" in rejected
+        assert (await ask(gateway)).status_code == 200
+        await gateway.reload(config.replace("concurrent: 2", "concurrent: 3"))
+        assert (await ask(gateway)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("bug", "told"),
+    [
+        ("leader", "building the leader's side"),
+        ("leader.prepare", "preparing a configuration"),
+        ("leader.start", "its start"),
+        ("leader.works", "listing what it runs"),
+    ],
+)
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_start_that_a_part_fails_names_it(
+    bug: str, told: str, workers: int, tree: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(AssertionError, match="the command has ended") as failed:
+        async with faulty(tree, tmp_path, workers, bug):
+            pass
+    assert f"part faulty: {told} failed" in str(failed.value)
