@@ -108,12 +108,7 @@ class Endpoint:
                     await explain(exc, request, self._names)
                 raise
             finally:
-                for leave in stages.leave:
-                    try:
-                        leave(request)
-                    except Exception:  # noqa: BLE001  what other stages hold has to be given back
-                        gateway.log.metrics.internal_errors.count("leaving stages")
-                        _log.exception("internal error: leaving a stage of %s failed", self._path)
+                self._leave(stages, request)
             status = 200
         except GatewayError as exc:
             status = await self._refuse(exc, record, response)
@@ -144,6 +139,14 @@ class Endpoint:
         )
         found = runtime.stages[route.path] = RouteStages(gateway.stages(runtime, route), own)
         return found
+
+    def _leave(self, stages: RouteStages, request: RequestContext) -> None:
+        for leave in stages.leave:
+            try:
+                leave(request)
+            except Exception:  # noqa: BLE001  what the other stages hold has to be given back
+                self._gateway.log.metrics.internal_errors.count("leaving stages")
+                _log.exception("internal error: leaving a stage of %s failed", self._path)
 
     async def _refuse(
         self, exc: GatewayError, record: RequestRecord, response: ResponseWriter
