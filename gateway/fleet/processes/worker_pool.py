@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from strowger_gateway.gateway.assembly.leader_parts import LeaderParts
+from strowger_gateway.gateway.assembly.part_failures import told
 from strowger_gateway.gateway.assembly.part_messages import packed
 from strowger_gateway.gateway.backends.engines.process.process import EngineView
 from strowger_gateway.gateway.fleet.listening.accept_queue import Mode, empty
@@ -49,6 +50,7 @@ from strowger_gateway.gateway.observability.telemetry.metric_snapshot import (
 from strowger_gateway.gateway.observability.telemetry.process_metrics import ProcessMetrics
 from strowger_gateway.gateway.platform.background import keep_running
 from strowger_gateway.gateway.platform.code_on_disk import CodeChanged
+from strowger_gateway.schemas.errors import GatewayError
 
 _log = logging.getLogger("strowger")
 
@@ -202,8 +204,8 @@ class WorkerPool:
             return f"cannot be started: {exc}; trying again"
         except OSError as exc:
             return f"cannot be started ({exc}); trying again"
-        except Exception:  # noqa: BLE001  a bug must not cost a worker for good
-            _log.exception("internal error while following a worker")
+        except Exception as exc:  # noqa: BLE001  a bug must not cost a worker for good
+            _log.exception("internal error while following a worker: %s", told(exc))
             self._metrics.internal_errors.count("worker's leader")
             return "was stopped after an internal error in the leader; restarting"
         how = f"was killed by signal {-status}" if status < 0 else f"exited with status {status}"
@@ -274,8 +276,11 @@ class WorkerPool:
         task.add_done_callback(self._asking.discard)
 
     async def _answer_part(self, asking: WorkerHandle, question: PartQuestion) -> None:
-        body = await self.starts.parts.answer_packed(question.part, question.body)
-        asking.send(PeerAnswers(id=question.id, bodies=(body,)))
+        try:
+            bodies = (await self.starts.parts.answer_packed(question.part, question.body),)
+        except GatewayError:
+            bodies = ()
+        asking.send(PeerAnswers(id=question.id, bodies=bodies))
 
     async def _ask_peers(self, asking: WorkerHandle, message: AskPeers) -> None:
         """Ask all other workers concurrently; add the counters of workers that have exited."""

@@ -3,14 +3,17 @@
 The part `faulty` fails where its section says, in one process and with two workers.
 """
 
+import os
 import signal
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from time import monotonic
 
 import httpx
 import pytest
 
+from strowger_gateway.gateway.fleet.processes.other_workers import PEER_TIMEOUT_S
 from tests.gateway.commanded import OPERATOR, Commanded, commanded
 from tests.gateway.parts.adding import environment, tree_with
 from tests.stand_ins.provider import Answer, Received, provider
@@ -72,6 +75,23 @@ async def ask(gateway: Commanded) -> httpx.Response:
         return await client.post("/v1/chat/completions", json={**body, "stream": True})
 
 
+def workers_of(gateway: Commanded) -> list[int]:
+    """Return the process ids of the workers that run."""
+    found: list[int] = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            child = int(parent) == gateway.process.pid
+            if child and b"processes.worker" in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+    return found
+
+
+async def kill_a_worker(gateway: Commanded) -> None:
+    os.kill(workers_of(gateway)[0], signal.SIGKILL)
+    await gateway.said("was killed by signal 9")
+
+
 async def failures(gateway: Commanded) -> float:
     """Return how many internal errors the metrics show."""
     async with gateway.client(**OPERATOR) as client:
@@ -101,6 +121,38 @@ async def test_a_bug_in_a_part_costs_no_other_anything(
         assert await gateway.process.wait() == 0
         assert [line for line in gateway.lines if "restarting" in line] == []
         assert len([line for line in gateway.access if line.get("status") == 200]) == 4
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_who_asks_a_part_that_cannot_answer_is_told_at_once(
+    workers: int, tree: Path, tmp_path: Path
+) -> None:
+    async with faulty(tree, tmp_path, workers) as gateway, gateway.client(**OPERATOR) as client:
+        assert (await client.get("/admin/faulty")).status_code == 200
+        await gateway.reload(with_bugs(gateway, "answer"))
+        began = monotonic()
+        refused = await client.get("/admin/faulty")
+        assert monotonic() - began < PEER_TIMEOUT_S
+        assert refused.status_code == 503
+        assert "faulty cannot answer" in refused.text
+        await gateway.said("part faulty: answering a question failed")
+
+
+async def test_a_worker_that_cannot_be_told_the_state_is_started_again(
+    tree: Path, tmp_path: Path
+) -> None:
+    async with faulty(tree, tmp_path, 2) as gateway:
+        await gateway.reload(with_bugs(gateway, "first"))
+        await kill_a_worker(gateway)
+        since = len(gateway.lines)
+        for _ in range(2):
+            told = await gateway.said("was stopped after an internal error", since=since)
+            since = gateway.lines.index(told, since) + 1
+        assert any("telling a new worker of the state" in line for line in gateway.lines)
+        assert (await ask(gateway)).status_code == 200
+        await gateway.reload(with_bugs(gateway, ""))
+        await gateway.said("ready", since=since)
+        assert len(workers_of(gateway)) == 2
 
 
 @pytest.mark.parametrize("workers", [1, 2])

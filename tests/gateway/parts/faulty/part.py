@@ -8,6 +8,7 @@ from msgspec import Struct
 from strowger_gateway.gateway.config.problems import Problems
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.observability.recording.ended_requests import EndedRequests
+from strowger_gateway.gateway.parts.console import AdminCall, AdminRoute, Nothing
 from strowger_gateway.gateway.parts.leader_side import LeaderContext, LeaderSide, Work
 from strowger_gateway.gateway.parts.process_side import ProcessContext
 from strowger_gateway.gateway.stages.generation import Generation
@@ -60,9 +61,26 @@ class FaultyPart(RequestPart):
         failing(at.config)("process")
         return FaultySide(at)
 
+    def routes(self) -> Sequence[AdminRoute[Any]]:
+        return (
+            AdminRoute(
+                method="GET",
+                path="/faulty",
+                role="viewer",
+                summary="What the leader answers",
+                takes=Nothing,
+                returns=Hello,
+                answer=_hello,
+            ),
+        )
+
     def prepare(self, generation: Generation, before: Prepared | None) -> Prepared | None:
         failing(lambda: generation.config)("prepare")
         return FaultyPrepared(generation.config)
+
+
+async def _hello(call: AdminCall[Nothing]) -> Hello:
+    return await call.side(FaultySide).hello()
 
 
 class FaultyPrepared(Prepared):
@@ -135,6 +153,9 @@ class FaultySide(RequestSide[Hello, Hello]):
     def __init__(self, at: ProcessContext) -> None:
         self._at = at
         self._fails = failing(at.config)
+
+    async def hello(self) -> Hello:
+        return await self._at.ask(Hello(), Hello)
 
     async def start(self) -> None:
         self._fails("start")
