@@ -136,24 +136,35 @@ async def _masked(source: EventSource, stream: StreamGuard) -> EventSource:
 
 
 async def _masked_by_waiting(source: EventSource, stream: StreamGuard) -> EventSource:
-    """Hold text back for a hook that waits: no sink, each batch is examined before the next."""
+    """Hold text back for a hook that waits: no sink, each batch is examined before the next.
+
+    Nothing leaves before content, so that an error keeps its status.
+    """
     wait_s = stream.rail.settings.hold_back.ms / 1000
     await in_task()
     following: asyncio.Future[list[Event] | None] | None = None
+    pending: list[Event] = []
+    begun = False
     async with aclosing(source):
         try:
             while True:
                 following = asyncio.ensure_future(_next(source, None))
                 if stream.waiting:
                     await asyncio.wait({following}, timeout=wait_s)
-                    if not following.done() and (late := await stream.release_all()):
-                        yield late
+                    if not following.done():
+                        pending += await stream.release_all()
+                        if pending and (begun := begun or _has_content(pending)):
+                            yield pending
+                            pending = []
                 batch = await following
                 if batch is None:
                     break
-                if not stream.absorb(batch) and (passed := await stream.take(batch)):
-                    yield passed
-            if rest := await stream.end():
+                if not stream.absorb(batch):
+                    pending += await stream.take(batch)
+                    if pending and (begun := begun or _has_content(pending)):
+                        yield pending
+                        pending = []
+            if rest := [*pending, *await stream.end()]:
                 yield rest
         finally:
             await _cancelled(following)

@@ -1,5 +1,6 @@
 """Hooks of other packages with mistakes: each is a failure of the guardrail, and named."""
 
+import asyncio
 import logging
 import subprocess
 import sys
@@ -144,6 +145,25 @@ async def test_a_hook_that_ends_its_process_ends_its_own_request_only(
             assert answer.json()["error"]["code"] == "guardrail_failed"
         lines = at.up.access_lines()
     assert [line.guardrails for line in lines] == [("g/error:failed",)] * len(streams)
+
+
+@pytest.mark.parametrize("use", ["odd", "waits"])
+async def test_a_stream_that_begins_without_text_has_the_status_of_its_failure(
+    use: str, tmp_path: Path
+) -> None:
+    rail = f"{{name: g, use: {use}, mode: block, settings: {{kind: chunk exits}}}}"
+    async with guarded(tmp_path, f"guardrails: [{rail}]", "", "hello", "!", wait=True) as at:
+
+        def one_text() -> None:
+            at.read.set()
+            at.read.clear()
+
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.3, one_text)
+        loop.call_later(0.6, at.read.set)
+        answer = await at.ask(CHAT, "hi", stream=True)
+        assert answer.status_code == 503
+        assert answer.json()["error"]["code"] == "guardrail_failed"
 
 
 @pytest.mark.parametrize("kind", [*REQUESTS, *CHUNKS])
