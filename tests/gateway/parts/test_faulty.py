@@ -3,6 +3,7 @@
 The part `faulty` fails where its section says, in one process and with two workers.
 """
 
+import asyncio
 import os
 import signal
 from collections.abc import AsyncGenerator
@@ -14,7 +15,7 @@ import httpx
 import pytest
 
 from strowger_gateway.gateway.fleet.processes.other_workers import PEER_TIMEOUT_S
-from tests.gateway.commanded import OPERATOR, Commanded, commanded
+from tests.gateway.commanded import OPERATOR, SOON_S, Commanded, commanded
 from tests.gateway.parts.adding import environment, tree_with
 from tests.stand_ins.provider import Answer, Received, provider
 
@@ -136,6 +137,25 @@ async def test_who_asks_a_part_that_cannot_answer_is_told_at_once(
         assert refused.status_code == 503
         assert "faulty cannot answer" in refused.text
         await gateway.said("part faulty: answering a question failed")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("bug", ["carried", "carry", "release"])
+async def test_a_part_that_fails_in_a_hand_over_leaves_no_gap(
+    bug: str, workers: int, tree: Path, tmp_path: Path
+) -> None:
+    async with faulty(tree, tmp_path, workers) as gateway:
+        await gateway.reload(with_bugs(gateway, bug))
+        gateway.process.send_signal(signal.SIGUSR2)
+        told = await gateway.said("takes over")
+        successor = int(told.removeprefix("process ").split()[0])
+        try:
+            assert (await ask(gateway)).status_code == 200
+            assert await asyncio.wait_for(gateway.process.wait(), SOON_S) == 0
+            assert (await ask(gateway)).status_code == 200
+            assert any("part faulty" in line for line in gateway.lines)
+        finally:
+            os.kill(successor, signal.SIGTERM)
 
 
 async def test_a_worker_that_cannot_be_told_the_state_is_started_again(
