@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.backends.discovery.discovered import Discovered
@@ -43,10 +43,13 @@ class Generations(UsesReplicas):
         old, self.current = self.current, new
         old.retire()
         self._old.append(old)
-        task = asyncio.create_task(self._end(old))
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        self._later(self._end(old))
         self._begin(new)
+
+    def drop(self, never_used: Runtime) -> None:
+        """Close what only a generation has that does not take effect."""
+        never_used.retire()
+        self._later(self._close_unshared(never_used))
 
     def use_replicas(self, found: Discovered) -> None:
         """See UsesReplicas."""
@@ -75,6 +78,11 @@ class Generations(UsesReplicas):
         for shared in self.current.shared():
             await self._close(shared)
         await self.current.stop()
+
+    def _later(self, ending: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(ending)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
 
     async def _end(self, old: Runtime) -> None:
         while old.in_flight:  # noqa: ASYNC110  a request's end must not cost more than a count

@@ -37,7 +37,7 @@ class Proposals:
             await gateway.parts.ready(proposal.config)
         except Exception as exc:  # noqa: BLE001  no file may stop the current configuration
             if runtime is not None:
-                runtime.retire()
+                gateway.generations.drop(runtime)
             if isinstance(exc, InvalidConfig):
                 return exc.problems
             _log.exception("cannot build the configuration")
@@ -56,9 +56,9 @@ class Proposals:
         generations.use_replicas(generations.replicas)  # those that changed after `prepare`
 
     def discard(self, number: int) -> None:
-        """See Target.discard. The prepared Runtime was never used and holds no connection yet."""
+        """See Target.discard. Parts may have opened something for the prepared Runtime."""
         if self._prepared is not None and self._prepared[0] == number:
-            self._prepared[1].retire()
+            self._gateway.generations.drop(self._prepared[1])
             self._prepared = None
 
     async def wait_old_requests(self) -> None:

@@ -125,6 +125,24 @@ async def test_a_bug_in_a_part_costs_no_other_anything(
 
 
 @pytest.mark.parametrize("workers", [1, 2])
+async def test_what_parts_have_opened_for_a_rejected_configuration_is_closed(
+    workers: int, tree: Path, tmp_path: Path
+) -> None:
+    async with faulty(tree, tmp_path, workers) as gateway:
+        config = gateway.config.read_text()
+        # The last process refuses; with two, the other one has prepared it.
+        gateway.edit(with_bugs(gateway, f"ready.{workers - 1}"))
+        await gateway.said("rejected, keeping the previous one")
+        since = 0
+        for _ in range(workers):
+            told = await gateway.said("what faulty has of a generation is closed", since=since)
+            since = gateway.lines.index(told, since) + 1
+        assert (await ask(gateway)).status_code == 200
+        await gateway.reload(config.replace("concurrent: 2", "concurrent: 3"))
+        assert (await ask(gateway)).status_code == 200
+
+
+@pytest.mark.parametrize("workers", [1, 2])
 async def test_who_asks_a_part_that_cannot_answer_is_told_at_once(
     workers: int, tree: Path, tmp_path: Path
 ) -> None:

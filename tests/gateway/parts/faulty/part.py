@@ -1,5 +1,6 @@
 """A part with a bug in each method that the configuration names."""
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from strowger_gateway.gateway.stages.request_context import RequestContext
 from strowger_gateway.gateway.stages.request_part import Closing, Prepared, RequestPart, RequestSide
 from strowger_gateway.gateway.stages.stage import BaseStage, Place, Stage
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute
+
+_log = logging.getLogger("strowger")
 
 
 class Faulty(Struct, frozen=True, kw_only=True):
@@ -91,6 +94,7 @@ class FaultyPrepared(Prepared):
         return (self,)
 
     async def aclose(self) -> None:
+        _log.info("what faulty has of a generation is closed")
         self._fails("aclose")
 
 
@@ -162,6 +166,7 @@ class FaultySide(RequestSide[Hello, Hello]):
 
     async def ready(self, config: Config) -> None:
         failing(lambda: config)("ready")
+        failing(lambda: config)(f"ready.{self._at.worker}")
 
     def use(self, config: Config) -> None:
         self._fails("use")
