@@ -146,6 +146,11 @@ class Registry:
             loaded: object = found.load()
         except (ImportError, AttributeError) as exc:
             raise InvalidConfig((f"{what} cannot be loaded: {exc}",)) from exc
+        except KeyboardInterrupt:
+            raise
+        except BaseException as exc:  # another package's code, which may call `sys.exit`
+            problem = f"{what} cannot be loaded: {type(exc).__name__}: {exc}"
+            raise InvalidConfig((problem,)) from exc
         missing = [member for member in MEMBERS if not hasattr(loaded, member)]
         if missing or not isinstance(loaded, type):
             lacks = f"it has no {', '.join(missing)}" if missing else "it is not a class"

@@ -1,6 +1,8 @@
 """Adapter names in the configuration select their adapters."""
 
+import sys
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
@@ -107,6 +109,21 @@ def test_an_unknown_name_gets_the_nearest_one_suggested() -> None:
         registry.build("opnai", ENDPOINT)
     assert "available: " in registry.check("zzz")
     assert registry.check("openai") == ""
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [("import sys; sys.exit('no key')", "SystemExit: no key"), ("1 / 0", "ZeroDivisionError: ")],
+)
+def test_a_plug_in_that_exits_or_fails_while_it_is_imported_is_named(
+    code: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "an_odd_adapter.py").write_text(code)
+    monkeypatch.setattr("sys.path", [str(tmp_path), *sys.path])
+    registry = Registry((plugin("odd", "an_odd_adapter:Adapter"),))
+
+    with pytest.raises(InvalidConfig, match=f"'odd' .* cannot be loaded: {why}"):
+        registry.build("odd", ENDPOINT)
 
 
 def test_a_plug_in_is_loaded_at_its_first_use() -> None:
