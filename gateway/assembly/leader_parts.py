@@ -11,9 +11,10 @@ import msgspec
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
-from strowger_gateway.gateway.assembly.part_failures import Apart, named
+from strowger_gateway.gateway.assembly.part_failures import Apart
 from strowger_gateway.gateway.assembly.part_messages import PartDecoder, packed, unpacked
 from strowger_gateway.gateway.audit.log import AuditLog
+from strowger_gateway.gateway.config.parts.named import named
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.parts.leader_side import LeaderContext, LeaderSide, Work
 from strowger_gateway.gateway.parts.part import Part

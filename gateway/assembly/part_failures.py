@@ -1,7 +1,7 @@
 """What a bug in a part costs: one call of that part, and the log names it.
 
-Where nothing can go on without the part, `named` adds its name to the exception; everywhere else
-`Apart` keeps the exception from the other parts.
+Where nothing can go on without the part, `named` (gateway/config/parts/named.py) adds its name to
+the exception; everywhere else `Apart` keeps the exception from the other parts.
 """
 
 import logging
@@ -9,21 +9,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from strowger_gateway.gateway.platform.background import OnCrash
-from strowger_gateway.schemas.errors import InvalidConfig
 
 _log = logging.getLogger("strowger")
-
-
-@contextmanager
-def named(part: str, what: str) -> Generator[None]:
-    """Name the part in what is raised here, unless it is about a setting. what: "X failed"."""
-    try:
-        yield
-    except InvalidConfig:
-        raise
-    except Exception as exc:
-        exc.add_note(f"part {part}: {what} failed")
-        raise
 
 
 def told(exc: Exception) -> str:

@@ -17,7 +17,8 @@ from strowger_gateway.gateway.assembly.leader_parts import (
     all_started,
     works_of,
 )
-from strowger_gateway.gateway.assembly.part_failures import Apart, named
+from strowger_gateway.gateway.assembly.part_failures import Apart
+from strowger_gateway.gateway.config.parts.named import named
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.observability.recording.ended_requests import (
     EndedRequests,

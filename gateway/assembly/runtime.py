@@ -5,7 +5,6 @@ from copy import copy
 from pathlib import Path
 
 from strowger_gateway.gateway.assembly.access import Access
-from strowger_gateway.gateway.assembly.part_failures import named
 from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.assembly.routing import Routing
 from strowger_gateway.gateway.assembly.wiring.engine_processes import engine_processes
@@ -14,6 +13,7 @@ from strowger_gateway.gateway.backends.engines.process.process import EngineView
 from strowger_gateway.gateway.backends.upstream.base import Upstream
 from strowger_gateway.gateway.backends.upstream.local_engine import LocalUpstream
 from strowger_gateway.gateway.config.adapter_names import LOCAL
+from strowger_gateway.gateway.config.parts.named import named
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.parts.part import Part
 from strowger_gateway.gateway.routing.planning.enrolment import ExperimentRouter

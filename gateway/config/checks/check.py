@@ -19,6 +19,7 @@ from strowger_gateway.gateway.config.checks.routing import check_routing
 from strowger_gateway.gateway.config.checks.server import check_default_model, check_server
 from strowger_gateway.gateway.config.checks.webhooks import check_webhooks
 from strowger_gateway.gateway.config.checks.when_rules import check_rules
+from strowger_gateway.gateway.config.parts.named import named
 from strowger_gateway.gateway.config.parts.part import ConfiguredPart
 from strowger_gateway.gateway.config.problems import Problems
 from strowger_gateway.gateway.config.remote_engines.checks import check_pools
@@ -36,8 +37,11 @@ def check(
     parts: Sequence[ConfiguredPart] = (),
 ) -> None:
     """Run all checks, in the order in which their faults are shown; those of parts at the end."""
-    for one in (*_checks(adapters), *(part.check for part in parts)):
+    for one in _checks(adapters):
         one(config, problems)
+    for part in parts:
+        with named(part.name, "checking a configuration"):
+            part.check(config, problems)
 
 
 def _checks(adapters: Mapping[str, Defaults]) -> tuple[Check, ...]:

@@ -5,6 +5,7 @@ from typing import ClassVar, Protocol
 
 from msgspec import Struct
 
+from strowger_gateway.gateway.config.parts.named import named
 from strowger_gateway.gateway.config.problems import Problems
 from strowger_gateway.gateway.config.schema.config import Config
 
@@ -22,8 +23,8 @@ class ConfiguredPart(Protocol):
 
 def restarts_needed(parts: Iterable[ConfiguredPart], old: Config, new: Config) -> tuple[str, ...]:
     """Return one message per setting of a part that cannot change while the gateway runs."""
-    return tuple(
-        f"{setting}: {why}"
-        for part in parts
-        for setting, why in part.restart_needed(old, new).items()
-    )
+    found: list[str] = []
+    for part in parts:
+        with named(part.name, "comparing configurations"):
+            found += [f"{name}: {why}" for name, why in part.restart_needed(old, new).items()]
+    return tuple(found)

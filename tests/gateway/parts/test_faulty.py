@@ -197,6 +197,8 @@ async def test_a_worker_that_cannot_be_told_the_state_is_started_again(
 @pytest.mark.parametrize(
     ("bug", "told"),
     [
+        ("check", "checking a configuration"),
+        ("restart_needed", "comparing configurations"),
         ("leader.prepare", "preparing a configuration"),
         ("prepare", "preparing a configuration"),
         ("ready", "getting ready"),
