@@ -1,11 +1,11 @@
 """Turn each finished request into its access line, metrics, traffic series and usage record."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from secrets import token_hex
 
-from strowger_gateway.gateway.assembly.part_failures import Apart
 from strowger_gateway.gateway.governance.budgets.budgets import Budgets
 from strowger_gateway.gateway.observability.recording.ended_requests import EndedRequests
 from strowger_gateway.gateway.observability.recording.rows_from_request import (
@@ -31,6 +31,8 @@ from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.planning.prices import Prices
 from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.gateway.storage.sql.rows import AttemptRow, Recorder
+
+_log = logging.getLogger("strowger")
 
 _BATCH, _FLUSH_S = 64, 0.2
 """Finished requests are written after this many, or after this many seconds."""
@@ -59,7 +61,6 @@ class RequestLog:
         self._since_asked = 0
         self._finished: list[tuple[RequestRecord, int, float, Prices]] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._apart = Apart(self.metrics.internal_errors.count)
         self.takers: list[Callable[[EndedRequests], None]] = []
 
     def record_request(
@@ -112,8 +113,10 @@ class RequestLog:
         for take in self.takers:
             try:
                 take(EndedRequests(finished, lines, groups, attempts, self._batch, offset))
-            except Exception as exc:  # noqa: BLE001  it must not cost the line and the record
-                self._apart.failed(take.__module__, "taking ended requests", exc)
+            except Exception:  # noqa: BLE001  it must not cost the line and the record
+                part = take.__module__
+                _log.exception("internal error: part %s: taking ended requests failed", part)
+                self.metrics.internal_errors.count("parts")
         self.access_log.add(lines, encoded)
         if self.recorder is not None:
             self.recorder.add(request_batch(records, encoded, attempts, self.writer, self._batch))

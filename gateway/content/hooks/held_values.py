@@ -19,16 +19,18 @@ Values = tuple[tuple[str, ...], Callable[[Struct], tuple[object, ...]]]
 
 @cache
 def holding(kind: type[Struct], plain: frozenset[type]) -> Values:
-    """Return the fields that may have a value of another type than these, and what reads them."""
+    """Return the fields that may have a value of another type than these, and what reads them.
+
+    Of fewer than two fields, a text or `None` follows what is read.
+    """
     hints = get_type_hints(kind, include_extras=True)
     names = tuple([name for name in kind.__struct_fields__ if not _is_plain(hints[name], plain)])
     return names, _reader(names)
 
 
 def _reader(names: tuple[str, ...]) -> Callable[[Struct], tuple[object, ...]]:
-    if len(names) > 1:
-        return attrgetter(*names)
-    return lambda value: tuple([getattr(value, name) for name in names])
+    """A further value is a text without content: one name alone would not be read as a tuple."""
+    return attrgetter(*names, *["__doc__"] * (2 - len(names)))
 
 
 def _is_plain(hint: Any, plain: frozenset[type]) -> bool:

@@ -149,7 +149,7 @@ def _fields_of(value: Struct) -> dict[str, object]:
     """The fields that may have text."""
     names, read = holding(type(value), NUMBERS)
     return {
-        name: one for name, one in zip(names, read(value), strict=True) if type(one) not in NUMBERS
+        name: one for name, one in zip(names, read(value), strict=False) if type(one) not in NUMBERS
     }
 
 

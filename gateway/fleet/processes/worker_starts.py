@@ -21,8 +21,8 @@ Current = Callable[[], tuple[Config, Sequence[EngineView], bool]]
 
 
 class WorkerStarts:
-    """waits: workers accept no connections before they are told. surfaces: loaded before a worker
-    serves. import_problem: why records are not imported now; "" if they are.
+    """waits: workers accept connections only after Open. surfaces: loaded before a worker serves.
+    import_problem: why records are not imported now; "" if they are.
     current: what a worker starts with; to be set before the first one.
     """
 

@@ -207,7 +207,7 @@ async def test_a_receiver_that_fails_or_hangs_gets_the_same_alert_until_it_accep
     clock = Clock()
     async with receiver() as broken, receiver() as healthy:
         broken.script = [500, 503, 0, 302, 200]
-        config = configured(ALL, broken, healthy, timeout_s=0.3)
+        config = configured(ALL, broken, healthy, timeout_s=2)
         async with alerting(config, store, clock) as alerts:
             spend(store, 5.0)
             for attempt in range(1, 6):
