@@ -38,9 +38,9 @@ LINES = sorted(set(written()))
 
 def parse(command: click.Command, context: click.Context, words: list[str]) -> None:
     """Raises UsageError for an argument that the command does not accept."""
-    if isinstance(command, click.Group):
-        if not words:  # the text names a group of commands
-            return
+    if not words and isinstance(command, click.Group):  # the text names a group of commands
+        return
+    if isinstance(command, click.Group) and not words[0].startswith("-"):
         name, found, rest = command.resolve_command(context, words)
         assert found is not None
         with found.context_class(found, parent=context, info_name=name) as inner:
