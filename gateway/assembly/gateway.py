@@ -81,7 +81,8 @@ class Gateway:
         return self.parts.side(kind)
 
     def _state(self, store: SqlStore | None) -> ProcessState:
-        log = self.log
+        log, shared = self.log, (self.admission, self.shares, self.generations, self)
+        issued, experiments = self.runtime.access.issued, self.runtime.routing.experiments
         return ProcessState(
             config=lambda: self.runtime.config,
             registry=log.metrics.registry,
@@ -89,16 +90,7 @@ class Gateway:
             recorder=log.recorder,
             store=store,
             access=self.store,
-            own=(
-                self.runtime.access.issued,
-                self.runtime.routing.experiments,
-                log,
-                log.budgets,
-                self.admission,
-                self.shares,
-                self.generations,
-                self,
-            ),
+            own=(issued, experiments, log, log.budgets, *shared),
             flush=log.flush,
             stages_changed=self._stages_changed,
         )

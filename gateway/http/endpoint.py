@@ -100,8 +100,7 @@ class Endpoint:
             request = RequestContext(runtime, exchange, record, response, slots, [])
             try:
                 for enter in stages.enter:
-                    waiting = enter(request)
-                    if waiting is not None:
+                    if (waiting := enter(request)) is not None:
                         await waiting
             except GatewayError as exc:
                 if request.plan is not None:

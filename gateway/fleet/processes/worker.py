@@ -134,8 +134,7 @@ class Worker:
     async def _on_message(self, message: ToWorker) -> None:
         match message:
             case PartMessage(part=part):
-                decoded = partial(self._link.received, message)
-                self.serving.gateway.parts.receive(part, decoded)
+                self.serving.gateway.parts.receive(part, partial(self._link.received, message))
             case EngineUpdate():
                 self._engines.update(message.engine)
             case Ask():
