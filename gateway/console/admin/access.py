@@ -33,7 +33,7 @@ PUBLIC: Final = "public"
 """The entry in a handler's `opt`, and its value for what a browser gets before it signs in."""
 
 ACTOR, DENIED, REQUEST_ID = "strowger.actor", "strowger.denied", "strowger.request_id"
-"""Keys in the scope's state: who sent a request, for the log, why it was rejected, and its id."""
+"""Keys in the scope's state: the client for the log, why it was rejected, and the request's id."""
 
 _PRINCIPAL, _SESSION = "strowger.principal", "strowger.session"
 _READING = ("GET", "HEAD")

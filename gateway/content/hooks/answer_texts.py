@@ -4,7 +4,7 @@
   through a large answer in one call in a thread (`Examination`), so that neither decoding nor
   examining delays others; what it found is reported in the event loop afterwards.
 - Words of the protocol (`guarded_started`, `guarded_usage`, `guard_error`): names, versions, codes
-  and counts that a backend sends. They are no text that a model writes, so they never block an
+  and counts that a backend sends. A model does not write them, so they never block an
   answer. But a client sees them: a guardrail that masks or blocks leaves out those that do not look
   like words, and those in which it finds something. Hooks that wait for a service do not examine
   them.

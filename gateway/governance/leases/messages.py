@@ -72,7 +72,7 @@ class LeaseGrant(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class LeaseDenial(Struct, Generic[RefusalT], frozen=True, kw_only=True, tag=True):
-    """The leader lent nothing, because there is no room."""
+    """The leader lent nothing: no room is left."""
 
     id: int
     refusal: RefusalT

@@ -1,4 +1,4 @@
-"""The sides of courtesy: the leader counts for all processes, and tells them."""
+"""The sides of courtesy: the leader counts over all processes, and reports the count."""
 
 from collections.abc import Callable, Sequence
 
