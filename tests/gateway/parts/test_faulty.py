@@ -48,9 +48,17 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 async def _answers(request: Received, answer: Answer) -> None:
-    await answer.begin_stream()
-    await answer.text("Good morning")
-    await answer.end_stream()
+    if b"Refuse" in request.body:
+        await answer.json({"error": {"message": "no"}}, 400)
+    elif not request.json.get("stream"):
+        await answer.chat("Good morning")
+    else:
+        await answer.begin_stream()
+        await answer.text("Good morning")
+        if b"Hold" in request.body:
+            await answer.gone.wait()
+        else:
+            await answer.end_stream()
 
 
 @asynccontextmanager
@@ -70,10 +78,30 @@ def with_bugs(gateway: Commanded, bugs: str) -> str:
     return f"{before}{key}{{bugs: [{bugs}]}}\n"
 
 
-async def ask(gateway: Commanded) -> httpx.Response:
-    body = {"model": "chat", "messages": [{"role": "user", "content": "Good evening!"}]}
-    async with gateway.client(authorization="Bearer key-of-the-app-1234") as client:
-        return await client.post("/v1/chat/completions", json={**body, "stream": True})
+APP = "Bearer key-of-the-app-1234"
+
+
+def body_of(text: str, *, stream: bool) -> dict[str, object]:
+    return {"model": "chat", "messages": [{"role": "user", "content": text}], "stream": stream}
+
+
+async def ask(
+    gateway: Commanded, text: str = "Good evening!", *, stream: bool = True
+) -> httpx.Response:
+    body = body_of(text, stream=stream)
+    async with gateway.client(authorization=APP) as client:
+        return await client.post("/v1/chat/completions", json=body)
+
+
+async def hang_up(gateway: Commanded) -> None:
+    """Disconnect after the first content of a stream."""
+    async with (
+        gateway.client(authorization=APP) as client,
+        client.stream("POST", "/v1/chat/completions", json=body_of("Hold", stream=True)) as answer,
+    ):
+        async for line in answer.aiter_lines():
+            if "Good morning" in line:
+                return
 
 
 def workers_of(gateway: Commanded) -> list[int]:
@@ -122,6 +150,31 @@ async def test_a_bug_in_a_part_costs_no_other_anything(
         assert await gateway.process.wait() == 0
         assert [line for line in gateway.lines if "restarting" in line] == []
         assert len([line for line in gateway.access if line.get("status") == 200]) == 4
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_stage_that_fails_to_leave_keeps_nothing_however_a_request_ends(
+    workers: int, tree: Path, tmp_path: Path
+) -> None:
+    async with faulty(tree, tmp_path, workers) as gateway:
+        await gateway.reload(with_bugs(gateway, "leave"))
+        # Each kind comes more often than the limit has slots.
+        whole = [await ask(gateway, stream=False) for _ in range(3)]
+        refused = [await ask(gateway, "Refuse", stream=stream) for stream in (True, False, True)]
+        for ended in range(1, 4):
+            await hang_up(gateway)
+            async with asyncio.timeout(SOON_S):
+                while sum(one.get("status") == 499 for one in gateway.access) < ended:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+        again = await ask(gateway)
+        gateway.process.send_signal(signal.SIGTERM)
+        assert await gateway.process.wait() == 0
+
+    assert [one.status_code for one in whole] == [200] * 3
+    assert [one.json()["choices"][0]["message"]["content"] for one in whole] == ["Good morning"] * 3
+    assert [one.status_code for one in refused] == [400] * 3
+    assert again.status_code == 200
+    assert len([one for one in gateway.access if one.get("surface") == "openai"]) == 10
 
 
 @pytest.mark.parametrize("workers", [1, 2])
