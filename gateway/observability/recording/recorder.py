@@ -105,6 +105,8 @@ class FileRecorder:
             self._write_out()
             self._close_idle_file()
         self._write_out()
+        if self._failing:
+            self._write_out()  # into a new file: the failed write has closed a removed one
         self._unwritten += self.waiting
         if self.lost > self._reported_lost:
             _log.error("%d %s lost", self.lost - self._reported_lost, self._what)

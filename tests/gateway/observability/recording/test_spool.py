@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Generator
 from pathlib import Path
 
@@ -324,6 +325,50 @@ def test_a_removed_spool_is_recreated_with_what_was_not_imported(
 
     recorder.add(request_row("r2"))
     recorder.close()
+    Importer(spool, store).import_once()
+
+    assert store.known_request("r2") is not None
+
+
+class _VanishingFile(SpoolFile):
+    """Disappears as soon as it is on the disk, in the moment in which the gateway stops."""
+
+    recorder: FileRecorder
+    closing: threading.Thread | None = None
+
+    def sync(self) -> None:
+        super().sync()
+        if self.closing is None:
+            self.path.unlink()
+            self.recorder.add(request_row("r2"))
+            closing = threading.Thread(target=self.recorder.close)
+            closing.start()
+            self.closing = closing
+            time.sleep(0.05)  # it waits for the thread that runs this
+
+
+class _VanishingSpool(Spool):
+    first: _VanishingFile | None = None
+    recorder: FileRecorder
+
+    def create(self) -> SpoolFile:
+        file = super().create()
+        if self.first is not None:
+            return file
+        self.first = _VanishingFile(file.path, os.open(file.path, os.O_RDWR))
+        self.first.recorder = self.recorder
+        return self.first
+
+
+def test_a_spool_that_is_removed_while_the_gateway_stops_is_recreated(
+    store: SqlStore, tmp_path: Path
+) -> None:
+    spool = _VanishingSpool(tmp_path / "spool")
+    spool.recorder = FileRecorder(spool, every_s=0.01)
+    spool.recorder.add(request_row("r1"))
+    while spool.first is None or spool.first.closing is None:
+        pass
+    spool.first.closing.join()
     Importer(spool, store).import_once()
 
     assert store.known_request("r2") is not None
