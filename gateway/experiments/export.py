@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
-from strowger_gateway.gateway.storage.sql.unit_pages import UnitTotal
+from strowger_gateway.gateway.storage.sql.experiments.unit_pages import UnitTotal
 from strowger_gateway.schemas.errors import InvalidConfig
 
 COLUMNS = ("experiment", "metric", "unit", "epoch", "variant", "count", "total")

@@ -34,7 +34,8 @@ from strowger_gateway.gateway.statistics.metrics import BUILT_IN, Metric
 from strowger_gateway.gateway.statistics.outcomes import Cell, Outcomes
 from strowger_gateway.gateway.statistics.sample_ratio import EpochCounts
 from strowger_gateway.gateway.statistics.verdict import Kind, ReportInput, verdict_of
-from strowger_gateway.gateway.storage.sql.base import Pause, RequestCounts, Store, Votes
+from strowger_gateway.gateway.storage.sql.base import Pause, RequestCounts, Store
+from strowger_gateway.gateway.storage.sql.experiments.votes import Votes
 
 
 class ArmReport(Struct, frozen=True, kw_only=True):

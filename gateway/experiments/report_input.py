@@ -8,7 +8,8 @@ from strowger_gateway.gateway.statistics.decision import Clause
 from strowger_gateway.gateway.statistics.metrics import BUILT_IN, Metric
 from strowger_gateway.gateway.statistics.outcomes import Per
 from strowger_gateway.gateway.statistics.verdict import HarmBound, ReportInput
-from strowger_gateway.gateway.storage.sql.base import Epoch, Store, Votes
+from strowger_gateway.gateway.storage.sql.base import Epoch, Store
+from strowger_gateway.gateway.storage.sql.experiments.votes import Votes
 
 UNDECLARED = (0.0, 1.0)
 """The range of a feedback metric that decides an experiment and has no contract."""

@@ -13,7 +13,7 @@ from strowger_gateway.gateway.config.problems import nearest
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.experiments.export import Pages, write_csv, write_parquet
 from strowger_gateway.gateway.storage.sql.base import Store
-from strowger_gateway.gateway.storage.sql.unit_pages import UnitTotal
+from strowger_gateway.gateway.storage.sql.experiments.unit_pages import UnitTotal
 
 
 @click.command()

@@ -13,7 +13,7 @@ from strowger_gateway.gateway.cli.experiments.history import find_experiment, op
 from strowger_gateway.gateway.cli.os_user import os_user
 from strowger_gateway.gateway.cli.tables import show, table_of
 from strowger_gateway.gateway.experiments.report_input import bounds_of
-from strowger_gateway.gateway.storage.sql.base import Vote
+from strowger_gateway.gateway.storage.sql.experiments.votes import Vote
 
 metric_option = click.option("--metric", help="Feedback metric. Default: the primary metric.")
 

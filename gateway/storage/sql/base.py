@@ -10,10 +10,11 @@ from strowger_gateway.gateway.statistics.interval_history import Point
 from strowger_gateway.gateway.statistics.outcomes import Outcomes, Per
 from strowger_gateway.gateway.statistics.sample_ratio import EpochCounts
 from strowger_gateway.gateway.storage.sql.database import Database
+from strowger_gateway.gateway.storage.sql.experiments.unit_pages import UnitTotal
+from strowger_gateway.gateway.storage.sql.experiments.votes import Vote, Votes
 from strowger_gateway.gateway.storage.sql.request_queries import RecordedRequest
 from strowger_gateway.gateway.storage.sql.rows import Row
 from strowger_gateway.gateway.storage.sql.spend_rows import SpendRows
-from strowger_gateway.gateway.storage.sql.unit_pages import UnitTotal
 from strowger_gateway.gateway.storage.sql.usage_rows import Usage
 
 PAUSED = " paused"
@@ -120,36 +121,6 @@ class RequestCounts(Struct, frozen=True, kw_only=True):
     requests: int
     fallbacks: int
     last: float = 0.0
-
-
-class Votes(Struct, frozen=True, kw_only=True):
-    """Feedback of one metric on one experiment.
-
-    boolean:     all values are. least, greatest: of the values that count.
-    capped:      values above the contract's cap, which count as the cap.
-    """
-
-    boolean: bool
-    least: float
-    greatest: float
-    capped: int = 0
-
-
-class Vote(Struct, frozen=True, kw_only=True):
-    """A feedback value on a request of an experiment.
-
-    value: as it counts. given: as sent, if that is above the contract's cap. time: Unix seconds.
-    """
-
-    request_id: str
-    key: str
-    time: float
-    epoch: int
-    variant: str
-    unit: str
-    value: float
-    given: float | None
-    boolean: bool
 
 
 class Run(Struct, frozen=True, kw_only=True):

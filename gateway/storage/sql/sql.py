@@ -11,7 +11,6 @@ from strowger_gateway.gateway.statistics.interval_history import Point
 from strowger_gateway.gateway.statistics.outcomes import Outcomes, Per
 from strowger_gateway.gateway.statistics.sample_ratio import ArmCount, EpochCounts
 from strowger_gateway.gateway.storage.sql import request_queries as recorded
-from strowger_gateway.gateway.storage.sql import vote_queries as votes
 from strowger_gateway.gateway.storage.sql.audit_rows import AuditRows, append
 from strowger_gateway.gateway.storage.sql.base import (
     Epoch,
@@ -20,19 +19,20 @@ from strowger_gateway.gateway.storage.sql.base import (
     Pause,
     RequestCounts,
     Run,
-    Vote,
-    Votes,
 )
 from strowger_gateway.gateway.storage.sql.database import Database, Driver, Session
 from strowger_gateway.gateway.storage.sql.errors import ConcurrentImport, StoreRejected
+from strowger_gateway.gateway.storage.sql.experiments import vote_queries as votes
+from strowger_gateway.gateway.storage.sql.experiments.interval_points import add_point, points
+from strowger_gateway.gateway.storage.sql.experiments.outcome_queries import outcomes, responses
+from strowger_gateway.gateway.storage.sql.experiments.unit_pages import UnitTotal, pages
+from strowger_gateway.gateway.storage.sql.experiments.votes import Vote, Votes
 from strowger_gateway.gateway.storage.sql.import_rows import (
     insert_one_by_one,
     insert_rows,
     remove_vote,
 )
-from strowger_gateway.gateway.storage.sql.interval_points import add_point, points
 from strowger_gateway.gateway.storage.sql.key_rows import KeyRows
-from strowger_gateway.gateway.storage.sql.outcome_queries import outcomes, responses
 from strowger_gateway.gateway.storage.sql.payload_rows import PayloadRows
 from strowger_gateway.gateway.storage.sql.request_queries import RecordedRequest
 from strowger_gateway.gateway.storage.sql.response_rows import ResponseRows
@@ -42,7 +42,6 @@ from strowger_gateway.gateway.storage.sql.schema import migration
 from strowger_gateway.gateway.storage.sql.sealing_key_rows import SealingKeyRows
 from strowger_gateway.gateway.storage.sql.session_rows import SessionRows
 from strowger_gateway.gateway.storage.sql.spend_rows import SpendRows
-from strowger_gateway.gateway.storage.sql.unit_pages import UnitTotal, pages
 from strowger_gateway.gateway.storage.sql.usage_rows import Usage, usage
 
 WRITE_PROBE_S = 10.0

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from strowger_gateway.gateway.storage.sql.base import Vote, Votes
+from strowger_gateway.gateway.storage.sql.experiments.votes import Vote, Votes
 from strowger_gateway.gateway.storage.sql.sql import SqlStore
 from tests.gateway.storage.sql.rows import NOON, request_row, vote
 

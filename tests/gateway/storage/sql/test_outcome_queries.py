@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from strowger_gateway.gateway.statistics.outcomes import Per
+from strowger_gateway.gateway.storage.sql.experiments.outcome_queries import queries
 from strowger_gateway.gateway.storage.sql.open import open_store
-from strowger_gateway.gateway.storage.sql.outcome_queries import queries
 from strowger_gateway.schemas.secret import Secret
 
 

@@ -2,8 +2,8 @@
 
 from contextlib import closing
 
+from strowger_gateway.gateway.storage.sql.experiments.unit_pages import PAGE, UnitTotal
 from strowger_gateway.gateway.storage.sql.sql import SqlStore
-from strowger_gateway.gateway.storage.sql.unit_pages import PAGE, UnitTotal
 from tests.gateway.storage.sql.rows import request_row, vote
 
 UNITS = PAGE // 3 + 50

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from strowger_gateway.gateway.storage.sql.base import Vote, Votes
 from strowger_gateway.gateway.storage.sql.database import Session
+from strowger_gateway.gateway.storage.sql.experiments.votes import Vote, Votes
 
 _OF = "FROM feedback WHERE experiment = ? AND joined = 1 AND unit <> '' AND value IS NOT NULL"
 _METRICS = f"""SELECT metric, MIN(boolean), MIN(value), MAX(value), COUNT(given) {_OF}

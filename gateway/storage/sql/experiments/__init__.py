@@ -1,0 +1,1 @@
+"""The rows of experiments: outcomes, votes, the history of intervals, exports."""
