@@ -5,7 +5,7 @@ tie; asked in both orders, the mean of both. A unit's pairs resemble each other,
 unit is the mean of its scores, and the win rate is the mean of the units' values. Its interval is
 that of `betting`, valid at every look, for units in a random order that is fixed in advance.
 
-What can make a judge's preference untrue is reported beside it:
+The report also shows what can make a judge's preference untrue:
 
 1. Order: how often a judge prefers the answer that it reads first, whichever that is.
 2. Length: how often it prefers the longer answer, and the win rate at equal lengths, by a logistic
