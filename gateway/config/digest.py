@@ -3,7 +3,7 @@
 It is made from the file's values before references are resolved, so that an environment variable
 or a file counts by its name, and without secrets: a setting that is one counts only by the
 references in it. So the hash gives no secret away to guesses, and two gateways with different
-secrets have the same one. Comments and the order of keys do not count.
+secrets have the same one. Comments and the order of keys do not count. The texts of prompts do.
 """
 
 import re
@@ -31,6 +31,8 @@ def tree_digest(tree: Tree, filled: Tree, config: Config, secrets: Iterable[str]
     known = (*credentials_of(config), *map(Secret, secrets))
     marked = _Marked({one.reveal() for one in known}, known)
     body = msgspec.json.encode(marked.tree(tree, filled), order="sorted")
+    # The text of a prompt is a setting like others; only its file has a name in the document.
+    body += "".join(one.digest for prompt in config.prompts for one in prompt.versions).encode()
     return blake2b(body, digest_size=_BYTES).hexdigest()
 
 

@@ -17,6 +17,7 @@ from strowger_gateway.gateway.config.parts.part import ConfiguredPart
 from strowger_gateway.gateway.config.price_catalogue.lookup import with_catalogue
 from strowger_gateway.gateway.config.price_source import split_prices
 from strowger_gateway.gateway.config.problems import Problems
+from strowger_gateway.gateway.config.prompts.files import with_prompts
 from strowger_gateway.gateway.config.remote_engines.replicas import with_replicas
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema.units import MIB
@@ -98,7 +99,7 @@ def read_config(
     whole = Interpolation(env, start, problems).fill(tree)
     filled, prices_from = split_prices(whole, problems)
     config = plain_config(Decoder(start, problems).struct(filled, file_type(parts), ()))
-    config = override(replace(config, prices_from=prices_from))
+    config = with_prompts(override(replace(config, prices_from=prices_from)), problems)
     known = known_adapters() if adapters is None else adapters
     check(config, problems, known, parts)
     warn_unused_variables(config, env, problems)

@@ -39,10 +39,14 @@ from strowger_gateway.gateway.storage.sql.experiments.votes import Votes
 
 
 class ArmReport(Struct, frozen=True, kw_only=True):
-    """A variant. units: first assigned to it. fallback_share: part of its requests, 0 to 1."""
+    """A variant. units: first assigned to it. fallback_share: part of its requests, 0 to 1.
+
+    prompt: NAME@VERSION; "" for none.
+    """
 
     name: str
     backend: str
+    prompt: str = ""
     weight: float
     units: int
     requests: int
@@ -219,6 +223,7 @@ def _arms(
         ArmReport(
             name=variant.name,
             backend=variant.backend,
+            prompt=variant.prompt,
             weight=variant.weight,
             units=units[variant.name],
             requests=requests[variant.name],

@@ -185,6 +185,7 @@ class ParseBody(BaseStage):
         self._finds_model = at.default_model or at.templated
         self._stored = gateway.side(StoredResponsesSide) if at.stores else None
         self._max_choices = runtime.config.server.max_choices
+        self._prompts = bool(runtime.config.prompts)
 
     def enter(self, request: RequestContext) -> Awaitable[None] | None:
         """See Stage."""
@@ -195,6 +196,7 @@ class ParseBody(BaseStage):
             model=self._model(request) if self._finds_model else "",
             headers=request.exchange.scope["headers"],
             stores=self._stored is not None and self._stored.stores,
+            prompts=self._prompts,
         )
         record = request.record
         if len(body) > self._directly or record.large:
@@ -343,7 +345,7 @@ class PlanRequest(BaseStage):
             headers=request.exchange.scope["headers"],
             request_id=record.request_id,
         )
-        enrolment = planner.enrol(route, sent, facts)
+        enrolment = request.enrolment or planner.enrol(route, sent, facts)
         if enrolment is not None:
             record.participation = enrolment.participation
         try:

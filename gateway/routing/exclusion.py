@@ -4,10 +4,10 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-ExclusionCode = Literal["rule", "paused", "unknown", "no_unit", "wrong_task"]
+ExclusionCode = Literal["rule", "paused", "unknown", "no_unit", "wrong_task", "prompt"]
 """rule: a `when` rule matches. paused: the experiment is paused. unknown: its epoch is not known
-yet. no_unit: the request names no unit. wrong_task: a variant sets `system`, and the request is
-not a chat."""
+yet. no_unit: the request names no unit. wrong_task: a variant sets `system` or has a prompt, and
+the request is not a chat. prompt: not every variant's prompt fits the request."""
 
 _WORDS: dict[ExclusionCode, str] = {
     "rule": "a `when` rule decides",
@@ -15,8 +15,9 @@ _WORDS: dict[ExclusionCode, str] = {
     "unknown": "the state of the experiment is not loaded from the store yet, and the control "
     "serves everyone",
     "no_unit": "the request has no {by}, and the control serves it",
-    "wrong_task": "a variant sets `system`, which only a chat can carry, and the control serves "
-    "this request",
+    "wrong_task": "a variant sets `system` or has a prompt, which only a chat can carry, and the "
+    "control serves this request",
+    "prompt": "a variant's prompt does not fit this request{reason}, and the control serves it",
 }
 
 
@@ -29,7 +30,10 @@ class Exclusion(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def exclusion(experiment: str, code: ExclusionCode, *, by: str, reason: str = "") -> Exclusion:
-    """Build the exclusion with its sentence. by: what arms are assigned to. reason: of a pause."""
+    """Build the exclusion with its sentence.
+
+    by: what arms are assigned to. reason: of a pause, or of a prompt that does not fit.
+    """
     words = _WORDS[code].format(
         by=by.replace("_", " ").replace("header:", "header "),
         reason=f" ({reason})" if reason else "",

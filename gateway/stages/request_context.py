@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from strowger_gateway.gateway.routing.planning.enrolment import Enrolment
 from strowger_gateway.gateway.routing.planning.plan import Plan
 from strowger_gateway.gateway.routing.planning.route import Route
 from strowger_gateway.gateway.routing.request_record import RequestRecord
@@ -25,6 +26,7 @@ class RequestContext(Struct, eq=False):
     body:       without its compression, at Place.PARSE only.
     request:    as backends get it, from Place.FIND_ROUTE on; `use` replaces it.
     route:      of the model that it asks for, from Place.RESERVE on.
+    enrolment:  in an experiment, by a stage that has to know it before Place.PLAN; else `None`.
     plan:       from Place.ANSWER on.
     """
 
@@ -40,6 +42,7 @@ class RequestContext(Struct, eq=False):
     request: Request | None = None
     route: Route | None = None
     plan: Plan | None = None
+    enrolment: Enrolment | None = None
 
     def use(self, request: Request) -> None:
         """Go on with this request, which backends get, instead of the one until now."""

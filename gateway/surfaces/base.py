@@ -36,6 +36,7 @@ class Inbound(Struct, frozen=True, kw_only=True, gc=False):
     max_choices: maximum number of answers that one request may ask for.
     headers:     as received, names in lower case.
     stores:      answers can be stored, and stored ones continued.
+    prompts:     the gateway has prompts, so a conversation may be empty until one is in it.
     """
 
     body: bytes
@@ -43,6 +44,7 @@ class Inbound(Struct, frozen=True, kw_only=True, gc=False):
     model: str = ""
     headers: Iterable[tuple[bytes, bytes]] = ()
     stores: bool = False
+    prompts: bool = False
 
 
 def plain(inbound: Inbound, body: bytes) -> Inbound:

@@ -91,6 +91,7 @@ def parse_any(
     max_choices: int = 256,
     headers: Iterable[tuple[bytes, bytes]] = (),
     stores: bool = False,
+    prompts: bool = False,
 ) -> ParsedRequest:
     """Parse `body` as the request path does.
 
@@ -98,6 +99,7 @@ def parse_any(
     model:         for paths that contain a model name, if the path is not given in full.
     default_model: used if nothing names a model.
     stores:        answers are stored; a request that continues one is EarlierItemsNeeded.
+    prompts:       there are prompts: see `Inbound`.
     Raises RouteNotFound for an unknown path; InvalidRequest as the surface does.
     """
     place = path if path.startswith("/") else _by_content(body, path, model)
@@ -111,6 +113,7 @@ def parse_any(
         model=named or ((model or default_model) if route.default_model else ""),
         headers=headers,
         stores=stores and route.stores,
+        prompts=prompts,
     )
     return ParsedRequest(
         path=place,

@@ -1,6 +1,7 @@
 """`strowger experiments`: reports and sample sizes of experiments, pause and resume."""
 
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from strowger_gateway.gateway.config.schema.experiment import Experiment
 from strowger_gateway.gateway.experiments.contract_report import declared
 from strowger_gateway.gateway.experiments.removed import UNKNOWN, removed_experiments
 from strowger_gateway.gateway.experiments.report import (
+    ArmReport,
     Measured,
     MetricReport,
     Report,
@@ -138,21 +140,11 @@ def print_report(found: Report) -> None:
     if found.excluded:
         unit = found.assign_by.replace("_", " ").replace("header:", "header ")
         click.echo(
-            f"Excluded: {found.excluded:,} requests without a {unit}, or that are not chat "
-            "requests although a variant sets `system`"
+            f"Excluded: {found.excluded:,} requests without a {unit}, or that a variant's `system` "
+            "or prompt does not fit"
         )
     click.echo()
-    arms = table_of("VARIANT", "BACKEND", "WEIGHT", "UNITS", "REQUESTS", "FALLBACK")
-    for arm in found.arms:
-        arms.add_row(
-            escape(arm.name),
-            escape(arm.backend),
-            f"{arm.weight:g}",
-            f"{arm.units:,}",
-            f"{arm.requests:,}",
-            f"{100 * arm.fallback_share:.2g} %",
-        )
-    show(arms)
+    _show_arms(found.arms)
     click.echo()
     table = table_of("METRIC", "VARIANT", "UNITS", "VALUES", "MEAN", "DIFFERENCE", "INTERVAL")
     for metric in found.metrics:
@@ -171,6 +163,22 @@ def print_report(found: Report) -> None:
             )
     if found.epoch > 1:
         click.echo("\nUNITS of a metric: a unit that returned in a later epoch counts again.")
+
+
+def _show_arms(found: Sequence[ArmReport]) -> None:
+    prompts = ["PROMPT"] if any(arm.prompt for arm in found) else []
+    arms = table_of("VARIANT", "BACKEND", *prompts, "WEIGHT", "UNITS", "REQUESTS", "FALLBACK")
+    for arm in found:
+        arms.add_row(
+            escape(arm.name),
+            escape(arm.backend),
+            *([escape(arm.prompt)] if prompts else []),
+            f"{arm.weight:g}",
+            f"{arm.units:,}",
+            f"{arm.requests:,}",
+            f"{100 * arm.fallback_share:.2g} %",
+        )
+    show(arms)
 
 
 def _cells(metric: MetricReport, row: Measured) -> tuple[str, ...]:

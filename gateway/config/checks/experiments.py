@@ -178,7 +178,7 @@ def _alike(experiment: Experiment, path: Path, problems: Problems) -> None:
 
 
 def _changes(variant: Variant) -> bytes:
-    return msgspec.json.encode((variant.backend, variant.set))
+    return msgspec.json.encode((variant.backend, variant.set, variant.prompt_digest))
 
 
 def _metric(name: str, config: Config, path: Path, problems: Problems) -> None:

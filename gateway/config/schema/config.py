@@ -43,6 +43,7 @@ from strowger_gateway.gateway.config.schema.metric import MetricContract
 from strowger_gateway.gateway.config.schema.payloads import Payloads
 from strowger_gateway.gateway.config.schema.pool import InferencePool
 from strowger_gateway.gateway.config.schema.prices import CatalogueRow, Price
+from strowger_gateway.gateway.config.schema.prompts.section import Prompt
 from strowger_gateway.gateway.config.schema.responses import ResponsesConfig
 from strowger_gateway.gateway.config.schema.store import StoreConfig
 from strowger_gateway.gateway.config.schema.telemetry import Telemetry
@@ -378,6 +379,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     plans: tuple[CallerPlan, ...] = ()
     experiments: tuple[Experiment, ...] = ()
     metrics: tuple[MetricContract, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
     end_users: EndUsers = EndUsers()
     limits: tuple[Limit, ...] = ()
     budgets: tuple[Budget, ...] = ()

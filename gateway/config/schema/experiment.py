@@ -36,13 +36,30 @@ class VariantFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     system: str | UnsetType = UNSET
 
 
+PromptRef = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}@[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+        description="NAME@VERSION of a prompt",
+    ),
+]
+
+
 class Variant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An arm of an experiment."""
+    """An arm of an experiment: a backend, a prompt, or both.
+
+    backend: with a prompt it may be left out; then it is the model's only one.
+    prompt:  the version that requests get in place of the one that they name, as NAME@VERSION; ""
+             leaves their prompt as it is. prompt_text, prompt_digest: of that version.
+    """
 
     name: Label
-    backend: BackendName
+    backend: BackendName = ""
     weight: Weight
     set: VariantFields = VariantFields()
+    prompt: PromptRef = ""
+    prompt_text: Annotated[str, Meta(extra={"resolved": True})] = ""
+    prompt_digest: Annotated[str, Meta(extra={"resolved": True})] = ""
 
 
 class HarmLimit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -63,6 +63,7 @@ def explain_query(query: Query, runtime: Runtime, now: float) -> Explained:
         max_choices=runtime.config.server.max_choices,
         headers=query.headers,
         stores=runtime.config.responses.store == "on",
+        prompts=bool(runtime.config.prompts),
     )
     try:
         caller = _caller(runtime, query)

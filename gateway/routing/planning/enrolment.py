@@ -25,8 +25,8 @@ UNIT_KEY = b"strowger experiments, unit 1"
 """Key of the hash under which units are recorded. Never change it: another key would give every
 unit a new identity, and experiments that run would count all of them again."""
 
-MAX_CACHED_EXCLUSIONS = 8
-"""There is one per code, and one per reason of a pause."""
+MAX_CACHED_EXCLUSIONS = 32
+"""There is one per code, and one per reason of a pause or of a prompt that does not fit."""
 
 MAX_CACHED_UNIT_CHARS = 256
 """Longer units are not cached, because clients choose their length."""
@@ -72,13 +72,18 @@ class ExperimentState:
 
 
 class Arm(Struct, frozen=True, kw_only=True, eq=False):
-    """A variant with its backend. sampling: the parameters that it sets; system: "" sets none."""
+    """A variant with its backend.
+
+    sampling: the parameters that it sets; system: "" sets none. prompt: NAME@VERSION, which the
+    request already has (content/prompts); "" for none.
+    """
 
     name: str
     backend: Backend
     weight: float = 1.0
     sampling: Mapping[str, object] = {}
     system: str = ""
+    prompt: str = ""
 
     def applied_to(self, request: Request) -> Request:
         """The request with what the variant sets, except fields that its task does not have."""
@@ -118,7 +123,7 @@ class ExperimentRouter:
         self.control = self.arms[config.control.name]
         self.arm_backends = frozenset(variant.backend for variant in config.variants)
         self.by = config.assign_by
-        self._chats_only = any(arm.system for arm in self.arms.values())
+        self._chats_only = any(arm.system or arm.prompt for arm in self.arms.values())
         self._state = state
         self._version = -1
         self._assignment = Assignment(
@@ -142,7 +147,7 @@ class ExperimentRouter:
         if self._version != self._state.version:
             self._refresh_status()
         # The most frequent case without a call: `unit_of` returns the user for it.
-        if type(request) is ChatRequest and self.by == "user":
+        if type(request) is ChatRequest and self.by == "user" and not facts.left_out:
             enrolled = self._enrolled.get(request.user)
             if enrolled is not None:
                 return enrolled
@@ -167,6 +172,8 @@ class ExperimentRouter:
             return self._excluded("no_unit", status.epoch)
         if self._chats_only and not isinstance(request, ChatRequest):
             return self._excluded("wrong_task", status.epoch)
+        if facts.left_out:
+            return self._excluded("prompt", status.epoch, facts.left_out)
         enrolled = self._enrolled.get(unit)
         if enrolled is None:
             enrolled = self._enrol(unit)
@@ -228,6 +235,7 @@ def _arm(variant: Variant, backend: Backend) -> Arm:
         weight=variant.weight,
         sampling={name: value for name, value in values.items() if value is not UNSET},
         system=variant.set.system or "",
+        prompt=variant.prompt,
     )
 
 

@@ -79,11 +79,12 @@ def parse_messages(
     model: str = "",
     headers: Iterable[tuple[bytes, bytes]] = (),
     counting: bool = False,
+    prompts: bool = False,
 ) -> ChatRequest:
     """`POST /v1/messages`.
 
     model: the name to use if the body names none. counting: `max_tokens` may be absent.
-    Raises InvalidRequest.
+    prompts: see `Inbound`. Raises InvalidRequest.
     """
     wire, extra = READER.read(body)
     max_tokens = wire.max_tokens
@@ -91,7 +92,7 @@ def parse_messages(
         if not counting:
             raise InvalidRequest("max_tokens is required", param="max_tokens")
         max_tokens = COUNTED + thinking_budget(wire.thinking)
-    conversation = _Conversation(wire.system, wire.messages)
+    conversation = _Conversation(wire.system, wire.messages, fewest=0 if prompts else 1)
     tools, effort = NO_TOOLS, NO_EFFORT
     if wire.tools is not UNSET or wire.tool_choice is not UNSET:
         tools = read_tools(wire.tools, wire.tool_choice)
@@ -160,7 +161,7 @@ class _Conversation:
     strowger_gateway.schemas.requests.Original.
     """
 
-    def __init__(self, system: Raw | UnsetType, messages: Raw) -> None:
+    def __init__(self, system: Raw | UnsetType, messages: Raw, fewest: int) -> None:
         """Raises InvalidRequest, whose `param` is the path of the invalid field."""
         self.marked = self.signed = False
         self.messages: list[Message] = []
@@ -173,7 +174,7 @@ class _Conversation:
                 turns = _loose_turns.decode(messages)
             except (DecodeError, RecursionError) as exc:
                 raise invalid_request(exc, "messages", ALLOWED) from exc
-        if not 0 < len(turns) <= MAX_MESSAGES:
+        if not fewest <= len(turns) <= MAX_MESSAGES:
             told = f"messages must have 1 to {MAX_MESSAGES} entries"
             raise InvalidRequest(told, param="messages")
         counts: list[int] = []

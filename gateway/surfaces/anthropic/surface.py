@@ -80,6 +80,7 @@ class MessagesSurface(JsonSurface):
             model=inbound.model,
             headers=inbound.headers,
             counting=self._counting,
+            prompts=inbound.prompts,
         )
 
     @overload

@@ -5,6 +5,7 @@ absent: `UNSET`, never a default of the gateway. That includes the dialect's def
 for completions, which the generating side applies (`COMPLETION_MAX_TOKENS`).
 """
 
+from functools import cache
 from typing import Final, Literal, cast
 
 from msgspec import UNSET, Raw, UnsetType
@@ -28,6 +29,7 @@ from strowger_gateway.gateway.surfaces.openai.wire import (
     ChatWire,
     CompletionWire,
     EmbeddingsWire,
+    PromptedChatWire,
     SamplingWire,
 )
 from strowger_gateway.schemas.errors import InvalidRequest
@@ -50,6 +52,12 @@ _MANY: Final = 100_000
 CHAT_READER: Final = BodyReader(ChatWire, CHAT_ALLOWED, numbers=CHAT_NUMBERS)
 COMPLETION_READER: Final = BodyReader(CompletionWire, COMPLETION_ALLOWED, numbers=PROMPT_NUMBERS)
 EMBEDDINGS_READER: Final = BodyReader(EmbeddingsWire, ALLOWED, numbers=INPUT_NUMBERS)
+
+
+@cache
+def prompted_reader() -> BodyReader[ChatWire]:
+    """Return the reader of chats that may have no message, because a prompt may bring some."""
+    return BodyReader(cast(type[ChatWire], PromptedChatWire), CHAT_ALLOWED, numbers=CHAT_NUMBERS)
 
 
 def parse_chat(

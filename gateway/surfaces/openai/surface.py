@@ -18,9 +18,11 @@ from strowger_gateway.gateway.surfaces.openai.chat_render import ChatRenderer, R
 from strowger_gateway.gateway.surfaces.openai.completion_render import CompletionRenderer
 from strowger_gateway.gateway.surfaces.openai.envelope import created_at
 from strowger_gateway.gateway.surfaces.openai.parse import (
+    CHAT_READER,
     parse_chat,
     parse_completion,
     parse_embeddings,
+    prompted_reader,
 )
 from strowger_gateway.gateway.surfaces.openai.plain_chat import plain_chat
 from strowger_gateway.gateway.surfaces.openai.wire import ChatWire, CompletionWire, EmbeddingsWire
@@ -68,7 +70,8 @@ class OpenAISurface(JsonSurface):
         body, model = inbound.body, inbound.model
         match self.task:
             case "chat":
-                return parse_chat(body, max_choices=inbound.max_choices, model=model)
+                reader = prompted_reader() if inbound.prompts else CHAT_READER
+                return parse_chat(body, max_choices=inbound.max_choices, model=model, reader=reader)
             case "completion":
                 return parse_completion(body, max_choices=inbound.max_choices, model=model)
             case "embeddings":

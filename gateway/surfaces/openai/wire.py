@@ -89,6 +89,12 @@ class ChatWire(SamplingWire, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     metadata: Raw | UnsetType = UNSET
 
 
+class PromptedChatWire(ChatWire, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same where a prompt may bring all messages."""
+
+    messages: list[Raw] = []
+
+
 class CompletionWire(SamplingWire, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`POST /v1/completions`, with Databricks' `error_behavior` and `use_raw_prompt`."""
 

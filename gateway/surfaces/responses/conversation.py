@@ -82,8 +82,13 @@ class ResponsesConversation:
         instructions: Raw | UnsetType,
         given: Raw | UnsetType,
         earlier: EarlierItems = NO_EARLIER_ITEMS,
+        *,
+        empty: bool = False,
     ) -> None:
-        """Raises InvalidRequest, whose `param` is the path of the invalid field."""
+        """empty: the input may have no item.
+
+        Raises InvalidRequest, whose `param` is the path of the invalid field.
+        """
         self.marked = False
         self.as_sent = True
         self.carried = False
@@ -103,7 +108,7 @@ class ResponsesConversation:
             self._end_turn()
             self.messages.append(Message(role="user", content=items))
             return
-        if not 0 < len(items) <= MAX_ITEMS:
+        if not (0 if empty else 1) <= len(items) <= MAX_ITEMS:
             raise InvalidRequest(f"input must have 1 to {MAX_ITEMS} items", param="input")
         for place, item in enumerate(items):
             # Most items: text of someone who can do nothing but speak.

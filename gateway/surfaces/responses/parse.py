@@ -95,18 +95,26 @@ READER: Final = BodyReader(ResponsesWire, ALLOWED)
 
 
 def parse_response(
-    body: bytes, *, model: str = "", stores: bool = False, refers: bool = False
+    body: bytes,
+    *,
+    model: str = "",
+    stores: bool = False,
+    refers: bool = False,
+    prompts: bool = False,
 ) -> ChatRequest:
     """`POST /v1/responses`. model: the name to use if the body names none.
 
     stores: answers are stored unless the client says otherwise, and stored ones can be continued.
     refers: the client is one that returns ids of items instead of the items.
+    prompts: see `Inbound`; the reference to one is in `extra`.
     Raises InvalidRequest; EarlierItemsNeeded if the request continues a stored one.
     """
     wire, extra = READER.read(body)
     if _stored(wire) != _NOTHING_STORED:
-        _check_stored(wire, stores=stores)
-    conversation = ResponsesConversation(wire.instructions, wire.input)
+        _check_stored(wire, stores=stores, prompts=prompts)
+    if prompts:
+        wire = _prompted(wire, extra)
+    conversation = ResponsesConversation(wire.instructions, wire.input, empty=prompts)
     previous = wire.previous_response_id
     if previous is None and not conversation.missing:
         storage = _storage(wire) if stores else None
@@ -119,11 +127,18 @@ def parse_response(
     )
 
 
+def _prompted(wire: ResponsesWire, extra: dict[str, Raw]) -> ResponsesWire:
+    """Return the request with an input, which may be empty, and put its prompt into `extra`."""
+    if isinstance(wire.prompt, Raw) and not is_null(wire.prompt):
+        extra["prompt"] = wire.prompt
+    return wire if _is_given(wire.input) else replace(wire, input=Raw(b"[]"))
+
+
 def _continued(
     wire: ResponsesWire, extra: dict[str, Raw], model: str, stores: bool, earlier: EarlierItems
 ) -> ChatRequest:
     """Return the request with the stored items that it needs. Raises InvalidRequest."""
-    conversation = ResponsesConversation(wire.instructions, wire.input, earlier)
+    conversation = ResponsesConversation(wire.instructions, wire.input, earlier, empty=True)
     storage = _storage(wire, earlier) if stores else None
     return _request(wire, dict(extra), model, conversation, storage, earlier, refers=True)
 
@@ -224,7 +239,7 @@ def _sampling(wire: ResponsesWire, *, logprobs: bool) -> Sampling:
     )
 
 
-def _check_stored(wire: ResponsesWire, *, stores: bool) -> None:
+def _check_stored(wire: ResponsesWire, *, stores: bool, prompts: bool) -> None:
     """Raise InvalidRequest for what only works with stored responses, or with OpenAI's objects."""
     if wire.previous_response_id is not None and not stores:
         field = "previous_response_id"
@@ -237,9 +252,9 @@ def _check_stored(wire: ResponsesWire, *, stores: bool) -> None:
                 param=field,
             )
         raise InvalidRequest(f"{field}: {NOT_STORED}", param=field)
-    if _is_given(wire.prompt):
+    if _is_given(wire.prompt) and not prompts:
         raise PromptNotFound(
-            "prompt: this gateway has no prompt templates; send the text in instructions or input",
+            "prompt: this gateway has no prompts; send the text in instructions or input",
             param="prompt",
         )
     if wire.background:

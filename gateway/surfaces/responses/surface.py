@@ -62,6 +62,7 @@ class ResponsesSurface(JsonSurface):
             inbound.body,
             model=inbound.model,
             stores=inbound.stores,
+            prompts=inbound.prompts,
             refers=any(
                 name == b"user-agent" and _AI_SDK in value for name, value in inbound.headers
             ),

@@ -208,7 +208,7 @@ def _plot(track: Track, now: float) -> Markup:
 def _arm(arm: ArmReport) -> Markup:
     return _ARM.format(
         name=arm.name,
-        backend=arm.backend,
+        backend=f"{arm.backend}, {arm.prompt}" if arm.prompt else arm.backend,
         weight=number(arm.weight),
         units=count(arm.units),
         requests=count(arm.requests),

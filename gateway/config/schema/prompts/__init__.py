@@ -1,0 +1,1 @@
+"""The shape of `prompts` in config.yaml."""

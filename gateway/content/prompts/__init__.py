@@ -1,0 +1,1 @@
+"""Prompts: what a request names, rendering, and the history of texts."""

@@ -1,0 +1,188 @@
+"""Experiments whose variants have prompts: who gets which version, and who takes no part."""
+
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+
+import pytest
+
+from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus, fingerprint
+from tests.gateway.content.prompts.prompted import (
+    TEXTS,
+    past,
+    prompted_gateway,
+    send,
+    texts,
+    written,
+)
+from tests.gateway.experiments.recorded_gateway import stand
+from tests.gateway.serving import Serving, one_model
+from tests.stand_ins.provider import Provider
+
+pytestmark = pytest.mark.anyio
+
+HI = [{"role": "user", "content": "hi"}]
+SESSIONS = [f"session-{number}" for number in range(12)]
+Gateway = tuple[Serving, Provider]
+
+
+def trial(*variants: str, more: str = "") -> str:
+    listed = ", ".join(
+        f"{{name: {name}, weight: 1, {what}}}"
+        for name, what in zip(("control", "treatment"), variants, strict=True)
+    )
+    return (
+        "experiments:\n  - {name: trial, model: chat, assign_by: 'header:x-session-id', "
+        f"primary: error, variants: [{listed}]{more}}}"
+    )
+
+
+@pytest.fixture(scope="module")
+async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Gateway, None]:
+    more = trial("prompt: support@1", "prompt: support@2")
+    async with prompted_gateway(tmp_path_factory.mktemp("run"), more) as found:
+        stand(found[0], ExperimentStatus(epoch=1))
+        yield found
+
+
+async def variants_of(
+    gateway: Gateway, body: dict[str, object], sessions: Sequence[str] = SESSIONS
+) -> dict[str, set[str]]:
+    """Return the first message that the vendor got, by variant."""
+    running, vendor = gateway
+    found: dict[str, set[str]] = {}
+    for session in sessions:
+        answer = await send(running, {"messages": HI, **body}, headers={"x-session-id": session})
+        assert answer.status_code == 200, answer.text
+        variant = answer.headers.get("x-gateway-variant", "")
+        found.setdefault(variant, set()).add(texts(vendor)[0][1])
+    return found
+
+
+@pytest.mark.parametrize("version", [{}, {"prompt_version": "1"}, {"prompt_version": "2"}])
+async def test_a_request_gets_its_variants_version_in_place_of_the_one_that_it_names(
+    gateway: Gateway, version: dict[str, object]
+) -> None:
+    values: dict[str, object] = {"prompt_id": "support", "prompt_variables": {"customer": "Ada"}}
+
+    found = await variants_of(gateway, {**values, **version})
+
+    assert found == {
+        "control": {"You help customers of Example Ltd."},
+        "treatment": {"You help Ada of Example Ltd."},
+    }
+    recorded = {
+        (one.variant, (one.attributes or {})["prompt"])
+        for one in gateway[0].access_lines()[-len(SESSIONS) :]
+    }
+    assert recorded == {("control", "support@1"), ("treatment", "support@2")}
+
+
+@pytest.mark.parametrize(
+    ("body", "first", "why"),
+    [
+        (
+            {"prompt_id": "support"},
+            "You help customers of Example Ltd.",
+            "support@2 needs a value of customer",
+        ),
+        ({}, "hi", "support@2 needs a value of customer"),
+        (
+            {"prompt_id": "summary", "prompt_variables": {"text": "x", "customer": "Ada"}},
+            "Be brief.",
+            "it names the prompt summary, and a variant has support@1",
+        ),
+        (
+            {
+                "messages": [],
+                "prompt_id": "support",
+                "prompt_version": "2",
+                "prompt_variables": {"customer": "Ada"},
+            },
+            "You help Ada of Example Ltd.",
+            "it has no message, and support@1 has none but the system's",
+        ),
+    ],
+)
+async def test_what_does_not_fit_every_variant_takes_no_part_and_is_answered_as_it_asks(
+    gateway: Gateway, body: dict[str, object], first: str, why: str
+) -> None:
+    assert await variants_of(gateway, body) == {"": {first}}
+    answer = await send(gateway[0], {"messages": HI, **body}, headers={"x-session-id": "s"})
+    excluded = (await past(gateway[0], answer))["excluded"]
+    assert excluded["code"] == "prompt"
+    assert f"does not fit this request ({why})" in excluded["words"]
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(ExperimentStatus(epoch=1, paused=True, reason="by hand"), "paused"), (None, "no_unit")],
+)
+async def test_without_an_assignment_the_controls_version_serves(
+    tmp_path: Path, status: ExperimentStatus | None, code: str
+) -> None:
+    more = trial("prompt: support@2", "prompt: support@1")
+    async with prompted_gateway(tmp_path, more) as found:
+        stand(found[0], status or ExperimentStatus(epoch=1))
+        body: dict[str, object] = {
+            "messages": HI,
+            "prompt_id": "support",
+            "prompt_variables": {"customer": "Ada"},
+        }
+        headers = {} if status is None else {"x-session-id": "s"}
+        answer = await send(found[0], body, headers=headers)
+
+        assert texts(found[1])[0][1] == "You help Ada of Example Ltd."
+        assert (await past(found[0], answer))["excluded"]["code"] == code
+
+
+async def test_a_variant_without_a_prompt_leaves_the_requests_own(tmp_path: Path) -> None:
+    more = trial("backend: a/m", "prompt: support@1")
+    async with prompted_gateway(tmp_path, more) as found:
+        stand(found[0], ExperimentStatus(epoch=1))
+        unnamed = await variants_of(found, {})
+        values = {"customer": "Ada"}
+        body: dict[str, object] = {
+            "prompt_id": "support",
+            "prompt_version": "2",
+            "prompt_variables": values,
+        }
+        named = await variants_of(found, body)
+        empty = await send(found[0], {"messages": []}, headers={"x-session-id": SESSIONS[0]})
+
+        system = "You help customers of Example Ltd."
+        assert unnamed == {"control": {"hi"}, "treatment": {system}}
+        assert named == {"control": {"You help Ada of Example Ltd."}, "treatment": {system}}
+        assert empty.status_code == 400
+
+
+async def test_a_rule_about_length_takes_requests_from_all_variants_alike(tmp_path: Path) -> None:
+    """Version 2 is longer than version 1 by its examples, so that the rule matches it alone."""
+    long = {**TEXTS, "support@2": TEXTS["support@2"] + "word " * 400}
+    rules = "when: [{tokens_over: 200, backends: [a/large]}]"
+    more = trial("prompt: support@1", "prompt: support@2")
+    async with prompted_gateway(tmp_path, more, rules, long) as found:
+        stand(found[0], ExperimentStatus(epoch=1))
+        body: dict[str, object] = {"prompt_id": "support", "prompt_variables": {"customer": "Ada"}}
+
+        assert await variants_of(found, body) == {"": {"You help customers of Example Ltd."}}
+        answer = await send(found[0], {"messages": HI, **body}, headers={"x-session-id": "s"})
+        assert (await past(found[0], answer))["excluded"]["code"] == "rule"
+
+
+def test_a_changed_text_is_another_epoch(tmp_path: Path) -> None:
+    def mark(text: str) -> tuple[str, str, str]:
+        section = written(tmp_path, {**TEXTS, "support@2": text})
+        more = trial("prompt: support@1", "prompt: support@2")
+        config = read_config(
+            one_model("http://127.0.0.1:9", f"{section}\n{more}"), source="c.yaml", env={}
+        )
+        arm = config.experiments[0].variants[1]
+        return fingerprint(config.experiments[0]), arm.prompt_text, config.digest
+
+    first, second, again = mark("One."), mark("Two."), mark("One.")
+
+    assert (first[1], second[1]) == ("One.", "Two.")
+    assert first == again
+    assert first[0] != second[0]
+    assert first[2] != second[2]
