@@ -14,7 +14,7 @@ from strowger_gateway.gateway.storage.sql.base import Store
 class Baseline(Struct, frozen=True, kw_only=True):
     """The baseline of one metric, on the metric's own scale.
 
-    mean:  of all observations. sd: of a unit's part in it (`sample_size.unit_sd`).
+    mean:  by the units' weights. sd: of a unit's part in it (`sample_size.unit_sd`).
     units: that it is computed from; a unit that returns in a later epoch counts again.
     observed_share: share of the assigned units with an observation; for feedback, with a vote.
     """

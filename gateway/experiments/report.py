@@ -16,8 +16,10 @@ from strowger_gateway.gateway.experiments.decision_report import (
 from strowger_gateway.gateway.experiments.report_input import (
     metrics_of,
     outside,
+    per_of,
     report_input,
 )
+from strowger_gateway.gateway.experiments.trust.capped_units import CappedUnit, capped_units
 from strowger_gateway.gateway.experiments.trust_report import (
     ResponseReport,
     largest_share,
@@ -58,11 +60,13 @@ class Measured(Struct, frozen=True, kw_only=True):
     """A metric of one variant, with the difference to control; `None` for control itself.
 
     units:        with an observation; a unit that returns in a later epoch counts again.
-    mean:         of all observations; the geometric mean for times. `None`: no observation yet.
+    mean:         by the units' weights; the geometric mean for times. `None`: no observation yet.
     difference:   within epochs, so not always that of the means; for times relative, 0.1 = 10 %.
     low, high:    its interval, valid at every look; `None` until there are enough data.
     missing:      what is missing for an interval, in words; "" if there is one.
     largest_share: share of the observations from the unit with the most in one epoch, 0 to 1.
+    capped_units: units that weigh less than they sent, because none may weigh more than 1/50 of a
+                  variant. capped: the busiest of them.
     excluded_epochs: epochs excluded from the difference, because an arm has too few units.
     notes:        notes on these numbers, in words.
     """
@@ -77,6 +81,8 @@ class Measured(Struct, frozen=True, kw_only=True):
     p: float | None = None
     missing: str = ""
     largest_share: float = 0.0
+    capped_units: int = 0
+    capped: tuple[CappedUnit, ...] = ()
     excluded_epochs: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -186,7 +192,8 @@ def report_of(experiment: Experiment, store: Store, *, removed: bool = False) ->
         ),
         harm_limits=tuple(harm_limit.sentence for harm_limit in verdict.harm_limits),
         metrics=tuple(
-            _metric(experiment, metric, case, feedback.get(metric.name)) for metric in metrics
+            _metric(experiment, store, metric, case, feedback.get(metric.name))
+            for metric in metrics
         ),
         decisions=tuple(map(decision_report, verdict.decisions)),
         responses=responses_of(experiment, store, case.planned),
@@ -235,7 +242,7 @@ def _arms(
 
 
 def _metric(
-    experiment: Experiment, metric: Metric, case: ReportInput, votes: Votes | None
+    experiment: Experiment, store: Store, metric: Metric, case: ReportInput, votes: Votes | None
 ) -> MetricReport:
     outcomes = case.outcomes[metric.name]
     limits = [one.worse_by for one in experiment.harm_limits if one.metric == metric.name]
@@ -249,20 +256,45 @@ def _metric(
         capped=0 if votes is None else votes.capped,
         outside=outside(experiment, metric.name, votes),
         variants=tuple(
-            _measured(variant.name, metric, outcomes, case) for variant in experiment.variants
+            _measured(
+                variant.name,
+                metric,
+                outcomes,
+                case,
+                capped=_capped(experiment, store, metric, outcomes, variant.name),
+            )
+            for variant in experiment.variants
         ),
     )
 
 
-def _measured(variant: str, metric: Metric, outcomes: Outcomes, case: ReportInput) -> Measured:
+def _capped(
+    experiment: Experiment, store: Store, metric: Metric, outcomes: Outcomes, variant: str
+) -> tuple[CappedUnit, ...]:
+    if per_of(experiment, metric) == "unit":
+        return ()
+    cells = [cell for cell in outcomes.cells if cell.variant == variant]
+    return capped_units(store, experiment.name, metric.name, cells)
+
+
+def _measured(
+    variant: str,
+    metric: Metric,
+    outcomes: Outcomes,
+    case: ReportInput,
+    *,
+    capped: tuple[CappedUnit, ...],
+) -> Measured:
     cells = [cell for cell in outcomes.cells if cell.variant == variant]
     alone = Measured(
         variant=variant,
         units=sum(cell.units for cell in cells),
-        observations=round(sum(cell.count for cell in cells)),
+        observations=round(sum(cell.observed for cell in cells)),
         mean=_mean(cells, metric),
         largest_share=largest_share(cells),
-        notes=tuple(notes_of(metric.name, variant, cells, None)),
+        capped_units=sum(cell.capped for cell in cells) if capped else 0,
+        capped=capped,
+        notes=tuple(notes_of(metric.name, variant, cells, None, capped)),
     )
     noun = "values" if metric.name in BUILT_IN else "votes"
     if variant == case.control:
@@ -283,7 +315,7 @@ def _measured(variant: str, metric: Metric, outcomes: Outcomes, case: ReportInpu
         p=found.p if found.known else None,
         missing=_missing(alone, found, outcomes, case, noun),
         excluded_epochs=found.excluded_epochs,
-        notes=tuple(notes_of(metric.name, variant, cells, found)),
+        notes=tuple(notes_of(metric.name, variant, cells, found, capped)),
     )
 
 

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from strowger_gateway.gateway.config.schema.experiment import Experiment
 from strowger_gateway.gateway.experiments.report_input import clauses_of
+from strowger_gateway.gateway.experiments.trust.capped_units import CappedUnit, capped_notes
 from strowger_gateway.gateway.statistics.effects import FEWEST_UNITS, Effect
 from strowger_gateway.gateway.statistics.metrics import BUILT_IN
 from strowger_gateway.gateway.statistics.outcomes import Cell
@@ -74,13 +75,21 @@ def largest_share(cells: Sequence[Cell]) -> float:
 
 
 def notes_of(
-    metric: str, variant: str, cells: Sequence[Cell], found: Effect | None
+    metric: str,
+    variant: str,
+    cells: Sequence[Cell],
+    found: Effect | None,
+    capped: Sequence[CappedUnit] = (),
 ) -> Iterator[str]:
     """Yield notes on one variant. cells: the variant's. found: `None` for control."""
     noun = "values" if metric in BUILT_IN else "votes"
     share, units = largest_share(cells), sum(cell.units for cell in cells)
     if share >= HEAVY and share * units >= EVEN:
-        yield f"{metric}: {100 * share:.0f} % of {variant}'s {noun} are from a single unit"
+        yield (
+            f"{metric}: {100 * share:.0f} % of {variant}'s {noun} are from a single unit; set "
+            "`per: unit`, or `level: unit` in the metric's contract, in the next experiment"
+        )
+    yield from capped_notes(metric, noun, variant, capped)
     if found is not None and found.pairs and found.excluded_epochs:
         numbers = ", ".join(map(str, found.excluded_epochs))
         which = "epochs" if len(found.excluded_epochs) > 1 else "epoch"

@@ -37,9 +37,7 @@ from strowger_gateway.gateway.statistics.variance import (
     range_seen,
     variance_of,
 )
-
-FEWEST_UNITS = 10
-"""Minimum units in each arm for an epoch to count; with fewer, its means are too imprecise."""
+from strowger_gateway.gateway.statistics.weights import FEWEST_UNITS
 
 FEWEST_EFFECTIVE = 25.0
 """Minimum effective units (Kish: equal-sized units worth as much) in each arm for an interval."""

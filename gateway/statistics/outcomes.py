@@ -4,15 +4,21 @@ The store keeps one row for each unit, epoch, variant and metric: how many obser
 sum. A request adds to its unit's row, so rows are exact however late a unit's requests arrive. A
 report reads moments of the rows: within a cell (an epoch and variant) and, for units that came in
 several cells, between cells. SQL computes both (docs/experiments-statistics.md), or `summarised`.
+
+A unit's weight is its observations, up to the cap of its epoch (`weights`). Its total is then that
+weight times its own mean.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import combinations
+from math import inf
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
+
+from strowger_gateway.gateway.statistics.weights import Sent, caps
 
 Place = tuple[int, str]
 """Epoch and variant."""
@@ -39,11 +45,14 @@ class UnitRow(Struct, frozen=True, kw_only=True):
 class Cell(Struct, frozen=True, kw_only=True):
     """The units of one variant in one epoch: sums over units with at least one observation.
 
-    count:   observations. total: their sum.
-    count2:  the sum of count². total2: of total². product: of count · total.
-    least, most: of the units' own means, total / count; `None` if not computed.
-    observations: also if every unit counts once (`per="unit"`); 0: as many as `count`.
+    count:   the units' weights: their observations, less where capped, or 1 each (`per="unit"`).
+    total:   the sum of weight · the unit's own mean.
+    count2:  the sum of weight². total2: of total². product: of weight · total.
+    least, most: of the units' own means; `None` if not computed.
+    observations: whatever they weigh; 0: as many as `count`.
     heaviest: the observations of the unit with the most; 0 if not computed.
+    capped:  units that weigh less than their observations. highest: the greatest weight of a unit.
+    singles: the sum of weight² / observations; 0: that of uncapped units.
     """
 
     epoch: int
@@ -58,10 +67,18 @@ class Cell(Struct, frozen=True, kw_only=True):
     most: float | None = None
     observations: float = 0.0
     heaviest: float = 0.0
+    capped: int = 0
+    singles: float = 0.0
+    highest: float = 0.0
 
     @property
     def observed(self) -> float:
         return self.observations or self.count
+
+    @property
+    def single(self) -> float:
+        """The mean squared weight of a single observation; 1 if no unit is capped."""
+        return self.singles / self.observed if self.singles else 1.0
 
     @property
     def place(self) -> Place:
@@ -69,7 +86,7 @@ class Cell(Struct, frozen=True, kw_only=True):
 
     @property
     def mean(self) -> float:
-        """The mean per observation."""
+        """The weighted mean of the units' own means: per observation if no unit is capped."""
         return self.total / self.count
 
 
@@ -77,8 +94,8 @@ class SharedUnits(Struct, frozen=True, kw_only=True):
     """The units that two cells share: sums over those units of products across the cells.
 
     one, other:  the cells, one before other; each pair once, pairs without shared units omitted.
-    counts:      count in one · count in other. totals: total · total.
-    total_count: total in one · count in other. count_total: count in one · total in other.
+    counts:      weight in one · weight in other. totals: total · total.
+    total_count: total in one · weight in other. count_total: weight in one · total in other.
     """
 
     one: Place
@@ -118,104 +135,91 @@ def summed(rows: Iterable[UnitRow]) -> list[UnitRow]:
     return list(found.values())
 
 
+class _Part(Struct, frozen=True):
+    """A unit's part in a cell. total: weight · its own mean. sent: observations."""
+
+    place: Place
+    weight: float
+    total: float
+    sent: int
+
+
 def summarised(rows: Iterable[UnitRow], *, per: Per = "observation") -> Outcomes:
     """Compute the moments of rows, which need not be summed or sorted.
 
     per: "observation" computes means over all observations, weighting each unit by the number it
-         sent; "unit" computes means of the units' own means, weighting all units the same: the
-         choice if a few units send most requests.
+         sent, up to a cap; "unit" computes means of the units' own means, weighting all units the
+         same: the choice if a few units send most requests.
     """
-    by_place: defaultdict[Place, list[UnitRow]] = defaultdict(list)
-    sent: defaultdict[Place, list[int]] = defaultdict(list)
-    by_unit: defaultdict[str, list[UnitRow]] = defaultdict(list)
-    for row in summed(rows):
-        sent[row.epoch, row.variant].append(row.count)
-        if per == "unit":
-            row = msgspec.structs.replace(row, count=1, total=row.total / row.count)
-        by_place[row.epoch, row.variant].append(row)
-        by_unit[row.unit].append(row)
-    pairs: defaultdict[tuple[Place, Place], list[tuple[UnitRow, UnitRow]]] = defaultdict(list)
+    known = summed(rows)
+    highest: Mapping[int, float] = caps_of(known) if per == "observation" else {}
+    by_place: defaultdict[Place, list[_Part]] = defaultdict(list)
+    by_unit: defaultdict[str, list[_Part]] = defaultdict(list)
+    for row in known:
+        part = _part(row, 1 if per == "unit" else highest.get(row.epoch, inf))
+        by_place[part.place].append(part)
+        by_unit[row.unit].append(part)
+    pairs: defaultdict[tuple[Place, Place], list[tuple[_Part, _Part]]] = defaultdict(list)
     for found in by_unit.values():
-        placed = sorted(found, key=lambda row: (row.epoch, row.variant))
-        for one, other in combinations(placed, 2):
-            pairs[(one.epoch, one.variant), (other.epoch, other.variant)].append((one, other))
+        for one, other in combinations(sorted(found, key=lambda part: part.place), 2):
+            pairs[one.place, other.place].append((one, other))
     return Outcomes(
-        cells=tuple(_cell(place, by_place[place], sent[place]) for place in sorted(by_place)),
+        cells=tuple(_cell(place, by_place[place]) for place in sorted(by_place)),
         links=tuple(_link(places, pairs[places]) for places in sorted(pairs)),
     )
 
 
-def merged(parts: Sequence[Outcomes]) -> Outcomes:
-    """Merge the moments of parts that have no unit in common."""
-    cells: dict[Place, Cell] = {}
-    links: dict[tuple[Place, Place], SharedUnits] = {}
-    for part in parts:
-        for cell in part.cells:
-            seen = cells.get(cell.place)
-            cells[cell.place] = cell if seen is None else _both_cells(seen, cell)
-        for link in part.links:
-            known = links.get((link.one, link.other))
-            links[link.one, link.other] = link if known is None else _both_links(known, link)
-    return Outcomes(
-        cells=tuple(cells[place] for place in sorted(cells)),
-        links=tuple(links[places] for places in sorted(links)),
+def caps_of(rows: Iterable[UnitRow]) -> Mapping[int, float]:
+    """Return the greatest weight of a unit in each epoch that needs a cap. rows: summed."""
+    sent: defaultdict[Place, list[int]] = defaultdict(list)
+    for row in rows:
+        sent[row.epoch, row.variant].append(row.count)
+    return caps(
+        Sent(
+            epoch=epoch,
+            units=len(counts),
+            total=sum(counts),
+            least=min(counts),
+            greatest=sorted(counts, reverse=True),
+        )
+        for (epoch, _), counts in sent.items()
     )
 
 
-def _cell(place: Place, rows: list[UnitRow], sent: list[int]) -> Cell:
-    """Compute a cell. sent: the observations of each unit."""
+def _part(row: UnitRow, cap: float) -> _Part:
+    place = row.epoch, row.variant
+    if row.count <= cap:
+        return _Part(place, row.count, row.total, row.count)
+    return _Part(place, cap, cap * (row.total / row.count), row.count)
+
+
+def _cell(place: Place, parts: list[_Part]) -> Cell:
     return Cell(
         epoch=place[0],
         variant=place[1],
-        units=len(rows),
-        count=sum(row.count for row in rows),
-        total=sum(row.total for row in rows),
-        count2=sum(row.count**2 for row in rows),
-        total2=sum(row.total**2 for row in rows),
-        product=sum(row.count * row.total for row in rows),
-        least=min(row.total / row.count for row in rows),
-        most=max(row.total / row.count for row in rows),
-        observations=sum(sent),
-        heaviest=max(sent),
+        units=len(parts),
+        count=sum(part.weight for part in parts),
+        total=sum(part.total for part in parts),
+        count2=sum(part.weight**2 for part in parts),
+        total2=sum(part.total**2 for part in parts),
+        product=sum(part.weight * part.total for part in parts),
+        least=min(part.total / part.weight for part in parts),
+        most=max(part.total / part.weight for part in parts),
+        observations=sum(part.sent for part in parts),
+        heaviest=max(part.sent for part in parts),
+        capped=sum(part.weight < part.sent for part in parts),
+        singles=sum(part.weight * part.weight / part.sent for part in parts),
+        highest=max(part.weight for part in parts),
     )
 
 
-def _link(places: tuple[Place, Place], pairs: list[tuple[UnitRow, UnitRow]]) -> SharedUnits:
+def _link(places: tuple[Place, Place], pairs: list[tuple[_Part, _Part]]) -> SharedUnits:
     return SharedUnits(
         one=places[0],
         other=places[1],
         units=len(pairs),
-        counts=sum(one.count * other.count for one, other in pairs),
+        counts=sum(one.weight * other.weight for one, other in pairs),
         totals=sum(one.total * other.total for one, other in pairs),
-        total_count=sum(one.total * other.count for one, other in pairs),
-        count_total=sum(one.count * other.total for one, other in pairs),
-    )
-
-
-def _both_cells(one: Cell, other: Cell) -> Cell:
-    return Cell(
-        epoch=one.epoch,
-        variant=one.variant,
-        units=one.units + other.units,
-        count=one.count + other.count,
-        total=one.total + other.total,
-        count2=one.count2 + other.count2,
-        total2=one.total2 + other.total2,
-        product=one.product + other.product,
-        least=None if one.least is None or other.least is None else min(one.least, other.least),
-        most=None if one.most is None or other.most is None else max(one.most, other.most),
-        observations=one.observed + other.observed,
-        heaviest=max(one.heaviest, other.heaviest),
-    )
-
-
-def _both_links(one: SharedUnits, other: SharedUnits) -> SharedUnits:
-    return SharedUnits(
-        one=one.one,
-        other=one.other,
-        units=one.units + other.units,
-        counts=one.counts + other.counts,
-        totals=one.totals + other.totals,
-        total_count=one.total_count + other.total_count,
-        count_total=one.count_total + other.count_total,
+        total_count=sum(one.total * other.weight for one, other in pairs),
+        count_total=sum(one.weight * other.total for one, other in pairs),
     )

@@ -76,7 +76,7 @@ def effective_units(
 ) -> float:
     """Return (sum of weights)² / sum of weights² over units.
 
-    A unit's weight is the sum of its counts · factors.
+    A unit's weight is the sum of its weights · factors over cells.
 
     L. Kish, Survey Sampling, 1965, section 11.2.
     """
@@ -110,17 +110,17 @@ def _added(
     Agresti and Caffo ("Simple and effective confidence intervals for proportions", The American
     Statistician 2000) add z²/4 successes and failures for each arm, one for z = 1.96; here z is 3
     to 6, and the estimate itself is not shifted, which needs somewhat more. Rare observations are
-    added as single observations at the bounds, however many requests a unit sends. Rare units are
-    added at the ends of the range of the units' means, with the mean of the squared sizes: if a few
-    units send nearly everything, the next one may, too.
+    added as single observations at the bounds, however many requests a unit sends; one of a unit
+    that weighs less than its observations weighs less, too (`Cell.single`). Rare units are
+    added at the ends of the range of the units' means, with the size of the unit that sends the
+    average observation: if a few units send nearly everything, the next one may, too.
     The two constants were chosen by simulation (docs/experiments-statistics.md).
     """
     added = 0.0
     if seen is not None:
-        added += EXTREMES * cell.count2 / cell.units * _ends(seen, cell.mean)
+        added += EXTREMES * (cell.count2 / cell.count) ** 2 * _ends(seen, cell.mean)
     if bounds is not None:
-        one = cell.count / cell.observed
-        added += RARE * (reach * one) ** 2 * _ends(bounds, cell.mean)
+        added += RARE * reach**2 * cell.single * _ends(bounds, cell.mean)
     return added
 
 

@@ -10,7 +10,7 @@ import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from math import exp, expm1, log, sqrt
+from math import exp, expm1, inf, log, sqrt
 from pathlib import Path
 from threading import Thread
 from typing import Any, cast
@@ -49,7 +49,7 @@ def rows() -> list[Row]:
         for user in range(users):
             variant = VARIANTS[int(chance.choice(3, p=SHARES[epoch]))]
             taste = chance.beta(2, 4)
-            for turn in range(min(1 + int(chance.pareto(1.5)), 60)):
+            for turn in range(min(1 + int(chance.pareto(1.2)), 90)):
                 request_id = f"{epoch}-{user}-{turn}"
                 failed = bool(chance.random() < 0.04 + 0.03 * (variant == "cold"))
                 found.append(
@@ -114,16 +114,35 @@ def exported(file: Path) -> list[Line]:
     ]
 
 
-Cells = Mapping[tuple[int, str], Mapping[str, tuple[int, float]]]
-"""By epoch and variant: by unit its count and total."""
+Cells = Mapping[tuple[int, str], Mapping[str, tuple[float, float]]]
+"""By epoch and variant: by unit its count or weight, and its total."""
 
 
 def cells_of(lines: Sequence[Line], metric: str) -> Cells:
-    found: dict[tuple[int, str], dict[str, tuple[int, float]]] = defaultdict(dict)
+    found: dict[tuple[int, str], dict[str, tuple[float, float]]] = defaultdict(dict)
     for name, unit, epoch, variant, count, total in lines:
         if name == metric:
             found[epoch, variant][unit] = (count, total)
     return found
+
+
+def weighted(cells: Cells) -> Cells:
+    """By unit its weight and its weight times its mean: a cap per epoch, for all variants."""
+    lowest = dict.fromkeys(USERS, inf)
+    for (epoch, _), units in cells.items():
+        counts = sorted((count for count, _ in units.values()), reverse=True)
+        if len(counts) >= 50:
+            steps = [(sum(counts[k:]) / (50 - k), counts[k]) for k in range(50)]
+            lowest[epoch] = min(lowest[epoch], next(cap for cap, most in steps if most <= cap))
+        elif len(counts) >= 10:
+            lowest[epoch] = min(lowest[epoch], counts[-1])
+    return {
+        place: {
+            unit: (min(count, lowest[place[0]]), min(count, lowest[place[0]]) * total / count)
+            for unit, (count, total) in units.items()
+        }
+        for place, units in cells.items()
+    }
 
 
 def mean(cells: Cells, epochs: Sequence[int], variant: str) -> float:
@@ -132,9 +151,10 @@ def mean(cells: Cells, epochs: Sequence[int], variant: str) -> float:
 
 
 def compared(
-    cells: Cells, treatment: str, bounds: tuple[float, float] | None
+    observed: Cells, treatment: str, bounds: tuple[float, float] | None
 ) -> dict[str, float | None]:
     """The stratified difference, its interval and p-value, if there are enough units for them."""
+    cells = weighted(observed)
     used = [
         epoch
         for epoch in USERS
@@ -142,7 +162,8 @@ def compared(
     ]
     arms = [(epoch, arm) for epoch in used for arm in ("control", treatment)]
     sent = {place: sum(count for count, _ in cells[place].values()) for place in arms}
-    ends = [(sent[epoch, "control"], sent[epoch, treatment]) for epoch in used]
+    raw = {place: sum(count for count, _ in observed[place].values()) for place in arms}
+    ends = [(raw[epoch, "control"], raw[epoch, treatment]) for epoch in used]
     time = sum(one * other / (one + other) for one, other in ends)
     alpha = ALPHA / 2
     spent = 2 * log(1 / alpha)
@@ -150,30 +171,32 @@ def compared(
     reach = sqrt((time + rho) * log((time + rho) / (rho * alpha**2)) / time)
 
     own = [total / count for place in arms for count, total in cells[place].values()]
-    pairs = weighted = spread = 0.0
+    pairs = apart_by = spread = 0.0
     parts: defaultdict[str, float] = defaultdict(float)
     weights: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     for epoch, arm in arms:
-        units, observed = cells[epoch, arm], sent[epoch, arm]
+        units, weight = cells[epoch, arm], sent[epoch, arm]
         sizes = [len(cells[epoch, one]) for one in ("control", treatment)]
         h = sizes[0] * sizes[1] / sum(sizes)
         pairs += h / 2
         centre = mean(cells, [epoch], arm)
         sign = -1 if arm == "control" else 1
-        weighted += sign * h * centre
+        apart_by += sign * h * centre
         squares = 0.0
         for unit, (count, total) in units.items():
-            part = sign * h * (total - centre * count) / observed
+            part = sign * h * (total - centre * count) / weight
             parts[unit] += part
-            weights[arm][unit] += h * count / observed
+            weights[arm][unit] += h * count / weight
             squares += part**2
-        size2 = sum(count**2 for count, _ in units.values()) / len(units)
-        added = 1.5 * size2 * apart(centre, (min(own), max(own)))
+        size = sum(count**2 for count, _ in units.values()) / weight
+        added = 1.5 * size**2 * apart(centre, (min(own), max(own)))
         if bounds is not None:
-            added += reach**2 / 3 * apart(centre, bounds)
-        spread += squares / (len(units) - 1) + (h / observed) ** 2 * added
+            mine = observed[epoch, arm]
+            single = sum(count**2 / mine[unit][0] for unit, (count, _) in units.items())
+            added += reach**2 / 3 * single / raw[epoch, arm] * apart(centre, bounds)
+        spread += squares / (len(units) - 1) + (h / weight) ** 2 * added
     spread += sum(part**2 for part in parts.values())
-    difference, error = weighted / pairs, sqrt(spread) / pairs
+    difference, error = apart_by / pairs, sqrt(spread) / pairs
     effective = [pairs**2 / sum(one**2 for one in of_arm.values()) for of_arm in weights.values()]
     if min(effective) < 25:
         return {"difference": difference, "low": None, "high": None, "p": None}
@@ -204,7 +227,7 @@ def test_every_number_of_the_report_can_be_computed_from_the_export(file: Path) 
         cells = cells_of(lines, metric)
         for variant in VARIANTS:
             row = shown(report, metric, variant)
-            centre = mean(cells, list(USERS), variant)
+            centre = mean(weighted(cells), list(USERS), variant)
             own = [cells.get((epoch, variant), {}) for epoch in USERS]
             assert row["units"] == sum(len(units) for units in own)
             assert row["observations"] == sum(c for units in own for c, _ in units.values())

@@ -7,6 +7,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from strowger_gateway.gateway.statistics.outcomes import Cell, Outcomes, SharedUnits
+from tests.gateway.statistics.fleet import arriving, cap_of
 
 Floats = npt.NDArray[np.float64]
 Arms = npt.NDArray[np.bool_]
@@ -46,8 +47,19 @@ def outcomes_of(visits: Sequence[Visit]) -> Outcomes:
     """The moments, by array sums; units are the same in all visits, count 0 where absent."""
     places = [(visit, arm) for visit in visits for arm in (False, True)]
     masks = [(visit.treated == arm) & (visit.count > 0) for visit, arm in places]
-    counts = np.stack([visit.count * mask for (visit, _), mask in zip(places, masks, strict=True)])
-    totals = np.stack([visit.total * mask for (visit, _), mask in zip(places, masks, strict=True)])
+    sent = [visit.count * mask for (visit, _), mask in zip(places, masks, strict=True)]
+    highest: dict[int, float] = {}
+    for (visit, _), mask in zip(places, masks, strict=True):
+        cap = min(highest.get(visit.epoch, np.inf), cap_of(visit.count[mask]))
+        highest[visit.epoch] = cap
+    counts = np.stack(
+        [
+            np.minimum(own, highest[visit.epoch])
+            for (visit, _), own in zip(places, sent, strict=True)
+        ]
+    )
+    means = [visit.total / np.maximum(visit.count, 1) for visit, _ in places]
+    totals = counts * np.stack(means)
     # einsum and not a matrix product, whose threads would fight over two cores.
     cc, tt, ct = (
         np.einsum("an,bn->ab", one, other)
@@ -64,6 +76,8 @@ def outcomes_of(visits: Sequence[Visit]) -> Outcomes:
             count2=float(cc[at, at]),
             total2=float(tt[at, at]),
             product=float(ct[at, at]),
+            observations=float(sent[at].sum()),
+            singles=float((counts[at] ** 2 / np.maximum(sent[at], 1)).sum()),
         )
         for at in range(len(places))
         if masks[at].any()
@@ -89,32 +103,25 @@ def as_units_arrive(
     treated: Arms, count: Floats, total: Floats, looks: npt.NDArray[np.int64]
 ) -> list[Outcomes]:
     """The moments of the first units, whole, at each look (a number of units)."""
-    columns = np.stack([np.ones_like(count), count, total, count**2, total**2, count * total])
-    by_arm = [np.cumsum(columns * (treated == arm), axis=1)[:, looks - 1] for arm in (False, True)]
-    means = total / count
-    least, most = (
-        [
-            extreme.accumulate(np.where(treated == arm, means, none))[looks - 1]
-            for arm in (False, True)
-        ]
-        for extreme, none in ((np.minimum, np.inf), (np.maximum, -np.inf))
-    )
+    moments = arriving(treated, count, total, looks)
     return [
         Outcomes(
             cells=tuple(
                 Cell(
                     epoch=1,
                     variant=NAMES[arm],
-                    units=int(sums[0, at]),
-                    count=float(sums[1, at]),
-                    total=float(sums[2, at]),
-                    count2=float(sums[3, at]),
-                    total2=float(sums[4, at]),
-                    product=float(sums[5, at]),
-                    least=float(least[arm][at]),
-                    most=float(most[arm][at]),
+                    units=int(sums[0]),
+                    count=float(sums[1]),
+                    total=float(sums[2]),
+                    count2=float(sums[3]),
+                    total2=float(sums[4]),
+                    product=float(sums[5]),
+                    observations=float(sums[6]),
+                    singles=float(sums[7]),
+                    least=float(moments.least[arm, 0, at]),
+                    most=float(moments.most[arm, 0, at]),
                 )
-                for arm, sums in enumerate(by_arm)
+                for arm, sums in enumerate(moments.sums[:, :, 0, at].T)
             )
         )
         for at in range(len(looks))

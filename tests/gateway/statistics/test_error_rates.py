@@ -48,6 +48,16 @@ def correlated(shape: float, rate: float, likeness: float) -> Crowd:
     return draw
 
 
+def busy_differ(shape: float) -> Crowd:
+    """Users with more than 10 votes are content in 60 %, the others in 10 %."""
+
+    def draw(rng: np.random.Generator, treated: Bools) -> tuple[Floats, Floats]:
+        counts = pareto_counts(rng, len(treated), shape)
+        return counts, yes_votes(rng, counts, np.where(counts > 10, 0.6, 0.1), 0.2)
+
+    return draw
+
+
 def amounts(kind: str, spread: float, times: float = 1.0) -> Crowd:
     """One cost a unit, `times` as high in treatment."""
 
@@ -234,6 +244,12 @@ AA: dict[str, tuple[Crowd, float, float, tuple[float, float] | None]] = {
         for share, planned in (
             (0.5, 10_000), (0.1, 10_000), (0.1, 2_000), (0.05, 10_000), (0.01, 10_000),
         )
+    },
+    **{
+        f"busy users differ, Pareto(1.2) votes, {100 * share:g} %": (
+            busy_differ(1.2), share, 10_000, RATE
+        )
+        for share in (0.5, 0.1, 0.03)
     },
     "votes, Pareto(3), 10 %, planned 600": (correlated(3, 0.12, 1 / 3), 0.1, 600, RATE),
     **{

@@ -83,7 +83,7 @@ def test_aa_experiments_peeked_at_every_100_units_reject_at_most_the_nominal_5_p
         naively += any(map(per_request, arriving))
 
     assert rejected / runs <= 0.05
-    assert naively / runs > 0.5
+    assert naively / runs > 0.4
 
 
 def test_heavy_tailed_latencies_reject_no_more_often(part: float) -> None:
@@ -210,7 +210,7 @@ def test_users_who_stay_for_many_epochs_make_no_effect_either(part: float) -> No
         blindly += any(apart(found_in(Outcomes(cells=view.cells), look)) for view in views)
 
     assert rejected / runs <= 0.05
-    assert blindly / runs > 0.12
+    assert blindly / runs > 0.05
 
 
 def test_the_interval_covers_a_known_effect_at_every_look(part: float) -> None:

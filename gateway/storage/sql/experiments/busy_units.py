@@ -1,0 +1,25 @@
+"""Query the units with the most observations of a metric."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from strowger_gateway.gateway.storage.sql.database import Session
+
+_BUSIEST = """SELECT unit, count FROM experiment_units WHERE experiment = ? AND metric = ?
+    AND epoch = ? AND variant = ? ORDER BY count DESC, unit LIMIT ?"""
+
+
+class BusyUnit(Struct, frozen=True, kw_only=True):
+    """unit: a keyed hash. observations: of one metric in one epoch."""
+
+    unit: str
+    observations: int
+
+
+def busiest(
+    session: Session, experiment: str, metric: str, epoch: int, variant: str, limit: int
+) -> Sequence[BusyUnit]:
+    """Return the units with the most observations in an epoch and variant, most first."""
+    rows = session.rows(tuple[str, int], _BUSIEST, experiment, metric, epoch, variant, limit)
+    return [BusyUnit(unit=unit, observations=count) for unit, count in rows]
