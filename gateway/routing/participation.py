@@ -13,6 +13,7 @@ class Participation(Struct, frozen=True, kw_only=True, gc=False):
     variant, unit: as assigned, the unit hashed; "" if there is no unit to assign.
     assigned_backend: the variant's.
     exclusion: why the request does not count; `None` if it counts, or there is no experiment.
+    replayed: EXPERIMENT/VARIANT that a replay has asked for; "" for all other requests.
     """
 
     experiment: str = ""
@@ -21,6 +22,7 @@ class Participation(Struct, frozen=True, kw_only=True, gc=False):
     unit: str = ""
     assigned_backend: str = ""
     exclusion: Exclusion | None = None
+    replayed: str = ""
 
 
 NO_PARTICIPATION = Participation()

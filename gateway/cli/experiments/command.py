@@ -14,6 +14,7 @@ from strowger_gateway.gateway.cli.config_loading import Faults, config_option, l
 from strowger_gateway.gateway.cli.experiments.export import export
 from strowger_gateway.gateway.cli.experiments.history import find_experiment, opened, require_store
 from strowger_gateway.gateway.cli.experiments.plan import plan
+from strowger_gateway.gateway.cli.experiments.replay.commands import REPLAYS
 from strowger_gateway.gateway.cli.experiments.votes import remove_vote, votes
 from strowger_gateway.gateway.cli.tables import show, table_of
 from strowger_gateway.gateway.config.problems import nearest
@@ -46,7 +47,7 @@ def experiments() -> None:
     """A/B tests of models: reports, sample sizes, pause and resume."""
 
 
-for command in (export, plan, votes, remove_vote):
+for command in (export, plan, votes, remove_vote, *REPLAYS):
     experiments.add_command(command)
 
 

@@ -50,7 +50,7 @@ def export(name: str, output: Path | None, form: str | None, path: Path) -> None
             write_csv(name, _printed(pages, text), text)
             _print(text)
             return
-        with faults_shown(), _complete_file(output) as part:
+        with faults_shown(), complete_file(output) as part:
             if form == "parquet":
                 count = write_parquet(name, pages, part)
             else:
@@ -81,7 +81,7 @@ def _known(config: Config, store: Store, name: str) -> str:
 
 
 @contextmanager
-def _complete_file(output: Path) -> Generator[Path]:
+def complete_file(output: Path) -> Generator[Path]:
     """Yield a temporary file that replaces `output` when it is complete.
 
     A device or a pipe is yielded itself, and of a link the file that it leads to is replaced.

@@ -93,6 +93,7 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     planned:  total units at which the intervals are narrowest; fixed before the experiment starts.
     smallest: the smallest difference of the primary metric that matters; relative for times.
     aa:       all variants are the same, and the experiment tests the gateway.
+    replay_keys: names of the API keys whose requests may ask for a variant, and then do not count.
     contracts: the configuration's `metrics`, set by `with_contracts`: the report of a removed
               experiment needs them after they are gone from the file.
     """
@@ -109,6 +110,7 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     planned: Count = 10_000
     smallest: Annotated[float, Meta(gt=0)] | None = None
     aa: bool = False
+    replay_keys: tuple[Name, ...] = ()
     contracts: Annotated[tuple[MetricContract, ...], Meta(extra={"resolved": True})] = ()
 
     def contract(self, metric: str) -> MetricContract | None:

@@ -19,6 +19,7 @@ from strowger_gateway.gateway.routing.planning.route import Backend
 from strowger_gateway.gateway.routing.planning.system_prompt import with_system
 from strowger_gateway.gateway.statistics import assignment
 from strowger_gateway.gateway.statistics.assignment import Assignment
+from strowger_gateway.schemas.errors import FieldNotAllowed, InvalidRequest
 from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest, Request
 
 UNIT_KEY = b"strowger experiments, unit 1"
@@ -26,7 +27,11 @@ UNIT_KEY = b"strowger experiments, unit 1"
 unit a new identity, and experiments that run would count all of them again."""
 
 MAX_CACHED_EXCLUSIONS = 32
-"""There is one per code, and one per reason of a pause or of a prompt that does not fit."""
+"""There is one per code, per reason of a pause or of a prompt that does not fit, and per variant of
+a replay."""
+
+REPLAY: Final = "x-gateway-replay"
+"""Request header that asks for a variant, as EXPERIMENT/VARIANT; such requests do not count."""
 
 MAX_CACHED_UNIT_CHARS = 256
 """Longer units are not cached, because clients choose their length."""
@@ -123,6 +128,7 @@ class ExperimentRouter:
         self.control = self.arms[config.control.name]
         self.arm_backends = frozenset(variant.backend for variant in config.variants)
         self.by = config.assign_by
+        self.replay_keys = frozenset(config.replay_keys)
         self._chats_only = any(arm.system or arm.prompt for arm in self.arms.values())
         self._state = state
         self._version = -1
@@ -153,6 +159,30 @@ class ExperimentRouter:
                 return enrolled
         return self._decide(request, facts)
 
+    def replayed(self, facts: RequestFacts) -> Enrolment | None:
+        """The arm that a replay asks for; `None` for all other requests.
+
+        Raises FieldNotAllowed if its key may not, InvalidRequest for an unknown variant.
+        """
+        asked = facts.header(REPLAY)
+        if asked is None:
+            return None
+        if facts.caller not in self.replay_keys or not facts.caller:
+            raise FieldNotAllowed(
+                f"header {REPLAY}: the key {facts.caller!r} is not in replay_keys of the "
+                f"experiment {self.experiment}",
+                param=REPLAY,
+            )
+        experiment, _, variant = asked.partition("/")
+        arm = self.arms.get(variant)
+        if arm is None or experiment != self.experiment:
+            known = ", ".join(f"{self.experiment}/{name}" for name in self.arms)
+            raise InvalidRequest(f"header {REPLAY}: must be one of {known}", param=REPLAY)
+        participation = Participation(
+            exclusion=self._exclusion_for("replay", arm.name), replayed=asked
+        )
+        return Enrolment(arm=arm, participation=participation)
+
     def _refresh_status(self) -> None:
         self._version = self._state.version
         status = self._state.status(self.fingerprint)
@@ -162,6 +192,8 @@ class ExperimentRouter:
     def _decide(self, request: Request, facts: RequestFacts) -> Enrolment:
         """Decide for a unit that is not cached; the result is cached until the status changes."""
         status = self._status
+        if not self.replay_keys:
+            self.replayed(facts)
         if status.paused:
             return self._excluded("paused", reason=status.reason)
         if not status.epoch:

@@ -66,11 +66,17 @@ class Planner:
     def enrol(self, route: Route, request: Request, facts: RequestFacts) -> Enrolment | None:
         """The request's participation in the route's experiment; `None` without an experiment.
 
-        A request that matches a `when` rule is excluded, because the rule chooses its backend.
+        A request that matches a `when` rule is excluded, because the rule chooses its backend,
+        unless it is a replay that asks for a variant. Raises FieldNotAllowed or InvalidRequest for
+        a replay that may not, or asks for another one.
         """
         experiment = self.experiments.get(route.name)
         if experiment is None:
             return None
+        if experiment.replay_keys:
+            replayed = experiment.replayed(facts)
+            if replayed is not None:
+                return replayed
         if route.rules and matching_rule(route, request, facts) is not None:
             return experiment.excluded_by_rule()
         return experiment.enrol(request, facts)

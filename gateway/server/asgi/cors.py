@@ -6,7 +6,8 @@ Headers = list[tuple[bytes, bytes]]
 
 _EXPOSED = (
     b"x-request-id, x-gateway-request-id, x-gateway-backend, x-gateway-experiment, "
-    b"x-gateway-variant, x-gateway-attempts, x-gateway-hedged, x-gateway-dropped-params, "
+    b"x-gateway-variant, x-gateway-replay, x-gateway-attempts, x-gateway-hedged, "
+    b"x-gateway-dropped-params, "
     b"x-gateway-defaulted-params, x-gateway-repairs, x-gateway-budget, x-gateway-budget-model, "
     b"x-gateway-cache, age, "
     b"retry-after, retry-after-ms, x-should-retry, server-timing, "

@@ -227,6 +227,8 @@ class ResponseWriter:
             if part.variant:
                 headers.append((b"x-gateway-experiment", part.experiment.encode()))
                 headers.append((b"x-gateway-variant", part.variant.encode()))
+            elif part.replayed:
+                headers.append((b"x-gateway-replay", part.replayed.encode()))
         if record.dropped:
             # The client chooses a field's name, so it may contain line breaks and commas.
             given = [name[:_LONGEST] for name in record.dropped[:_MOST_NAMES]]

@@ -201,6 +201,28 @@ _PAYLOADS: Final = (
         day BIGINT NOT NULL, key {text} NOT NULL, bytes BIGINT NOT NULL,
         PRIMARY KEY (day, key))""",
 )
+_REPLAYS: Final = (
+    """CREATE TABLE replay_runs (
+        name {text} PRIMARY KEY, definition {text} NOT NULL, created DOUBLE PRECISION NOT NULL,
+        left_out {text} NOT NULL, salt {text} NOT NULL, holder {text} NOT NULL,
+        held_until DOUBLE PRECISION NOT NULL, ended {text} NOT NULL, pairs INTEGER NOT NULL,
+        redacted SMALLINT NOT NULL)""",
+    """CREATE TABLE replay_pairs (
+        run {text} NOT NULL, place INTEGER NOT NULL, unit {text} NOT NULL, prompt {text} NOT NULL,
+        how {text} NOT NULL, score DOUBLE PRECISION, first DOUBLE PRECISION,
+        second DOUBLE PRECISION, length DOUBLE PRECISION, PRIMARY KEY (run, place))""",
+    """CREATE TABLE replay_calls (
+        run {text} NOT NULL, place INTEGER NOT NULL, step {text} NOT NULL, state {text} NOT NULL,
+        attempts INTEGER NOT NULL, nanos BIGINT NOT NULL, tokens BIGINT NOT NULL,
+        prompt_tokens BIGINT NOT NULL, completion_tokens BIGINT NOT NULL,
+        ms DOUBLE PRECISION NOT NULL, status INTEGER NOT NULL, backend {text} NOT NULL,
+        text {text} NOT NULL, verdict {text} NOT NULL, passed SMALLINT, cut SMALLINT NOT NULL,
+        error {text} NOT NULL, PRIMARY KEY (run, place, step))""",
+    """CREATE TABLE replay_votes (
+        run {text} NOT NULL, place INTEGER NOT NULL, voter {text} NOT NULL,
+        score DOUBLE PRECISION NOT NULL, time DOUBLE PRECISION NOT NULL,
+        PRIMARY KEY (run, place, voter))""",
+)
 _Steps = Sequence[Sequence[str]]
 MIGRATIONS: Final[_Steps] = (
     (
@@ -212,6 +234,7 @@ MIGRATIONS: Final[_Steps] = (
         *_USAGE,
         *_ADMINISTRATION,
         *_PAYLOADS,
+        *_REPLAYS,
     ),
 )
 """Entry n migrates version n to n + 1; a released migration never changes."""

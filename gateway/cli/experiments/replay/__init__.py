@@ -1,0 +1,1 @@
+"""`strowger experiments replay`: logged prompts to two arms of a running gateway."""

@@ -1,0 +1,1 @@
+"""Replay: logged prompts to two arms, and which answers are better."""

@@ -1,0 +1,273 @@
+"""One call of a run: reserve its worst case, send it behind all other traffic, settle it.
+
+What the gateway says about being busy holds for all calls of the run: after a 429 or a 503 none is
+sent until the time that it names.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strowger_gateway.gateway.experiments.replay.answers import Answered, read_answer
+from strowger_gateway.gateway.experiments.replay.client import (
+    GatewayClient,
+    GatewayReply,
+    NoReply,
+    NotSent,
+)
+from strowger_gateway.gateway.experiments.replay.definition import REQUEST_ID
+from strowger_gateway.gateway.experiments.replay.prompts import PATHS, Api, Body
+from strowger_gateway.gateway.experiments.replay.rows import CallOutcome, ReplayRows, Step
+from strowger_gateway.gateway.experiments.replay.spending import (
+    NOTHING,
+    ModelPrice,
+    Spending,
+    Spent,
+)
+from strowger_gateway.gateway.routing.planning.enrolment import REPLAY
+
+ATTEMPTS: Final = 3
+"""For an answer, where an attempt has failed in a way that another may not."""
+
+BUSY_S: Final = 600.0
+"""How long the gateway may be busy or away before the run stops."""
+
+_LONGEST_WAIT_S: Final = 120.0
+"""A longer `Retry-After` stops the run: a budget or a quota is used up."""
+
+_BILLED: Final = ("upstream_broken", "upstream_lost", "upstream_timeout")
+"""Codes of failures after which a vendor may send a bill."""
+
+_FIRST_WAIT_S: Final = 1.0
+_T = TypeVar("_T")
+
+
+class Stopped(Exception):
+    """The run ends here; the same command continues it. The message says why."""
+
+
+class ReplayCall(Struct, frozen=True, kw_only=True):
+    """What to send. variant: for the header; "" for none."""
+
+    place: int
+    step: Step
+    api: Api
+    body: Body
+    answer_tokens: int
+    price: ModelPrice
+    variant: str = ""
+
+    @property
+    def worst(self) -> Spent:
+        return self.price.worst(self.body, self.answer_tokens)
+
+
+class PairHold:
+    """What is left of what a pair's calls may spend."""
+
+    def __init__(self, amount: Spent) -> None:
+        self.left = amount
+
+
+class Calls:
+    """Sends the calls of one run. stop: set when no new call may be sent."""
+
+    def __init__(
+        self,
+        rows: ReplayRows,
+        run: str,
+        holder: str,
+        client: GatewayClient,
+        spending: Spending,
+    ) -> None:
+        self.stop = asyncio.Event()
+        self.spending = spending
+        self._rows = rows
+        self._run = run
+        self._holder = holder
+        self._client = client
+        self._free_at = 0.0
+        self._busy_since: float | None = None
+        self._writing = asyncio.Lock()
+
+    async def ask(self, one: ReplayCall, hold: PairHold) -> tuple[CallOutcome, Answered | None]:
+        """Return how a call ended; the outcome is not stored yet if there is an answer.
+
+        A failure is stored. Raises Stopped, BoundReached, LeaseLost, StoreUnavailable.
+        """
+        failure = CallOutcome(state="failed")
+        for attempt in range(1, ATTEMPTS + 1):
+            reply, failure = await self._attempt(one, hold)
+            if reply is None:
+                continue
+            if reply.status == 200:
+                try:
+                    answered = read_answer(one.api, reply.data)
+                except msgspec.DecodeError as exc:
+                    failure = replace(failure, error=f"an answer that cannot be read: {exc}")
+                    await self.settle(one, failure, NOTHING)
+                    continue
+                backend = reply.headers.get("x-gateway-backend", "")
+                outcome = CallOutcome(
+                    state="done",
+                    prompt_tokens=answered.usage.prompt_tokens or 0,
+                    completion_tokens=answered.usage.completion_tokens or 0,
+                    ms=reply.ms,
+                    status=200,
+                    backend=backend,
+                    text=answered.text,
+                )
+                return outcome, answered
+            if reply.status < 500:
+                break
+            await self._pause(_FIRST_WAIT_S * 2 ** (attempt - 1))
+        return failure, None
+
+    async def settle(self, one: ReplayCall, outcome: CallOutcome, change: Spent) -> None:
+        """Store how a call ended. change: of its worst case, which it is charged."""
+        self.spending.settle(NOTHING, change)
+        await self._write(
+            lambda: self._rows.settle(self._run, self._holder, one.place, one.step, change, outcome)
+        )
+
+    async def settled(self, one: ReplayCall, outcome: CallOutcome, answered: Answered) -> None:
+        """Store an answer, at what it has cost."""
+        worst = one.worst
+        actual = one.price.actual(answered.usage, outcome.backend, worst)
+        await self.settle(one, outcome, actual - worst)
+
+    async def _attempt(
+        self, one: ReplayCall, hold: PairHold
+    ) -> tuple[GatewayReply | None, CallOutcome]:
+        """Send a call until the gateway is neither busy nor away; return its answer.
+
+        `None`: what came of it is unknown. The failure is stored, if it is one.
+        """
+        headers = {"x-request-id": f"{REQUEST_ID}{self._run}-{one.place}-{one.step}"}
+        headers |= {REPLAY: one.variant} if one.variant else {}
+        headers["cache-control"] = "no-store"
+        data = msgspec.json.encode(one.body)
+        while True:
+            await self._turn()
+            worst = one.worst
+            hold.left = self.spending.reserve(worst, hold.left)
+            await self._write(
+                lambda worst=worst: self._rows.reserve(
+                    self._run, self._holder, one.place, one.step, worst
+                )
+            )
+            try:
+                reply = await self._client.ask(PATHS[one.api], data, headers)
+            except NotSent as exc:
+                failure = CallOutcome(state="failed", error=str(exc))
+                await self._free(one, hold, failure)
+                self._wait(_FIRST_WAIT_S * 4, str(exc))
+                continue
+            except NoReply as exc:
+                failure = CallOutcome(state="failed", error=str(exc))
+                await self.settle(one, failure, NOTHING)
+                return None, failure
+            failure = CallOutcome(state="failed", status=reply.status, ms=reply.ms)
+            if reply.status == 200:
+                self._busy_since = None
+                _check_variant(one.variant, reply)
+                return reply, failure
+            failure = replace(failure, error=error_of(reply))
+            if reply.status == 504 or code_of(reply) in _BILLED:
+                await self.settle(one, failure, NOTHING)
+                return reply, failure
+            await self._free(one, hold, failure)
+            if reply.status in (429, 503):
+                self._wait(_retry_after(reply.headers), failure.error)
+                continue
+            if reply.status in (401, 402, 403, 404, 424):
+                raise Stopped(f"the gateway refuses {one.body['model']}: {failure.error}")
+            return reply, failure
+
+    async def _free(self, one: ReplayCall, hold: PairHold, failure: CallOutcome) -> None:
+        """Nothing was used: the call's worst case is held for the pair again."""
+        worst = one.worst
+        await self.settle(one, failure, NOTHING - worst)
+        if self.spending.hold(worst):
+            hold.left += worst
+
+    async def _turn(self) -> None:
+        """Wait until calls may be sent. Raises Stopped."""
+        while (left := self._free_at - time.monotonic()) > 0 and not self.stop.is_set():
+            await self._pause(left)
+        if self.stop.is_set():
+            raise Stopped("interrupted")
+
+    def _wait(self, seconds: float, why: str) -> None:
+        """Hold back all calls. Raises Stopped if the gateway asks for too much patience."""
+        now = time.monotonic()
+        self._busy_since = self._busy_since or now
+        if seconds > _LONGEST_WAIT_S or now - self._busy_since > BUSY_S:
+            raise Stopped(why)
+        self._free_at = max(self._free_at, now + seconds)
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self.stop.wait()
+        except TimeoutError:
+            return
+
+    async def _write(self, work: Callable[[], _T]) -> _T:
+        """Write in a thread, in turn: transactions of one run never wait for each other."""
+        async with self._writing:
+            return await asyncio.to_thread(work)
+
+
+def _check_variant(variant: str, reply: GatewayReply) -> None:
+    """Raises Stopped if the gateway has not used the variant that was asked for."""
+    shown = "x-gateway-backend" in reply.headers
+    if variant and shown and reply.headers.get(REPLAY) != variant:
+        raise Stopped(
+            f"the running gateway does not know {variant}, or its experiment has no replay_keys; "
+            "reload its configuration"
+        )
+
+
+class _Detail(Struct):
+    message: str = ""
+    code: str | None = None
+
+
+class _Refused(Struct):
+    error: _Detail
+
+
+def error_of(reply: GatewayReply) -> str:
+    """Describe an error response."""
+    try:
+        return f"{reply.status}: {msgspec.json.decode(reply.data, type=_Refused).error.message}"
+    except msgspec.DecodeError:
+        return f"status {reply.status}"
+
+
+def code_of(reply: GatewayReply) -> str:
+    """Return the code of an error response; "" without one."""
+    try:
+        return msgspec.json.decode(reply.data, type=_Refused).error.code or ""
+    except msgspec.DecodeError:
+        return ""
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    """Seconds, also from a date; without one a few. https://httpwg.org/specs/rfc9110.html"""
+    value = headers.get("retry-after", "")
+    try:
+        return max(0.1, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.1, parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:
+        return _FIRST_WAIT_S * 4

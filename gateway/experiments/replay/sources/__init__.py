@@ -1,0 +1,1 @@
+"""Where replayed prompts come from: a file, or logged payloads."""

@@ -1,0 +1,155 @@
+"""A run that is stopped in any way is continued by the same command, within the same bound."""
+
+import asyncio
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from strowger_gateway.gateway.experiments.replay.definition import Definition, ReplayArm
+from strowger_gateway.gateway.experiments.replay.rows import LeaseLost, ReplayRows
+from strowger_gateway.gateway.experiments.replay.spending import Spent
+from strowger_gateway.gateway.storage.sql.open import open_store
+from strowger_gateway.schemas.secret import Secret
+from tests.gateway.experiments.replay.replaying import (
+    ARMS,
+    CALL_USD,
+    behave,
+    new_wins,
+    prompts,
+    said_to,
+    site,
+)
+from tests.stand_ins.provider import Answer, Received
+
+pytestmark = pytest.mark.anyio
+IN_FLIGHT = 4
+
+
+async def test_a_run_that_is_killed_twice_comes_to_the_true_win_rate(tmp_path: Path) -> None:
+    async with site(tmp_path) as here:
+        file = here.file(prompts(500))
+        words = ("--from", str(file), *ARMS, "--max-usd", "20")
+        for asked in (300, 1100):
+            async with here.started(*words) as process:
+                await here.vendor.until(lambda asked=asked: len(here.vendor.requests) >= asked)
+                process.send_signal(signal.SIGKILL)
+                await process.wait()
+        found = await here.replay(*words)
+        report = await here.report()
+
+    assert found.exit_code == 0, found.output
+    truth = sum(new_wins(f"question {number}") for number in range(500)) / 500
+    assert report["counted"] == 500
+    assert report["win_rate"]["rate"] == pytest.approx(truth)
+    assert report["win_rate"]["low"] <= 0.6 <= report["win_rate"]["high"]
+    assert report["win_rate"]["finding"] == "better"
+    counts = Counter(str(one.json["model"]) for one in here.vendor.requests)
+    again = sum(counts.values()) - 2000
+    assert 0 <= again <= 2 * IN_FLIGHT
+    texts = Counter((str(one.json["model"]), said_to(one)) for one in here.asked("old", "new"))
+    assert len(texts) == 1000
+    assert 2000 * CALL_USD <= report["usd"] <= 20
+    unknown = report["usd"] - 2000 * CALL_USD
+    assert (unknown > 0) == (again > 0)
+
+
+async def test_a_run_stops_before_its_bound_and_continues_with_a_higher_one(
+    tmp_path: Path,
+) -> None:
+    async with site(tmp_path) as here:
+        file = here.file(prompts(60))
+        words = ("--from", str(file), *ARMS, "--concurrency", "2")
+        stopped = await here.replay(*words, "--max-usd", "0.6")
+        part = await here.report()
+        asked = len(here.vendor.requests)
+        still = await here.replay(*words, "--max-usd", "0.6")
+        unchanged = len(here.vendor.requests)
+        done = await here.replay(*words, "--max-usd", "20")
+
+    assert "The next pair could exceed the bound. Spent: $0." in stopped.output
+    assert "The same command continues; " in stopped.output
+    assert 0 < part["decided"] < 60
+    assert part["counted"] == part["decided"]
+    assert part["usd"] == pytest.approx(asked * CALL_USD)
+    assert part["usd"] < 0.6
+    assert (asked, still.exit_code) == (unchanged, 0)
+    assert "All pairs are decided. Spent: $0.2400 of $20.00." in done.output
+
+
+async def test_another_command_with_the_same_name_is_told_what_differs(tmp_path: Path) -> None:
+    async with site(tmp_path) as here:
+        file = here.file(prompts(3))
+        await here.replay("--from", str(file), *ARMS, "--max-usd", "20")
+        asked = len(here.vendor.requests)
+        other = here.file(prompts(4), "other.jsonl")
+        found = await here.replay("--from", str(other), *ARMS, "--max-usd", "20", "--sample", "7")
+
+    assert found.exit_code == 1
+    assert "trial exists, and this command differs from it; give another --run" in found.output
+    assert "--from: is other.jsonl, was prompts.jsonl" in found.output
+    assert "--sample: is 7, was 500" in found.output
+    assert len(here.vendor.requests) == asked
+
+
+async def test_two_commands_never_work_on_one_run(tmp_path: Path) -> None:
+    async def slow(request: Received, answer: Answer) -> None:
+        await asyncio.sleep(0.05)
+        await behave(request, answer)
+
+    async with site(tmp_path, slow) as here:
+        file = here.file(prompts(200))
+        words = ("--from", str(file), *ARMS, "--max-usd", "20")
+        async with here.started(*words) as process:
+            await here.vendor.until(lambda: len(here.vendor.requests) >= 8)
+            second = await here.replay(*words)
+            process.send_signal(signal.SIGINT)
+            said = (await process.communicate())[0].decode()
+        report = await here.report()
+
+    assert second.exit_code == 1
+    assert "trial: another command works on it (process " in second.output
+    assert process.returncode == 0, said
+    assert "Interrupted. Spent: $" in said
+    assert report["usd"] == pytest.approx(len(here.vendor.requests) * CALL_USD)
+    assert report["ended"] == "interrupted"
+
+
+def test_a_lease_passes_on_when_it_expires_or_its_holder_is_gone(tmp_path: Path) -> None:
+    store = open_store(Secret(f"sqlite:///{tmp_path / 'store.db'}"))
+    rows = ReplayRows(store.database)
+    rows.create("r", definition(), [], left_out={}, salt="", now=0.0)
+
+    assert rows.lease("r", "one", 100.0) == ""
+    assert rows.lease("r", "two", 129.0) == "one"
+    assert rows.lease("r", "one", 129.0) == ""
+    assert rows.lease("r", "two", 158.0, gone=["one"]) == ""
+    assert rows.lease("r", "three", 188.1) == ""
+    store.close()
+
+
+def test_who_has_lost_the_lease_writes_nothing(tmp_path: Path) -> None:
+    store = open_store(Secret(f"sqlite:///{tmp_path / 'store.db'}"))
+    rows = ReplayRows(store.database)
+    rows.create("r", definition(), [], left_out={}, salt="", now=0.0)
+    rows.lease("r", "one", 0.0)
+    rows.lease("r", "two", 100.0)
+
+    with pytest.raises(LeaseLost):
+        rows.reserve("r", "one", 0, "control", Spent(nanos=1, tokens=1))
+
+    assert rows.charged("r") == Spent()
+    store.close()
+
+
+def definition() -> Definition:
+    return Definition(
+        control=ReplayArm(name="old", model="old"),
+        treatment=ReplayArm(name="new", model="new"),
+        source="prompts.jsonl",
+        sample=1,
+        per_unit=1,
+        answer_tokens=1,
+        judge_tokens=1,
+    )

@@ -1,0 +1,207 @@
+"""`strowger experiments replay` with a running gateway: the verdict, and what it rests on."""
+
+import csv
+import io
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.experiments.replay.replaying import (
+    ARMS,
+    CALL_USD,
+    behave,
+    new_wins,
+    prompts,
+    said_to,
+    site,
+)
+from tests.stand_ins.provider import Answer, Received
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_better_arm_is_found_in_pairs_that_a_judge_compares(tmp_path: Path) -> None:
+    async with site(tmp_path) as here:
+        file = here.file(prompts(40))
+
+        found = await here.replay("--from", str(file), *ARMS, "--max-usd", "20")
+        report = await here.report()
+
+    assert found.exit_code == 0, found.output
+    assert (report["pairs"], report["decided"], report["counted"]) == (40, 40, 40)
+    wins = sum(new_wins(f"question {number}") for number in range(40))
+    assert report["win_rate"]["rate"] == pytest.approx(wins / 40)
+    assert report["win_rate"]["order"]["consistent"] == 1.0
+    assert report["usd"] == pytest.approx(160 * CALL_USD)
+    assert "All pairs are decided. Spent: $0.1600 of $20.00." in found.output
+
+
+async def test_requests_are_those_of_the_key_and_name_no_user(tmp_path: Path) -> None:
+    async with site(tmp_path) as here:
+        file = here.file([{"messages": [{"role": "user", "content": "hi"}], "user": "ada"}])
+
+        await here.replay("--from", str(file), *ARMS, "--max-usd", "20")
+        lines = here.up.access_lines()
+
+    assert len(lines) == 4
+    assert {line.key for line in lines} == {"replayer"}
+    assert all("ada" not in one.body.decode() for one in here.vendor.requests)
+
+
+async def test_a_judge_that_prefers_a_place_decides_nothing(tmp_path: Path) -> None:
+    async def always_a(request: Received, answer: Answer) -> None:
+        if request.json["model"] == "judge":
+            await answer.chat('{"reason": "the first one", "verdict": "A"}')
+        else:
+            await behave(request, answer)
+
+    async with site(tmp_path, always_a) as here:
+        file = here.file(prompts(30))
+        found = await here.replay("--from", str(file), *ARMS, "--max-usd", "20")
+        report = await here.report()
+
+    assert report["win_rate"]["rate"] == 0.5
+    assert report["win_rate"]["order"]["first"] == 1.0
+    assert report["win_rate"]["order"]["consistent"] == 0.0
+    assert "the judge prefers the answer shown first" in found.output
+
+
+async def test_a_judge_without_a_verdict_is_asked_once_more_and_then_counted(
+    tmp_path: Path,
+) -> None:
+    async def refuses(request: Received, answer: Answer) -> None:
+        if request.json["model"] == "judge":
+            await answer.chat("I cannot compare these.")
+        else:
+            await behave(request, answer)
+
+    async with site(tmp_path, refuses) as here:
+        file = here.file(prompts(5))
+        found = await here.replay("--from", str(file), *ARMS, "--max-usd", "20")
+        report = await here.report()
+
+    assert len(here.asked("judge")) == 20
+    assert (report["judgements"], report["unjudged"]) == (10, 10)
+    assert report["by"] == {"tie": 5}
+    assert "10 of 10 questions got no verdict and count as ties" in found.output
+
+
+async def test_an_arm_without_an_answer_loses_the_pair_and_is_named(tmp_path: Path) -> None:
+    async def refuses(request: Received, answer: Answer) -> None:
+        if request.json["model"] == "new" and said_to(request) == "question 3":
+            await answer.json({"error": {"message": "no such thing"}}, 400)
+        else:
+            await behave(request, answer)
+
+    async with site(tmp_path, refuses) as here:
+        file = here.file(prompts(10))
+        found = await here.replay("--from", str(file), *ARMS, "--max-usd", "20")
+        report = await here.report()
+
+    assert report["by"] == {"judge": 9, "failed": 1}
+    assert report["arms"][1]["failed"] == 1
+    assert "new gave no answer to 1 prompts" in found.output
+
+
+async def test_a_busy_gateway_is_asked_again_when_it_says(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def busy(request: Received, answer: Answer) -> None:
+        seen.append(str(request.json["model"]))
+        if len(seen) <= 2:
+            error = {"error": {"message": "slow down"}}
+            await answer.json(error, 429, {"retry-after": "1"})
+        else:
+            await behave(request, answer)
+
+    async with site(tmp_path, busy) as here:
+        file = here.file(prompts(3))
+        found = await here.replay(
+            "--from", str(file), *ARMS, "--max-usd", "20", "--concurrency", "1"
+        )
+        report = await here.report()
+
+    assert found.exit_code == 0, found.output
+    assert report["decided"] == 3
+    assert report["usd"] == pytest.approx(12 * CALL_USD)
+
+
+async def test_the_report_follows_from_the_exported_rows(tmp_path: Path) -> None:
+    async with site(tmp_path) as here:
+        file = here.file(prompts(60, units=20))
+        await here.replay("--from", str(file), *ARMS, "--max-usd", "20")
+        report = await here.report()
+        exported = await here.read("replay-export", "trial")
+
+    rows = list(csv.DictReader(io.StringIO(exported.output)))
+    counted = [row for row in rows if row["counted"] == "1"]
+    units: dict[str, list[float]] = {}
+    for row in counted:
+        score = (float(row["first"]) + float(row["second"])) / 2
+        assert float(row["score"]) == score
+        assert (
+            score == (float(row["first_verdict"] == "A") + float(row["second_verdict"] == "B")) / 2
+        )
+        units.setdefault(row["unit"], []).append(score)
+    means = [sum(scores) / len(scores) for scores in units.values()]
+    assert len(means) == report["win_rate"]["units"] == 20
+    assert report["win_rate"]["rate"] == pytest.approx(sum(means) / len(means), abs=1e-9)
+    nanos = [int(value) for row in rows for name, value in row.items() if name.endswith("_nanos")]
+    assert report["usd"] == pytest.approx(sum(nanos) / 1e9)
+    order = [row["unit"] for row in rows]
+    assert len([1 for one, other in pairwise(order) if one != other]) == 19
+
+
+async def test_without_a_bound_or_with_unknown_prices_nothing_is_sent(tmp_path: Path) -> None:
+    async with site(tmp_path, more="") as here:
+        file = here.file(prompts(3))
+        unbounded = await here.replay("--from", str(file), *ARMS)
+        unpriced = await here.replay("--from", str(file), *ARMS, "--max-usd", "1")
+        tokens = await here.replay("--from", str(file), *ARMS, "--max-tokens", "1000000")
+
+    assert "give --max-usd, or --max-tokens where prices are unknown" in unbounded.output
+    assert "--max-usd: the price of v/judge, v/new, v/old is unknown" in unpriced.output
+    assert "Spent: 120 of 1,000,000 tokens." in tokens.output
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--arms", "old"), "--arms: name two different ones, control first"),
+        ((), "--arms: no experiment of the configuration is named 'trial'"),
+        (("--arms", "old,nwe"), "--arms: no model is named 'nwe'; did you mean"),
+        (("--arms", "old,new", "--judge", "jugde"), "--judge: no model is named 'jugde'"),
+        (("--arms", "old,new"), "give --judge MODEL: no prompt has `expected` or `schema`"),
+        (("--arms", "old,new", "--test-command", "no-such-program"), "--test-command: no program"),
+        (("--arms", "old,new", "--since", "1h"), "--since and --until are for --from payloads"),
+    ],
+)
+async def test_a_wrong_option_is_named_with_the_remedy(
+    tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    async with site(tmp_path) as here:
+        file = here.file(prompts(3))
+        found = await here.replay("--from", str(file), "--max-usd", "1", *words)
+
+    assert found.exit_code == 1
+    assert told in found.output
+    assert here.vendor.requests == []
+
+
+async def test_bad_lines_are_named_and_left_out(tmp_path: Path) -> None:
+    async with site(tmp_path) as here:
+        file = here.file(prompts(3))
+        with file.open("a") as end:
+            end.write(json.dumps({"messages": "hello", "expected": []}) + "\nno json\n")
+
+        strict = await here.replay("--from", str(file), *ARMS, "--max-usd", "20", "--strict")
+        found = await here.replay("--from", str(file), *ARMS, "--max-usd", "20")
+        report = await here.report()
+
+    assert strict.exit_code == 1
+    assert "prompts.jsonl: line 4: expected: is not a text or a number" in strict.output
+    assert "prompts.jsonl: line 5: is not JSON" in found.output
+    assert report["pairs"] == 3
+    assert sum(report["left_out"].values()) == 2
