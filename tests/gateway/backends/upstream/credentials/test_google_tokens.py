@@ -1,6 +1,7 @@
 """Google tokens are requested with a signature, cached, replaced in time, and failures reported."""
 
 import asyncio
+import contextlib
 import time
 from pathlib import Path
 
@@ -57,14 +58,15 @@ async def test_fifty_concurrent_requests_fetch_one_token(tmp_path: Path) -> None
 
 async def test_tokens_are_replaced_ahead_of_their_end_while_requests_go_on(tmp_path: Path) -> None:
     """On a busy machine a token may end while its successor is fetched; the next one shows it."""
-    cloud, fetching = GoogleCloud(), False
+    cloud, fetching, meanwhile = GoogleCloud(), False, asyncio.Event()
     cloud.lifetime_s = 1
 
     async def slowly(request: Received, answer: Answer) -> None:
         nonlocal fetching
-        fetching = request.path == "/token" or fetching
-        if fetching and request.path == "/token":
-            await asyncio.sleep(0.05)
+        if request.path == "/token" and cloud.grants:
+            fetching = True
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(meanwhile.wait(), 0.5)
             fetching = False
         await cloud(request, answer)
 
@@ -72,11 +74,11 @@ async def test_tokens_are_replaced_ahead_of_their_end_while_requests_go_on(tmp_p
         file = service_account(tmp_path, server)
         async with vertex(server, Google(credentials_file=str(file))) as transport:
             async with asyncio.timeout(SOON_S):
-                meanwhile = False
-                while not meanwhile:
+                while not meanwhile.is_set():
                     before = fetching
                     assert await ask(transport) == 200
-                    meanwhile = before and fetching
+                    if before and fetching:
+                        meanwhile.set()
                     await asyncio.sleep(0.01)
 
 
