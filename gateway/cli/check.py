@@ -13,6 +13,7 @@ from msgspec import UNSET
 from strowger_gateway.gateway.assembly.wiring.models import models_of
 from strowger_gateway.gateway.cli.config_loading import Faults, config_option, faults_shown, load
 from strowger_gateway.gateway.cli.known_models.retirement import retirements
+from strowger_gateway.gateway.cli.prompts.changed_texts import changed_texts
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema_store import SQLITE
 from strowger_gateway.gateway.server.open_files import file_warnings, most_open_files
@@ -35,6 +36,8 @@ def check(named: Path | None, path: Path) -> None:
     for note in build(config):
         click.echo(f"note: {note}", err=True)
     for warning in file_warnings(config, most_open_files()):
+        click.echo(f"warning: {warning}", err=True)
+    for warning in changed_texts(config):
         click.echo(f"warning: {warning}", err=True)
     for warning in retirements(config, models_of(config), datetime.now(UTC).date()):
         click.echo(f"warning: {warning}", err=True)

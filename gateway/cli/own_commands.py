@@ -17,6 +17,7 @@ NAMES: Final = (
     "explain",
     "chat",
     "experiments",
+    "prompts",
     "keys",
     "usage",
     "limits",
@@ -44,6 +45,7 @@ MODULES: Final[Mapping[str, str]] = {
     "limits": "standings.limits",
     "models": "known_models.command",
     "placement": "placement.command",
+    "prompts": "prompts.command",
     "records": "records.command",
 }
 """Modules of commands that are in a folder of `gateway/cli`."""

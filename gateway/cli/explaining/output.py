@@ -68,6 +68,10 @@ def _facts(found: Explanation) -> Table:
         table.add_row("route", escape(f"{found.route}, {how}; policy {found.policy}"))
     if found.experiment is not None:
         table.add_row("experiment", escape(_part(found.experiment)))
+    if found.prompt is not None:
+        prompt = found.prompt
+        left = f"; left out: {', '.join(prompt.repaired)}" if prompt.repaired else ""
+        table.add_row("prompt", escape(f"{prompt.name} ({prompt.digest}), {prompt.why}{left}"))
     if found.fallback:
         table.add_row("fallback", escape(", ".join(found.fallback)))
     if found.down:
@@ -102,7 +106,10 @@ def _facts(found: Explanation) -> Table:
 
 
 def _part(seen: ExplainedExperiment) -> str:
-    shares = ", ".join(f"{arm.name} {arm.share * 100:.4g} %" for arm in seen.arms)
+    shares = ", ".join(
+        f"{arm.name} {arm.share * 100:.4g} %{f' {arm.prompt}' if arm.prompt else ''}"
+        for arm in seen.arms
+    )
     unit = f"{seen.by} {seen.unit!r}" if seen.unit else seen.by
     assigned = f"variant {seen.variant} for " if seen.variant else ""
     excluded = f"; excluded: {seen.excluded}" if seen.excluded else ""

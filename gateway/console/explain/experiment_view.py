@@ -41,7 +41,10 @@ def explained_experiment(
         excluded="" if excluded is None else excluded.reason,
         arms=tuple(
             ExplainedVariant(
-                name=name, backend=arm.backend.name, share=round(arm.weight / weights, 4)
+                name=name,
+                backend=arm.backend.name,
+                share=round(arm.weight / weights, 4),
+                prompt=arm.prompt,
             )
             for name, arm in trial.arms.items()
         ),

@@ -25,12 +25,26 @@ class ExplainedRule(Struct, frozen=True, kw_only=True):
     unmet: tuple[str, ...] = ()
 
 
+class ExplainedPrompt(Struct, frozen=True, kw_only=True):
+    """The prompt that the request gets.
+
+    name:   NAME@VERSION. digest: of its text. why: this one.
+    repaired: values that it has no field for, as `PATH:RULE`.
+    """
+
+    name: str
+    digest: str
+    why: str
+    repaired: tuple[str, ...] = ()
+
+
 class ExplainedVariant(Struct, frozen=True, kw_only=True):
-    """A variant of the experiment. share: of all units, 0 to 1."""
+    """A variant of the experiment. share: of all units, 0 to 1. prompt: NAME@VERSION, or ""."""
 
     name: str
     backend: str
     share: float
+    prompt: str = ""
 
 
 class ExplainedExperiment(Struct, frozen=True, kw_only=True):
@@ -184,6 +198,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
     path, surface: of the request. model: the name in the request.
     key, team, plan: of the caller, "" without one. The key of a token is its caller's name.
+    prompt:     `None` if it gets none.
     found:      how the route was found; `None` if it was not.
     rule:       the index in `rules` of the one that decides, from 0.
     candidates: in the order in which they would most likely be tried.
@@ -197,6 +212,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     task: str
     model: str
     stream: bool
+    prompt: ExplainedPrompt | None = None
     key: str = ""
     team: str = ""
     plan: str = ""

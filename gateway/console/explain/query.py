@@ -9,13 +9,25 @@ from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.config.problems import nearest
 from strowger_gateway.gateway.console.explain.claimed_caller import claimed_caller
 from strowger_gateway.gateway.console.explain.explain import described, explain
-from strowger_gateway.gateway.console.explain.explanation import Explanation, refusal
+from strowger_gateway.gateway.console.explain.explanation import (
+    ExplainedPrompt,
+    Explanation,
+    refusal,
+)
 from strowger_gateway.gateway.console.explain.simulated_outage import is_named
+from strowger_gateway.gateway.content.prompts.catalogue import Prompted
+from strowger_gateway.gateway.content.prompts.prepared import catalogue_of
 from strowger_gateway.gateway.governance.access.auth import EVERYONE, Caller
 from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
 from strowger_gateway.gateway.routing.planning.route import Route
 from strowger_gateway.gateway.surfaces.routes import ParsedRequest, parse_any
-from strowger_gateway.schemas.errors import Forbidden, InvalidRequest, Unauthenticated
+from strowger_gateway.schemas.errors import (
+    Forbidden,
+    GatewayError,
+    InvalidRequest,
+    ModelNotFound,
+    Unauthenticated,
+)
 
 
 class Query(Struct, frozen=True, kw_only=True):
@@ -73,9 +85,38 @@ def explain_query(query: Query, runtime: Runtime, now: float) -> Explained:
     facts = RequestFacts(
         now=now, caller=caller.name, headers=query.headers, request_id="this request"
     )
+    try:
+        prompted = _prompted(request, runtime, facts)
+    except GatewayError as exc:
+        found = replace(described(request, query.down, caller), refused=refusal(exc))
+        return Explained(explanation=found, parsed=request, caller=caller, route=None)
+    if prompted is not None:
+        request = replace(request, request=prompted.request)
+        facts = replace(facts, left_out=prompted.left_out)
     found = explain(runtime.planner, request, facts, caller, down=query.down)
+    if prompted is not None and prompted.text is not None:
+        text = prompted.text
+        prompt = ExplainedPrompt(
+            name=text.ref, digest=text.digest, why=prompted.why, repaired=prompted.repairs
+        )
+        found = replace(found, prompt=prompt)
     route = runtime.table.routes[found.route] if found.route else None
     return Explained(explanation=found, parsed=request, caller=caller, route=route)
+
+
+def _prompted(parsed: ParsedRequest, runtime: Runtime, facts: RequestFacts) -> Prompted | None:
+    """Return the request with its prompt; `None` without prompts, or without its model.
+
+    Raises as `PromptCatalogue.prompted`.
+    """
+    catalogue = catalogue_of(runtime.prepared)
+    if catalogue is None:
+        return None
+    try:
+        route = runtime.table.find(parsed.request.model)
+    except ModelNotFound:
+        return None
+    return catalogue.prompted(parsed.request, route, runtime.planner, facts)
 
 
 def _caller(runtime: Runtime, query: Query) -> Caller:

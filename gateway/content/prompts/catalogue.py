@@ -43,6 +43,7 @@ class Prompted(Struct, frozen=True, kw_only=True, eq=False):
     text:      `None` if it gets none.
     enrolment: in the experiment of its route, if its variants have prompts; else `None`.
     left_out:  why their prompts do not fit the request; "" if they do.
+    why:       it gets this one: the end of a sentence; "" if it gets none.
     repairs:   as `PATH:RULE`.
     added:     characters that the prompt has added, at most.
     """
@@ -51,6 +52,7 @@ class Prompted(Struct, frozen=True, kw_only=True, eq=False):
     text: PromptText | None = None
     enrolment: Enrolment | None = None
     left_out: str = ""
+    why: str = ""
     repairs: tuple[str, ...] = ()
     added: int = 0
 
@@ -104,10 +106,11 @@ class PromptCatalogue:
         left_out = self._why_left_out(request, reference, arms.values())
         facts = replace(facts, left_out=left_out)
         enrolment = self._enrol(request, values, arms, named, route, planner, facts)
-        text = named
-        if enrolment is not None and enrolment.arm is not None and not left_out:
-            text = arms[enrolment.arm.name] or named
-        found = self._rendered(request, text, reference)
+        arm = None if enrolment is None or left_out else enrolment.arm
+        own = None if arm is None else arms[arm.name]
+        found = self._rendered(request, own or named, reference)
+        if arm is not None and own is not None:
+            found = replace(found, why=f"that of variant {arm.name!r}")
         return replace(found, enrolment=enrolment, left_out=left_out)
 
     def _enrol(
@@ -212,8 +215,13 @@ class PromptCatalogue:
             raise InvalidRequest(told, param=field)
         request = replace(request, messages=text.with_messages(request.messages, values))
         _check_messages(request, text)
+        named = reference is not None and reference.version
         return Prompted(
-            request=request, text=text, repairs=_repairs(text.unused(values), field), added=added
+            request=request,
+            text=text,
+            why="which the request names" if named else "the default version",
+            repairs=_repairs(text.unused(values), field),
+            added=added,
         )
 
 

@@ -1,26 +1,25 @@
-"""Prompts as a part: those of each generation, and the stage that gives them to requests."""
+"""Prompts as a part: those of each generation, their texts in the store, and what operators see."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from strowger_gateway.gateway.config.problems import Problems
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.content.prompts.columns import DIGEST, PROMPT
+from strowger_gateway.gateway.content.prompts.prepared import NAME, PreparedPrompts
+from strowger_gateway.gateway.parts.console import AdminRoute, PageView
+from strowger_gateway.gateway.parts.leader_side import LeaderContext, LeaderSide
 from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
-from strowger_gateway.gateway.stages.request_part import Prepared, RequestPart, RequestSide
+from strowger_gateway.gateway.stages.request_part import Prepared, RequestPart
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from strowger_gateway.gateway.content.prompts.catalogue import PromptCatalogue
     from strowger_gateway.gateway.stages.generation import Generation
-    from strowger_gateway.gateway.stages.stage import Stage
-    from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 
 
 class PromptsPart(RequestPart):
     """`prompts` is a field of `Config`, because experiments name its versions."""
 
-    name = "prompts"
+    name = NAME
     columns = (PROMPT, DIGEST)
 
     def check(self, config: Config, problems: Problems) -> None:
@@ -36,25 +35,22 @@ class PromptsPart(RequestPart):
 
         return PreparedPrompts(PromptCatalogue(generation.config))
 
+    def leader(self, at: LeaderContext) -> LeaderSide[Any, Any]:
+        from strowger_gateway.gateway.content.prompts.leader_side import PromptsLeader
+
+        return PromptsLeader(at)
+
     def process(self, at: ProcessContext) -> ProcessSide[Any, Any]:
-        return PromptsSide()
+        from strowger_gateway.gateway.content.prompts.process_side import PromptsSide
 
+        return PromptsSide(at)
 
-class PreparedPrompts(Prepared):
-    """The prompts of one generation."""
+    def routes(self) -> Sequence[AdminRoute[Any]]:
+        from strowger_gateway.gateway.content.prompts.admin import ROUTE
 
-    def __init__(self, catalogue: "PromptCatalogue") -> None:
-        self.catalogue = catalogue
+        return (ROUTE,)
 
+    def views(self) -> Sequence[PageView[Any]]:
+        from strowger_gateway.gateway.content.prompts.admin import VIEW
 
-class PromptsSide(RequestSide[None, None]):
-    """Brings the stage to the routes of a generation that has prompts."""
-
-    def stages(
-        self, generation: "Generation", prepared: PreparedPrompts | None, at: "HotRoute"
-    ) -> "Sequence[Stage]":
-        if prepared is None:
-            return ()
-        from strowger_gateway.gateway.content.prompts.stage import PromptStage
-
-        return (PromptStage(prepared.catalogue, generation.planner),)
+        return (VIEW,)

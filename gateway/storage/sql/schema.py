@@ -223,6 +223,12 @@ _REPLAYS: Final = (
         score DOUBLE PRECISION NOT NULL, time DOUBLE PRECISION NOT NULL,
         PRIMARY KEY (run, place, voter))""",
 )
+_PROMPTS: Final = (
+    """CREATE TABLE prompt_texts (
+        prompt {text} NOT NULL, version {text} NOT NULL, digest {text} NOT NULL,
+        content {text} NOT NULL, first_seen DOUBLE PRECISION NOT NULL,
+        last_seen DOUBLE PRECISION NOT NULL, PRIMARY KEY (prompt, version, digest))""",
+)
 _Steps = Sequence[Sequence[str]]
 MIGRATIONS: Final[_Steps] = (
     (
@@ -235,6 +241,7 @@ MIGRATIONS: Final[_Steps] = (
         *_ADMINISTRATION,
         *_PAYLOADS,
         *_REPLAYS,
+        *_PROMPTS,
     ),
 )
 """Entry n migrates version n to n + 1; a released migration never changes."""

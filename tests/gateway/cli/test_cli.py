@@ -357,6 +357,7 @@ def test_only_commands_that_work_are_listed() -> None:
         "health",
         "import",
         "experiments",
+        "prompts",
         "keys",
         "prices",
         "records",

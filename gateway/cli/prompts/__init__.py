@@ -1,0 +1,1 @@
+"""`strowger prompts`: versions, their texts, and what has changed."""
