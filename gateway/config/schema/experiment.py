@@ -39,10 +39,11 @@ class VariantFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 PromptRef = Annotated[
     str,
     Meta(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}@[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+        pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,63}@[A-Za-z0-9][A-Za-z0-9._-]{0,63})?$",
         description="NAME@VERSION of a prompt",
     ),
 ]
+"""Or "" for none, which stored definitions have."""
 
 
 class Variant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -3,21 +3,27 @@
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
+import httpx
+import msgspec
 import pytest
 
 from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.experiments.removed import definition
 from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus, fingerprint
 from tests.gateway.content.prompts.prompted import (
     TEXTS,
+    config,
     past,
     prompted_gateway,
     send,
     texts,
     written,
 )
-from tests.gateway.experiments.recorded_gateway import stand
+from tests.gateway.experiments.recorded_gateway import BEARER, report, stand
+from tests.gateway.experiments.recorded_gateway import recorded as recorded_gateway
 from tests.gateway.serving import Serving, one_model
-from tests.stand_ins.provider import Provider
+from tests.stand_ins.provider import Provider, provider
 
 pytestmark = pytest.mark.anyio
 
@@ -174,11 +180,11 @@ def test_a_changed_text_is_another_epoch(tmp_path: Path) -> None:
     def mark(text: str) -> tuple[str, str, str]:
         section = written(tmp_path, {**TEXTS, "support@2": text})
         more = trial("prompt: support@1", "prompt: support@2")
-        config = read_config(
+        read = read_config(
             one_model("http://127.0.0.1:9", f"{section}\n{more}"), source="c.yaml", env={}
         )
-        arm = config.experiments[0].variants[1]
-        return fingerprint(config.experiments[0]), arm.prompt_text, config.digest
+        arm = read.experiments[0].variants[1]
+        return fingerprint(read.experiments[0]), arm.prompt_text, read.digest
 
     first, second, again = mark("One."), mark("Two."), mark("One.")
 
@@ -186,3 +192,36 @@ def test_a_changed_text_is_another_epoch(tmp_path: Path) -> None:
     assert first == again
     assert first[0] != second[0]
     assert first[2] != second[2]
+
+
+@pytest.mark.parametrize("variants", [("prompt: support@1", "prompt: support@2"), ("", "")])
+def test_what_the_store_keeps_of_an_experiment_has_the_texts_and_can_be_read(
+    tmp_path: Path, variants: tuple[str, str]
+) -> None:
+    prompts = written(tmp_path)
+    arms = [one or f"backend: remote/m-{place}" for place, one in enumerate(variants)]
+    text = one_model("http://127.0.0.1:9", f"{prompts}\n{trial(*arms)}")
+    (experiment,) = read_config(text, source="c.yaml", env={}).experiments
+
+    again = msgspec.json.decode(definition(experiment), type=Experiment)
+
+    assert again == experiment
+    assert [one.prompt_text for one in again.variants] == [
+        TEXTS.get(one.removeprefix("prompt: "), "") for one in variants
+    ]
+
+
+async def test_a_report_shows_the_prompt_of_each_variant(tmp_path: Path) -> None:
+    more = trial("prompt: support@1", "prompt: support@2")
+    async with provider() as vendor:
+        text = config(vendor.base_url, tmp_path, more)
+        async with recorded_gateway(text, tmp_path) as up:
+            found = await report(up)
+            async with httpx.AsyncClient(headers=BEARER, timeout=60) as client:
+                page = (await client.get(f"{up.running.url}/admin/live")).text
+
+    assert [(one["name"], one["prompt"]) for one in found["arms"]] == [
+        ("control", "support@1"),
+        ("treatment", "support@2"),
+    ]
+    assert "a/m, support@2" in page
