@@ -9,7 +9,7 @@ from msgspec import Struct
 from strowger_gateway.gateway.config.schema.experiment import Experiment
 from strowger_gateway.gateway.config.schema.metric import FEEDBACK_METRIC, MetricContract
 from strowger_gateway.gateway.experiments.metric_contracts import checked_value
-from strowger_gateway.gateway.statistics.metrics import BUILT_IN, COMMENT, LARGEST
+from strowger_gateway.gateway.statistics.metrics import COMMENT, LARGEST, MEASURED
 from strowger_gateway.gateway.storage.sql.rows import FeedbackRow
 from strowger_gateway.schemas.errors import InvalidRequest, RouteNotFound
 
@@ -175,7 +175,7 @@ def _check_metric(metric: str) -> None:
             "and _, starting with a letter",
             param="metric",
         )
-    if metric in BUILT_IN or metric == COMMENT:
+    if metric in MEASURED or metric == COMMENT:
         raise InvalidRequest(
             f"metric: {metric!r} is reserved for the gateway; use another name", param="metric"
         )

@@ -9,6 +9,18 @@ from msgspec import Struct
 
 from strowger_gateway.gateway.config.schema.experiment import Experiment
 from strowger_gateway.gateway.config.schema.metric import MetricContract
+from strowger_gateway.gateway.experiments.adjustment.report import (
+    AdjustmentReport,
+    Unadjusted,
+    adjustment_report,
+    differing,
+    unadjusted,
+)
+from strowger_gateway.gateway.experiments.adjustment.results import (
+    Adjustment,
+    adjustments_of,
+    baseline_epochs,
+)
 from strowger_gateway.gateway.experiments.decision_report import (
     DecisionReport,
     decision_report,
@@ -17,6 +29,7 @@ from strowger_gateway.gateway.experiments.report_input import (
     metrics_of,
     outside,
     per_of,
+    planned_pairs,
     report_input,
 )
 from strowger_gateway.gateway.experiments.trust.capped_units import CappedUnit, capped_units
@@ -30,10 +43,9 @@ from strowger_gateway.gateway.statistics.effects import (
     FEWEST_EFFECTIVE,
     FEWEST_UNITS,
     Effect,
-    effect,
 )
 from strowger_gateway.gateway.statistics.metrics import BUILT_IN, Metric
-from strowger_gateway.gateway.statistics.outcomes import Cell, Outcomes
+from strowger_gateway.gateway.statistics.outcomes import Cell, Outcomes, Per
 from strowger_gateway.gateway.statistics.sample_ratio import EpochCounts
 from strowger_gateway.gateway.statistics.verdict import Kind, ReportInput, verdict_of
 from strowger_gateway.gateway.storage.sql.base import Pause, RequestCounts, Store
@@ -69,6 +81,7 @@ class Measured(Struct, frozen=True, kw_only=True):
                   variant. capped: the busiest of them.
     excluded_epochs: epochs excluded from the difference, because an arm has too few units.
     notes:        notes on these numbers, in words.
+    unadjusted:   the difference without the adjustment; `None` if there is none.
     """
 
     variant: str
@@ -85,6 +98,7 @@ class Measured(Struct, frozen=True, kw_only=True):
     capped: tuple[CappedUnit, ...] = ()
     excluded_epochs: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+    unadjusted: Unadjusted | None = None
 
     @property
     def blank(self) -> bool:
@@ -99,6 +113,7 @@ class MetricReport(Struct, frozen=True, kw_only=True):
     capped:   votes that count as the contract's cap.
     outside:  the least and greatest vote, if one is outside the metric's range because it came
               before the contract. The interval is then wide.
+    adjustment: `None` if the experiment does not adjust.
     """
 
     name: str
@@ -110,6 +125,7 @@ class MetricReport(Struct, frozen=True, kw_only=True):
     contract: MetricContract | None = None
     capped: int = 0
     outside: tuple[float, float] | None = None
+    adjustment: AdjustmentReport | None = None
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -131,6 +147,8 @@ class Report(Struct, frozen=True, kw_only=True):
     removed:   it is no longer in the configuration. last_request: Unix seconds, `None`: unknown.
     mismatch:  units are not split by the weights; nothing else in the report can be trusted.
     responses: of the feedback metrics that the verdict depends on.
+    adjust:    the covariates, as configured. baseline_epochs: which `past` is from.
+    differing: covariates of metrics that the verdict depends on, and that differ between variants.
     """
 
     experiment: str
@@ -153,6 +171,9 @@ class Report(Struct, frozen=True, kw_only=True):
     responses: tuple[ResponseReport, ...] = ()
     removed: bool = False
     last_request: float | None = None
+    adjust: tuple[str, ...] = ()
+    baseline_epochs: tuple[int, ...] = ()
+    differing: tuple[str, ...] = ()
 
 
 def report_of(experiment: Experiment, store: Store, *, removed: bool = False) -> Report:
@@ -162,7 +183,11 @@ def report_of(experiment: Experiment, store: Store, *, removed: bool = False) ->
     """
     feedback = store.metrics(experiment.name)
     metrics = metrics_of(experiment, feedback)
-    case = report_input(experiment, store, metrics)
+    per: dict[str, Per] = {one.name: per_of(experiment, one) for one in metrics}
+    adjustments = adjustments_of(experiment, store, metrics, per, planned_pairs(experiment))
+    adjusted = {one.metric.name: one.used for one in adjustments if one.used is not None}
+    case = report_input(experiment, store, metrics, adjusted=adjusted)
+    by_metric = {one.metric.name: one for one in adjustments}
     verdict = verdict_of(case)
     pause: Pause | None = store.pauses().get(experiment.name)
     epochs = store.epochs(experiment.name)
@@ -192,14 +217,30 @@ def report_of(experiment: Experiment, store: Store, *, removed: bool = False) ->
         ),
         harm_limits=tuple(harm_limit.sentence for harm_limit in verdict.harm_limits),
         metrics=tuple(
-            _metric(experiment, store, metric, case, feedback.get(metric.name))
+            _metric(
+                experiment,
+                store,
+                metric,
+                case,
+                feedback.get(metric.name),
+                by_metric.get(metric.name),
+            )
             for metric in metrics
         ),
         decisions=tuple(map(decision_report, verdict.decisions)),
         responses=responses_of(experiment, store, case.planned),
         removed=removed,
         last_request=max((row.last for row in answered), default=0.0) or None,
+        adjust=experiment.adjust,
+        baseline_epochs=baseline_epochs(epochs) if experiment.adjust else (),
+        differing=differing(adjustments, case.control, experiment.deciding),
     )
+
+
+def alarms(report: Report) -> tuple[str, ...]:
+    """Return what stands above the verdict, as sentences without a full stop."""
+    responses = (one.sentence for one in report.responses if one.sentence)
+    return (*responses, *report.differing)
 
 
 def doubts(report: Report) -> tuple[str, ...]:
@@ -211,6 +252,19 @@ def doubts(report: Report) -> tuple[str, ...]:
         if metric.primary or metric.worse_by is not None or metric.name in deciding
         for one in metric.variants
         for note in one.notes
+    )
+
+
+def adjusted(report: Report) -> tuple[str, ...]:
+    """Return a sentence without a full stop for each adjusted difference, or why there is none.
+
+    Metrics without a value are left out.
+    """
+    return tuple(
+        sentence
+        for metric in report.metrics
+        if metric.adjustment is not None and not all(one.blank for one in metric.variants)
+        for sentence in metric.adjustment.sentences
     )
 
 
@@ -242,7 +296,12 @@ def _arms(
 
 
 def _metric(
-    experiment: Experiment, store: Store, metric: Metric, case: ReportInput, votes: Votes | None
+    experiment: Experiment,
+    store: Store,
+    metric: Metric,
+    case: ReportInput,
+    votes: Votes | None,
+    adjustment: Adjustment | None,
 ) -> MetricReport:
     outcomes = case.outcomes[metric.name]
     limits = [one.worse_by for one in experiment.harm_limits if one.metric == metric.name]
@@ -265,6 +324,7 @@ def _metric(
             )
             for variant in experiment.variants
         ),
+        adjustment=None if adjustment is None else adjustment_report(adjustment, case),
     )
 
 
@@ -300,13 +360,7 @@ def _measured(
     if variant == case.control:
         missing = f"no {noun} yet" if alone.blank else ""
         return msgspec.structs.replace(alone, missing=missing)
-    found = effect(
-        outcomes,
-        control=case.control,
-        treatment=variant,
-        look=case.look,
-        bounds=metric.bounds,
-    )
+    found = case.effect_of(metric, variant)
     return msgspec.structs.replace(
         alone,
         difference=metric.effect(found.difference) if found.pairs else None,
@@ -316,6 +370,7 @@ def _measured(
         missing=_missing(alone, found, outcomes, case, noun),
         excluded_epochs=found.excluded_epochs,
         notes=tuple(notes_of(metric.name, variant, cells, found, capped)),
+        unadjusted=unadjusted(metric, case, variant, found),
     )
 
 

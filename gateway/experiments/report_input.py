@@ -7,7 +7,7 @@ from strowger_gateway.gateway.config.schema.experiment import Experiment
 from strowger_gateway.gateway.statistics.decision import Clause
 from strowger_gateway.gateway.statistics.metrics import BUILT_IN, Metric
 from strowger_gateway.gateway.statistics.outcomes import Per
-from strowger_gateway.gateway.statistics.verdict import HarmBound, ReportInput
+from strowger_gateway.gateway.statistics.verdict import AdjustedOutcomes, HarmBound, ReportInput
 from strowger_gateway.gateway.storage.sql.base import Epoch, Store
 from strowger_gateway.gateway.storage.sql.experiments.votes import Votes
 
@@ -34,11 +34,17 @@ def clauses_of(experiment: Experiment) -> tuple[tuple[str, float | None], ...]:
 
 
 def report_input(
-    experiment: Experiment, store: Store, metrics: Iterable[Metric], *, split: bool = True
+    experiment: Experiment,
+    store: Store,
+    metrics: Iterable[Metric],
+    *,
+    split: bool = True,
+    adjusted: Mapping[str, AdjustedOutcomes] = {},
 ) -> ReportInput:
     """Read the input from the store; blocks.
 
-    metrics: whose outcomes to read. split: also read the unit counts. Raises StoreUnavailable.
+    metrics: whose outcomes to read. split: also read the unit counts. adjusted: as in ReportInput.
+    Raises StoreUnavailable.
     """
     named = {metric.name: metric for metric in metrics}
     return ReportInput(
@@ -49,6 +55,7 @@ def report_input(
             name: store.outcomes(experiment.name, name, per=per_of(experiment, metric))
             for name, metric in named.items()
         },
+        adjusted=adjusted,
         counts=store.counts(experiment.name) if split else (),
         harm_limits=tuple(
             HarmBound(metric=named[harm_limit.metric], worse_by=harm_limit.worse_by)

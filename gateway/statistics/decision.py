@@ -7,7 +7,7 @@ is not divided among them (R. L. Berger, "Multiparameter hypothesis testing and 
 sampling", Technometrics 1982). Treatments share alpha, because any of them may be shipped.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import inf, isfinite, log1p
 
 from msgspec import Struct
@@ -15,12 +15,10 @@ from msgspec import Struct
 from strowger_gateway.gateway.statistics.effects import (
     Effect,
     Look,
-    effect,
     lower_bound,
 )
 from strowger_gateway.gateway.statistics.formatting import amount, change, rounded
 from strowger_gateway.gateway.statistics.metrics import Metric
-from strowger_gateway.gateway.statistics.outcomes import Outcomes
 from strowger_gateway.gateway.statistics.sample_size import one_sided_to_go
 
 
@@ -70,18 +68,14 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 
 def decided(
-    clauses: Sequence[Clause],
-    outcomes: Mapping[str, Outcomes],
-    *,
-    control: str,
-    treatment: str,
-    look: Look,
+    clauses: Sequence[Clause], effects: Sequence[Effect], *, treatment: str, look: Look
 ) -> Decision:
-    """Decide on one treatment. look.alpha: the probability that "ship" is ever wrong for it."""
-    found = tuple(
-        _clause(clause, outcomes.get(clause.metric.name, Outcomes()), control, treatment, look)
-        for clause in clauses
-    )
+    """Decide on one treatment.
+
+    effects: of each clause, compared with control by this look. look.alpha: the probability that
+    "ship" is ever wrong for the treatment.
+    """
+    found = tuple(_clause(clause, one, look) for clause, one in zip(clauses, effects, strict=True))
     ship = all(one.holds for one in found)
     refuted = any(one.refuted for one in found)
     return Decision(
@@ -93,11 +87,8 @@ def decided(
     )
 
 
-def _clause(
-    clause: Clause, outcomes: Outcomes, control: str, treatment: str, look: Look
-) -> ClauseVerdict:
+def _clause(clause: Clause, found: Effect, look: Look) -> ClauseVerdict:
     metric = clause.metric
-    found = effect(outcomes, control=control, treatment=treatment, look=look, bounds=metric.bounds)
     sign = 1 if metric.better == "higher" else -1
     low, high = lower_bound(found, look, sign=sign), -lower_bound(found, look, sign=-sign)
     holds, refuted = low > clause.margin, high < clause.margin

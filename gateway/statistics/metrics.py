@@ -71,5 +71,17 @@ BUILT_IN = {
 }
 """Metrics that the gateway measures. Tokens and cost are plain, because their sum is paid."""
 
+PROMPT_TOKENS = "prompt_tokens"
+"""Tokens of the client's prompt, as the gateway estimates them before it chooses a variant."""
+
+LOG_PROMPT_TOKENS = "log_prompt_tokens"
+"""The logarithm of 1 + `PROMPT_TOKENS`, by which "log" metrics are adjusted."""
+
+COVARIATES = (PROMPT_TOKENS, LOG_PROMPT_TOKENS)
+"""What is measured of requests and is not an outcome: for `adjustment`."""
+
+MEASURED = frozenset((*BUILT_IN, *COVARIATES))
+"""All that the gateway measures; feedback needs other names."""
+
 COMMENT = "comment"
 """The metric of a comment that comes alone; it has no value."""

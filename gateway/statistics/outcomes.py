@@ -53,6 +53,7 @@ class Cell(Struct, frozen=True, kw_only=True):
     heaviest: the observations of the unit with the most; 0 if not computed.
     capped:  units that weigh less than their observations. highest: the greatest weight of a unit.
     singles: the sum of weight² / observations; 0: that of uncapped units.
+    cancelled: the sum of the sizes of the terms that `total2` is a sum of, if it is.
     """
 
     epoch: int
@@ -70,6 +71,7 @@ class Cell(Struct, frozen=True, kw_only=True):
     capped: int = 0
     singles: float = 0.0
     highest: float = 0.0
+    cancelled: float = 0.0
 
     @property
     def observed(self) -> float:

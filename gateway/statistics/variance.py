@@ -51,6 +51,7 @@ def variance_of(
         cell, squared = weighted.cell, weighted.factor**2
         total += squared * (_squares(cell) + _added(cell, seen, bounds, reach))
         terms = cell.total2 + 2 * abs(cell.mean * cell.product) + cell.mean**2 * cell.count2
+        terms += cell.cancelled
         off += squared * ROUNDING * sqrt(cell.units) * terms
     for link in links:
         one, other = used[link.one], used[link.other]

@@ -68,10 +68,21 @@ class HarmBound(Struct, frozen=True, kw_only=True):
     worse_by: float
 
 
+class AdjustedOutcomes(Struct, frozen=True, kw_only=True):
+    """Outcomes of one metric after its adjustment. bounds: of single observations, as they count
+    in them.
+    """
+
+    outcomes: Outcomes
+    bounds: tuple[float, float] | None
+
+
 class ReportInput(Struct, frozen=True, kw_only=True):
     """One experiment with its outcomes so far.
 
     outcomes: by metric. counts: units of all epochs, to test the split.
+    adjusted: by metric, what is compared instead. Harm limits do not use it: they stop early, when
+              few units fit an adjustment and nothing shows yet that covariates are alike.
     alpha:    of all treatments together. planned: as in `Look`.
     smallest: the least difference of the primary metric that matters; relative for "log".
     aa:       all variants are the same, and the experiment tests the gateway.
@@ -84,6 +95,7 @@ class ReportInput(Struct, frozen=True, kw_only=True):
     treatments: tuple[str, ...]
     primary: Metric
     outcomes: Mapping[str, Outcomes]
+    adjusted: Mapping[str, AdjustedOutcomes] = {}
     counts: tuple[EpochCounts, ...] = ()
     harm_limits: tuple[HarmBound, ...] = ()
     alpha: float = 0.05
@@ -99,6 +111,29 @@ class ReportInput(Struct, frozen=True, kw_only=True):
         """The parameters of the primary metric's interval for each treatment."""
         among = len(self.treatments)
         return Look(alpha=self.alpha / among, planned=self.planned, among=among)
+
+    def effect_of(self, metric: Metric, treatment: str) -> Effect:
+        """Return the difference of a treatment, adjusted if the metric is."""
+        adjusted = self.adjusted.get(metric.name)
+        if adjusted is None:
+            return self.raw_effect_of(metric, treatment)
+        return effect(
+            adjusted.outcomes,
+            control=self.control,
+            treatment=treatment,
+            look=self.look,
+            bounds=adjusted.bounds,
+        )
+
+    def raw_effect_of(self, metric: Metric, treatment: str) -> Effect:
+        """Return the difference of a treatment without any adjustment."""
+        return effect(
+            self.outcomes.get(metric.name, Outcomes()),
+            control=self.control,
+            treatment=treatment,
+            look=self.look,
+            bounds=metric.bounds,
+        )
 
 
 class ArmVerdict(Struct, frozen=True, kw_only=True):
@@ -179,9 +214,8 @@ def harm_verdicts(case: ReportInput) -> tuple[HarmVerdict, ...]:
 
 
 def _decided(case: ReportInput, treatment: str) -> Decision:
-    return decided(
-        case.decide, case.outcomes, control=case.control, treatment=treatment, look=case.look
-    )
+    effects = [case.effect_of(clause.metric, treatment) for clause in case.decide]
+    return decided(case.decide, effects, treatment=treatment, look=case.look)
 
 
 def _arm(case: ReportInput, treatment: str) -> ArmVerdict:
@@ -189,13 +223,7 @@ def _arm(case: ReportInput, treatment: str) -> ArmVerdict:
     smallest = case.smallest
     if smallest is not None and metric.scale == "log":
         smallest = log1p(smallest)
-    found = effect(
-        case.outcomes.get(metric.name, Outcomes()),
-        control=case.control,
-        treatment=treatment,
-        look=case.look,
-        bounds=metric.bounds,
-    )
+    found = case.effect_of(metric, treatment)
     farthest = max(-found.low, found.high)
     if found.low > 0 or found.high < 0:
         finding: Finding = "better" if metric.gain(found.difference) > 0 else "worse"

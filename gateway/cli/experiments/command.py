@@ -27,6 +27,8 @@ from strowger_gateway.gateway.experiments.report import (
     Measured,
     MetricReport,
     Report,
+    adjusted,
+    alarms,
     doubts,
     report_of,
 )
@@ -126,9 +128,8 @@ def print_report(found: Report) -> None:
     click.echo(
         f"{found.experiment} over {found.model}, by {found.assign_by}{kind}; {', '.join(words)}"
     )
-    for response in found.responses:
-        if response.sentence:
-            click.echo(f"\n{'!' * 12} {response.sentence}")
+    for sentence in alarms(found):
+        click.echo(f"\n{'!' * 12} {sentence}")
     click.echo(f"\n{'!' * 12} " if found.mismatch else "\nVerdict: ", nl=False)
     click.echo(found.sentence)
     for decision in found.decisions:
@@ -152,7 +153,7 @@ def print_report(found: Report) -> None:
         for measured in metric.variants:
             table.add_row(*map(escape, _cells(metric, measured)))
     show(table)
-    for sentence in declared(found):
+    for sentence in (*declared(found), *adjusted(found)):
         click.echo(f"{sentence}.")
     for note in doubts(found):
         click.echo(f"Note: {note}.")

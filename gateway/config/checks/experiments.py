@@ -12,7 +12,7 @@ from strowger_gateway.gateway.config.checks.routing import check_backend
 from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema.experiment import Decide, Experiment, Variant
-from strowger_gateway.gateway.statistics.metrics import BUILT_IN, COMMENT
+from strowger_gateway.gateway.statistics.metrics import BUILT_IN, COMMENT, COVARIATES
 from strowger_gateway.schemas.close_names import close_names
 
 ALIKE = 0.8
@@ -188,6 +188,11 @@ def _metric(name: str, config: Config, path: Path, problems: Problems) -> None:
     if name == "cost_usd" and not priced and not problems.at(("prices",)):
         problems.add(path, "is cost_usd, but prices is empty, so no cost is known; add prices")
     if name in BUILT_IN:
+        return
+    if name in COVARIATES:
+        problems.add(
+            path, Found(name), " is measured before a variant is chosen; it can be in adjust only"
+        )
         return
     if name == COMMENT:
         problems.add(path, "a comment has no measurable value; name another metric")

@@ -5,7 +5,7 @@ from strowger_gateway.gateway.config.problems import Found, Path, Problems
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema.experiment import Experiment
 from strowger_gateway.gateway.config.schema.metric import MetricContract
-from strowger_gateway.gateway.statistics.metrics import BUILT_IN, COMMENT, LARGEST
+from strowger_gateway.gateway.statistics.metrics import BUILT_IN, COMMENT, LARGEST, MEASURED
 from strowger_gateway.schemas.close_names import close_names
 
 
@@ -27,7 +27,7 @@ def check_metrics(config: Config, problems: Problems) -> None:
 
 
 def _name(contract: MetricContract, path: Path, problems: Problems) -> None:
-    if contract.name in BUILT_IN:
+    if contract.name in MEASURED:
         problems.add(
             path,
             Found(contract.name),

@@ -26,6 +26,10 @@ AssignBy = Annotated[
 ]
 
 
+Covariate = Literal["prompt_tokens", "past"]
+"""What is known of a unit whatever its variant."""
+
+
 class VariantFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The request fields that a variant sets; in config.yaml all on one level.
 
@@ -93,6 +97,8 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
               treatments.
     planned:  total units at which the intervals are narrowest; fixed before the experiment starts.
     smallest: the smallest difference of the primary metric that matters; relative for times.
+    adjust:   what differences are adjusted by: the tokens of the client's prompts, and the unit's
+              own mean of the metric in the epochs before the first with several variants.
     aa:       all variants are the same, and the experiment tests the gateway.
     replay_keys: names of the API keys whose requests may ask for a variant, and then do not count.
     contracts: the configuration's `metrics`, set by `with_contracts`: the report of a removed
@@ -110,6 +116,7 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.05
     planned: Count = 10_000
     smallest: Annotated[float, Meta(gt=0)] | None = None
+    adjust: tuple[Covariate, ...] = ()
     aa: bool = False
     replay_keys: tuple[Name, ...] = ()
     contracts: Annotated[tuple[MetricContract, ...], Meta(extra={"resolved": True})] = ()
@@ -119,10 +126,15 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def decided_by(self, metric: str) -> bool:
         """True if the metric is the primary one, one of `decide`, or one of a harm limit."""
-        names = [self.primary, *(one.metric for one in self.harm_limits)]
-        if self.decide is not None:
-            names += [self.decide.better, *(one.metric for one in self.decide.not_worse)]
-        return metric in names
+        return metric in (*self.deciding, *(one.metric for one in self.harm_limits))
+
+    @property
+    def deciding(self) -> tuple[str, ...]:
+        """The metrics that the verdict depends on: the primary one, and those of `decide`."""
+        if self.decide is None:
+            return (self.primary,)
+        clauses = (one.metric for one in self.decide.not_worse)
+        return (self.primary, self.decide.better, *clauses)
 
     @property
     def control(self) -> Variant:

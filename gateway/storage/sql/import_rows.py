@@ -8,7 +8,7 @@ from operator import attrgetter
 import msgspec
 
 from strowger_gateway.gateway.audit.event import AuditEvent
-from strowger_gateway.gateway.statistics.metrics import BUILT_IN, VOTE_RATE
+from strowger_gateway.gateway.statistics.metrics import MEASURED, VOTE_RATE
 from strowger_gateway.gateway.storage.sql.audit_rows import append
 from strowger_gateway.gateway.storage.sql.database import Insert, Session, Value, marks, pieces
 from strowger_gateway.gateway.storage.sql.errors import StoreRejected
@@ -60,7 +60,7 @@ def _insert(
     session.insert(_REQUEST, [(*_request(row), batch) for row in requests])
     session.insert(_ATTEMPT, [(*_attempt(row), batch) for row in attempts])
     _experiments(session, [row for row in requests if row.experiment])
-    voted = [row for row in feedback if row.metric not in BUILT_IN]
+    voted = [row for row in feedback if row.metric not in MEASURED]
     session.many(_FEEDBACK, [_vote(row) for row in voted])
     other_keys = _join(
         session, _with_waiting_feedback(session, [row.request_id for row in requests])
@@ -128,7 +128,7 @@ def _experiments(session: Session, rows: Sequence[RequestRow]) -> None:
     """
     counts: defaultdict[tuple[str, int, str], list[float]] = defaultdict(lambda: [0, 0, 0.0])
     firsts: dict[tuple[str, str], tuple[int, str]] = {}
-    totals: dict[str, dict[_Place, list[float]]] = {metric: {} for metric in sorted(BUILT_IN)}
+    totals: dict[str, dict[_Place, list[float]]] = {metric: {} for metric in sorted(MEASURED)}
     for row in rows:
         count = counts[row.experiment, row.epoch, row.variant]
         count[0] += 1

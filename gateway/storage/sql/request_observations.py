@@ -12,16 +12,28 @@ latency_ms:    complete answers only.
 ttft_ms:       streams with content, complete or not, unless the client disconnected.
 output_tokens: complete answers with a token count.
 cost_usd:      every request with a price, because it was paid.
+prompt_tokens, log_prompt_tokens: every request whose prompt was measured, because its experiment
+               adjusts by it (`PROMPT_ATTRIBUTE`). They are not outcomes.
 
 A missing value is not an observation; it does not count as 0.
 """
 
-from strowger_gateway.gateway.statistics.metrics import BUILT_IN, VOTE_RATE
+from math import log1p
+
+from strowger_gateway.gateway.statistics.metrics import (
+    BUILT_IN,
+    LOG_PROMPT_TOKENS,
+    PROMPT_TOKENS,
+    VOTE_RATE,
+)
 from strowger_gateway.gateway.storage.sql.rows import RequestRow
 
 _ttft, _latency = BUILT_IN["ttft_ms"].scaled, BUILT_IN["latency_ms"].scaled
 _tokens, _cost = BUILT_IN["output_tokens"].scaled, BUILT_IN["cost_usd"].scaled
 
+
+PROMPT_ATTRIBUTE = "experiment_prompt_tokens"
+"""Among the attributes of a request: the tokens of its prompt, as its experiment counts them."""
 
 OWN_QUEUE = "connections_in_use"
 """The code of a request for which none of the gateway's connections to a provider was free."""
@@ -39,6 +51,10 @@ def observations(row: RequestRow) -> list[tuple[str, float]]:
             found.append(("output_tokens", _tokens(float(row.completion_tokens))))
     if row.cost_usd is not None:
         found.append(("cost_usd", _cost(row.cost_usd)))
+    if row.attributes is not None:
+        tokens = row.attributes.get(PROMPT_ATTRIBUTE)
+        if isinstance(tokens, int):
+            found += ((PROMPT_TOKENS, float(tokens)), (LOG_PROMPT_TOKENS, log1p(tokens)))
     return found
 
 

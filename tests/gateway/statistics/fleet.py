@@ -164,11 +164,12 @@ def growing(
 def band(
     moments: Moments,
     look: Look,
-    bounds: tuple[float, float] | None,
+    bounds: tuple[float | Floats, float | Floats] | None,
     *,
     one_side: bool = False,
 ) -> Band:
-    """one_side: low and high are bounds of which each holds with look.alpha, by itself."""
+    """bounds: also by look, [L]. one_side: low and high are bounds of which each holds with
+    look.alpha, by itself."""
     units, n, x, nn, xx, nx, sent, singles = moments.sums
     with np.errstate(all="ignore"):
         used = units.min(axis=0) >= 10

@@ -230,9 +230,7 @@ def test_the_bounds_are_those_of_the_one_sided_sequence(sign: int) -> None:
     found = effect(outcomes, control="old", treatment="new", look=look, bounds=(0.0, 1.0))
     metric = Metric(name="m", better="higher" if sign == 1 else "lower", bounds=(0.0, 1.0))
 
-    decision = decided(
-        [Clause(metric=metric, by=0.01)], {"m": outcomes}, control="old", treatment="new", look=look
-    )
+    decision = decided([Clause(metric=metric, by=0.01)], [found], treatment="new", look=look)
 
     assert decision.clauses[0].at_least == lower_bound(found, look, sign=sign)
 

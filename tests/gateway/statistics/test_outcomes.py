@@ -52,7 +52,7 @@ LINKS = """
     GROUP BY a.epoch, a.variant, b.epoch, b.variant
     ORDER BY a.epoch, a.variant, b.epoch, b.variant
 """
-CELL_FIELDS = Cell.__struct_fields__
+CELL_FIELDS = tuple(one for one in Cell.__struct_fields__ if one != "cancelled")
 """In the order of the columns of CELLS."""
 
 

@@ -15,6 +15,8 @@ from strowger_gateway.gateway.experiments.report import (
     Measured,
     MetricReport,
     Report,
+    adjusted,
+    alarms,
     doubts,
 )
 from strowger_gateway.gateway.experiments.trust_report import ResponseReport
@@ -143,16 +145,16 @@ def _experiment(track: Track, now: float) -> Markup:
     conditions = clauses + [_CONDITION.format(sentence) for sentence in report.harm_limits]
     sentences = (
         *declared(report),
+        *adjusted(report),
         *doubts(report),
         *filter(None, map(_rates, report.responses)),
     )
     notes = [_CONDITION.format(note) for note in sentences]
-    alarms = (one.sentence for one in report.responses if one.sentence)
     return _EXPERIMENT.format(
         name=report.experiment,
         facts=" · ".join(facts),
         paused=_PAUSED.format(report.reason) if paused else Markup(),
-        alarms=Markup().join(map(_ALARM.format, alarms)),
+        alarms=Markup().join(map(_ALARM.format, alarms(report))),
         tone=_TONES.get(report.kind, "bad"),
         sentence=report.sentence,
         conditions=_CONDITIONS.format(Markup().join(conditions)) if conditions else Markup(),
