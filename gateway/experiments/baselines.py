@@ -1,13 +1,15 @@
 """The baseline of an experiment's control in the store, from which the next one is planned."""
 
+from collections.abc import Sequence
 from math import sqrt
 
 from msgspec import Struct
 
 from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.experiments.adjustment.results import control_alone
 from strowger_gateway.gateway.experiments.report_input import per_of
 from strowger_gateway.gateway.statistics.metrics import Metric
-from strowger_gateway.gateway.statistics.outcomes import Cell
+from strowger_gateway.gateway.statistics.outcomes import Cell, Outcomes
 from strowger_gateway.gateway.storage.sql.base import Store
 
 
@@ -16,6 +18,7 @@ class Baseline(Struct, frozen=True, kw_only=True):
 
     mean:  by the units' weights. sd: of a unit's part in it (`sample_size.unit_sd`).
     units: that it is computed from; a unit that returns in a later epoch counts again.
+    explained: share of the variance that the experiment's adjustment has taken off.
     observed_share: share of the assigned units with an observation; for feedback, with a vote.
     """
 
@@ -24,6 +27,7 @@ class Baseline(Struct, frozen=True, kw_only=True):
     sd: float
     units: int
     observed_share: float
+    explained: float = 0.0
 
 
 FEWEST: int = 30
@@ -59,13 +63,25 @@ def baseline_of(experiment: Experiment, store: Store, metric: Metric) -> Baselin
     sd = sqrt(squares / (units - len(cells))) * units / count
     if not sd and metric.bounds is not None:
         sd = _unseen(mean, metric.bounds, count) * sqrt(units / count)
+    explained = _explained(cells, control_alone(experiment, store, metric, per))
     return Baseline(
         metric=metric.name,
         mean=mean,
-        sd=sd,
+        sd=sd * sqrt(1 - explained),
         units=units,
         observed_share=min(units / assigned, 1.0) if assigned else 1.0,
+        explained=explained,
     )
+
+
+def _explained(cells: Sequence[Cell], adjusted: Outcomes | None) -> float:
+    """Return the share of the squares that the adjustment takes off, of the cells that it has."""
+    if adjusted is None:
+        return 0.0
+    kept = {cell.place: _squares(cell) for cell in adjusted.cells}
+    raw = {cell.place: _squares(cell) for cell in cells if cell.place in kept}
+    before, after = sum(raw.values()), sum(kept[place] for place in raw)
+    return max(1 - after / before, 0.0) if before else 0.0
 
 
 def _unseen(mean: float, bounds: tuple[float, float], count: float) -> float:

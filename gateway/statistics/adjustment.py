@@ -151,13 +151,24 @@ def compared(joint: Joint) -> dict[Place, float]:
     return found
 
 
-def fit(joint: Joint) -> tuple[FittedCovariate, ...]:
+def alone(joint: Joint, variant: str) -> dict[Place, float]:
+    """Return the cells of one variant, with equal factors for units of average weight: for plans,
+    before there is anything to compare."""
+    return {
+        one.cell.place: one.cell.units / one.cell.count
+        for one in joint.cells
+        if one.cell.variant == variant and one.cell.units >= FEWEST_UNITS
+    }
+
+
+def fit(joint: Joint, factors: Mapping[Place, float]) -> tuple[FittedCovariate, ...]:
     """Fit theta by least squares of the residuals within cells; () if nothing can be fitted.
+
+    factors: of the cells, as from `compared`.
 
     It minimises sum over cells of factor² · sum over units of (total' − mean' · weight)²: what the
     variance of the difference consists of.
     """
-    factors = compared(joint)
     cells = [one for one in joint.cells if one.cell.place in factors]
     if not cells:
         return ()
@@ -218,13 +229,16 @@ def remainder(fitted: Sequence[FittedCovariate]) -> Linear:
 
 
 def adjusted(
-    joint: Joint, fitted: Sequence[FittedCovariate], ranges: Mapping[Place, tuple[float, float]]
+    joint: Joint,
+    fitted: Sequence[FittedCovariate],
+    factors: Mapping[Place, float],
+    ranges: Mapping[Place, tuple[float, float]],
 ) -> Adjusted:
     """Compute the moments of adjusted totals.
 
-    ranges: of each cell the least and the greatest of its units' adjusted means.
+    factors: those of the fit. ranges: of each cell the least and the greatest of its units'
+    adjusted means.
     """
-    factors = compared(joint)
     kept = remainder(fitted)
     predicted = replace(kept, by_total=0.0)
     squares = weights = 0.0

@@ -215,6 +215,12 @@ def _show_clauses(found: Sequence[Planned], *, as_json: bool) -> None:
         )
         table.add_row(*map(escape, row))
     show(table)
+    for one in found:
+        if one.baseline.explained:
+            off = figure(100 * one.baseline.explained, ".3g")
+            click.echo(
+                f"{one.metric}: SD after the adjustment, which takes off {off} % of the variance"
+            )
     most = max(one.units for one in found)
     click.echo(f"\nRequired sample: {most:,} units with continuous monitoring")
     click.echo(f"config.yaml: planned: {most}")

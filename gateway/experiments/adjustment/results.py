@@ -8,7 +8,7 @@ from strowger_gateway.gateway.config.schema.experiment import Experiment
 from strowger_gateway.gateway.statistics.adjustment import Adjusted
 from strowger_gateway.gateway.statistics.covariate_balance import Imbalance, imbalances
 from strowger_gateway.gateway.statistics.metrics import LOG_PROMPT_TOKENS, PROMPT_TOKENS, Metric
-from strowger_gateway.gateway.statistics.outcomes import Per
+from strowger_gateway.gateway.statistics.outcomes import Outcomes, Per
 from strowger_gateway.gateway.statistics.verdict import AdjustedOutcomes
 from strowger_gateway.gateway.storage.sql.base import Epoch, Store
 from strowger_gateway.gateway.storage.sql.experiments.adjusted_queries import (
@@ -65,6 +65,24 @@ def adjustments_of(
         _adjustment(experiment, store, metric, per[metric.name], since, planned)
         for metric in metrics
     )
+
+
+def control_alone(
+    experiment: Experiment, store: Store, metric: Metric, per: Per
+) -> Outcomes | None:
+    """Return control's outcomes after an adjustment fitted to it alone; `None` if there is none.
+
+    Before the first comparison there is no past. Blocks. Raises StoreUnavailable.
+    """
+    since, control = first_comparison(store.epochs(experiment.name)) or 0, experiment.control.name
+    names = covariates_of(experiment, metric)
+    if not names:
+        return None
+    with store.database.reading() as session:
+        found = adjusted_outcomes(
+            session, experiment.name, metric.name, per, names, since, only=control
+        )
+    return None if found is None else found.outcomes
 
 
 def first_comparison(epochs: Sequence[Epoch]) -> int | None:

@@ -15,6 +15,7 @@ from strowger_gateway.gateway.statistics.adjustment import (
     JointCell,
     JointLink,
     adjusted,
+    compared,
     fit,
 )
 from strowger_gateway.gateway.statistics.outcomes import (
@@ -83,7 +84,8 @@ def joint_of(given: Sequence[Covaried], names: Sequence[str]) -> Joint:
 def adjusted_rows(rows: Sequence[Covaried], names: Sequence[str]) -> Adjusted:
     """Fit and adjust, as the gateway does with its store."""
     joint = joint_of(rows, names)
-    fitted = fit(joint)
+    factors = compared(joint)
+    fitted = fit(joint, factors)
     means: defaultdict[Place, list[float]] = defaultdict(list)
     for one in rows:
         off = sum(
@@ -94,7 +96,7 @@ def adjusted_rows(rows: Sequence[Covaried], names: Sequence[str]) -> Adjusted:
             for known in fitted
         )
         means[one.place].append(one.row.total / one.row.count - off)
-    return adjusted(joint, fitted, {at: (min(own), max(own)) for at, own in means.items()})
+    return adjusted(joint, fitted, factors, {at: (min(own), max(own)) for at, own in means.items()})
 
 
 def _cell(raw: Outcomes, place: Place, rows: Sequence[Covaried], names: Sequence[str]) -> JointCell:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strowger_gateway.gateway.statistics.adjustment import Joint, fit
+from strowger_gateway.gateway.statistics.adjustment import Joint, compared, fit
 from strowger_gateway.gateway.statistics.covariate_balance import imbalances
 from strowger_gateway.gateway.statistics.effects import Look, effect
 from strowger_gateway.gateway.statistics.least_squares import solved
@@ -115,7 +115,7 @@ def test_what_few_units_have_is_not_fitted() -> None:
     assert tokens.theta
     assert (past.theta, past.missing) == (0.0, 0.0)
     assert 0 < past.coverage < 0.1
-    assert fit(Joint(covariates=BOTH)) == ()
+    assert fit(Joint(covariates=BOTH), {}) == ()
 
 
 def test_a_covariate_without_spread_and_a_copy_of_another_change_nothing() -> None:
@@ -126,11 +126,12 @@ def test_a_covariate_without_spread_and_a_copy_of_another_change_nothing() -> No
         for one in crowd()
     ]
 
-    one, flat, copy = fit(joint_of(rows, ("a", "b", "c")))
+    three, single = joint_of(rows, ("a", "b", "c")), joint_of(rows, ("a",))
+    one, flat, copy = fit(three, compared(three))
 
     assert flat.theta == 0.0
     assert sorted((bool(one.theta), bool(copy.theta))) == [False, True]
-    assert one.theta + copy.theta == pytest.approx(fit(joint_of(rows, ("a",)))[0].theta)
+    assert one.theta + copy.theta == pytest.approx(fit(single, compared(single))[0].theta)
 
 
 @settings(max_examples=60, deadline=None)

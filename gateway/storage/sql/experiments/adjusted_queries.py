@@ -13,6 +13,8 @@ from strowger_gateway.gateway.statistics.adjustment import (
     Matrix,
     Vector,
     adjusted,
+    alone,
+    compared,
     fit,
 )
 from strowger_gateway.gateway.statistics.outcomes import Cell, Outcomes, Per, Place, SharedUnits
@@ -127,17 +129,20 @@ def adjusted_outcomes(
     per: Per,
     covariates: Sequence[str],
     since: int,
+    only: str = "",
 ) -> Adjusted | None:
     """Return the adjusted moments of the epochs from `since` on; `None` if nothing can be fitted.
 
     covariates: PAST, or names of metrics of which a unit has its mean in the same epoch.
+    only: fit this variant by itself, instead of all that are compared.
     """
     raw = outcomes(session, experiment, metric, per)
     # A cell with a capped unit knows the cap of its epoch; `per` unit has caps of 1.
     highest = {cell.epoch: cell.highest for cell in raw.cells if cell.capped}
     queries = AdjustedQueries(experiment, metric, covariates, since=since, highest=highest)
     joint = _joint(session, raw, covariates, queries)
-    fitted = fit(joint)
+    factors = alone(joint, only) if only else compared(joint)
+    fitted = fit(joint, factors)
     if not fitted:
         return None
     off: list[Value] = [value for one in fitted for value in _taken_off(one)]
@@ -145,7 +150,7 @@ def adjusted_outcomes(
     ranges: dict[Place, tuple[float, float]] = {
         (epoch, variant): (least, most) for epoch, variant, least, most in rows
     }
-    return adjusted(joint, fitted, ranges)
+    return adjusted(joint, fitted, factors, ranges)
 
 
 def _joint(

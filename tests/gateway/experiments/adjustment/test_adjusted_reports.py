@@ -6,6 +6,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -70,6 +71,15 @@ def same(rng: random.Random, variant: str) -> int:
     return 1
 
 
+def plan(folder: Path, text: str) -> Json:
+    """How many units find a difference of 0.01 cents, as the command says from the store."""
+    file = folder / "planned.yaml"
+    file.write_text(f"{text}\nstore: {{url: 'sqlite:///{folder / 'strowger.db'}'}}\n")
+    words = ("plan", "--from", "trial", "--lift", "0.0001", "--json", "--config", str(file))
+    (found,) = msgspec.json.decode(CliRunner().invoke(strowger, ["experiments", *words]).stdout)
+    return cast("Json", found)
+
+
 def measured(found: Json, metric: str) -> tuple[Json, Json]:
     """The metric, and its row of the treatment."""
     (one,) = [one for one in found["metrics"] if one["name"] == metric]
@@ -85,6 +95,8 @@ async def test_an_interval_is_narrower_where_prompts_and_the_past_explain_the_co
             await visits(up, "before", same)
             up.settle()
             first = await report(up)
+            planned = plan(tmp_path, text_of(remote.base_url, 0, adjust))
+            without = plan(tmp_path, text_of(remote.base_url, 0, ""))
         async with recorded(text_of(remote.base_url, 1, adjust), tmp_path) as up:
             await visits(up, "after", same)
             up.settle()
@@ -105,6 +117,9 @@ async def test_an_interval_is_narrower_where_prompts_and_the_past_explain_the_co
     assert found["sentence"].startswith("treatment is better than control: cost_usd −")
     (sentence,) = [one for one in adjustment["sentences"] if "takes off" in one]
     assert sentence.startswith("cost_usd of treatment: adjusted by prompt_tokens, past, which")
+    assert planned["baseline"]["explained"] > 0.7
+    assert planned["units"] < 0.3 * without["units"]
+    assert without["baseline"]["explained"] == 0
     assert measured(found, "error")[0]["adjustment"]["used"] is False
     assert measured(first, "cost_usd")[1]["unadjusted"] is None
     assert "too few units of several variants" in str(first["metrics"])
