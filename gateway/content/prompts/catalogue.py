@@ -42,7 +42,7 @@ class Prompted(Struct, frozen=True, kw_only=True, eq=False):
 
     text:      `None` if it gets none.
     enrolment: in the experiment of its route, if its variants have prompts; else `None`.
-    left_out:  why their prompts do not fit the request; "" if they do.
+    left_out:  why their prompts do not fit the request; "" if they do, `None` without them.
     why:       it gets this one: the end of a sentence; "" if it gets none.
     repairs:   as `PATH:RULE`.
     added:     characters that the prompt has added, at most.
@@ -51,7 +51,7 @@ class Prompted(Struct, frozen=True, kw_only=True, eq=False):
     request: Request
     text: PromptText | None = None
     enrolment: Enrolment | None = None
-    left_out: str = ""
+    left_out: str | None = None
     why: str = ""
     repairs: tuple[str, ...] = ()
     added: int = 0
@@ -80,7 +80,8 @@ class PromptCatalogue:
         """Return the request with its prompt, or as it is if it gets none.
 
         Raises PromptNotFound for a prompt or a version that does not exist, InvalidRequest for a
-        field without a value, for a value that is too long, and for a conversation that is empty.
+        field without a value, for a value that is too long, for a conversation that is empty, and
+        for a replay of what does not fit; also what `Planner.enrol` raises.
         """
         header = facts.header(HEADER)
         if not isinstance(request, ChatRequest):
@@ -106,6 +107,8 @@ class PromptCatalogue:
         left_out = self._why_left_out(request, reference, arms.values())
         facts = replace(facts, left_out=left_out)
         enrolment = self._enrol(request, values, arms, named, route, planner, facts)
+        if left_out and enrolment is not None and enrolment.participation.replayed:
+            raise InvalidRequest(f"the variant's prompt does not fit this request: {left_out}")
         arm = None if enrolment is None or left_out else enrolment.arm
         own = None if arm is None else arms[arm.name]
         found = self._rendered(request, own or named, reference)

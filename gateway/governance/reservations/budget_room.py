@@ -70,6 +70,7 @@ async def find_money(
         generation = request.generation
         route, sent = generation.table.find(cheaper), replace(sent, model=cheaper)
         request.route, record.route = route, route.name
+        request.enrolment = None
         request.use(sent)
         if generation.config.server.expose_headers:
             headers = request.response.own_headers

@@ -33,6 +33,9 @@ a replay."""
 REPLAY: Final = "x-gateway-replay"
 """Request header that asks for a variant, as EXPERIMENT/VARIANT; such requests do not count."""
 
+MOVED = "it was given its prompt before it came to this model"
+"""Of requests which a budget has moved to a model with such an experiment."""
+
 MAX_CACHED_UNIT_CHARS = 256
 """Longer units are not cached, because clients choose their length."""
 
@@ -130,6 +133,7 @@ class ExperimentRouter:
         self.by = config.assign_by
         self.replay_keys = frozenset(config.replay_keys)
         self._chats_only = any(arm.system or arm.prompt for arm in self.arms.values())
+        self._prompts = any(arm.prompt for arm in self.arms.values())
         self._state = state
         self._version = -1
         self._assignment = Assignment(
@@ -153,7 +157,11 @@ class ExperimentRouter:
         if self._version != self._state.version:
             self._refresh_status()
         # The most frequent case without a call: `unit_of` returns the user for it.
-        if type(request) is ChatRequest and self.by == "user" and not facts.left_out:
+        if (
+            type(request) is ChatRequest
+            and self.by == "user"
+            and (not self._prompts or facts.left_out == "")
+        ):
             enrolled = self._enrolled.get(request.user)
             if enrolled is not None:
                 return enrolled
@@ -204,8 +212,8 @@ class ExperimentRouter:
             return self._excluded("no_unit", status.epoch)
         if self._chats_only and not isinstance(request, ChatRequest):
             return self._excluded("wrong_task", status.epoch)
-        if facts.left_out:
-            return self._excluded("prompt", status.epoch, facts.left_out)
+        if self._prompts and facts.left_out != "":
+            return self._excluded("prompt", status.epoch, facts.left_out or MOVED)
         enrolled = self._enrolled.get(unit)
         if enrolled is None:
             enrolled = self._enrol(unit)

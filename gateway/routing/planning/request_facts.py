@@ -32,7 +32,8 @@ class RequestFacts(Struct, frozen=True, kw_only=True, gc=False):
     now:        the clock's seconds.
     caller:     the name of the client's key; "" without one.
     request_id: the gateway's own, unique per request.
-    left_out:   why it does not fit the prompts of its experiment's variants; "" if it does.
+    left_out:   why it does not fit the prompts of its experiment's variants; "" if it has that of
+                its own, `None` if nothing has given it one.
     """
 
     uniform_draw: float = 0.0
@@ -40,7 +41,7 @@ class RequestFacts(Struct, frozen=True, kw_only=True, gc=False):
     caller: str = ""
     headers: Iterable[tuple[bytes, bytes]] = ()
     request_id: str = ""
-    left_out: str = ""
+    left_out: str | None = None
 
     def header(self, name: str) -> str | None:
         """The first header of a name, in any case; `None` if there is none."""

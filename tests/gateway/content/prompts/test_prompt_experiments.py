@@ -22,7 +22,7 @@ from tests.gateway.content.prompts.prompted import (
 )
 from tests.gateway.experiments.recorded_gateway import BEARER, report, stand
 from tests.gateway.experiments.recorded_gateway import recorded as recorded_gateway
-from tests.gateway.serving import Serving, one_model
+from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Provider, provider
 
 pytestmark = pytest.mark.anyio
@@ -225,3 +225,55 @@ async def test_a_report_shows_the_prompt_of_each_variant(tmp_path: Path) -> None
         ("treatment", "support@2"),
     ]
     assert "a/m, support@2" in page
+
+
+async def test_what_a_budget_sends_to_another_model_takes_no_part_in_its_experiment(
+    tmp_path: Path,
+) -> None:
+    """It has the prompt that it was given before."""
+    other = "\n  - {name: cheap, backends: [{provider: a, model: m-2}]}"
+    more = trial("prompt: support@1", "prompt: support@1", more=", aa: true") + (
+        "\n  - {name: other, model: cheap, assign_by: 'header:x-session-id', primary: error, "
+        "variants: [{name: control, weight: 1, prompt: support@1}, "
+        "{name: treatment, weight: 1, prompt: support@2}]}\n"
+        "prices: [{match: a/m, input: 1000000, output: 0}, {match: a/m-2, input: 0, output: 0}]\n"
+        "budgets: [{name: b, who: {any: true}, usd: 0.000001, on_exceeded: {use_model: cheap}}]\n"
+    )
+    async with prompted_gateway(tmp_path, more, other) as found:
+        stand(found[0], ExperimentStatus(epoch=1))
+        values: dict[str, object] = {"prompt_variables": {"customer": "Ada"}}
+        served = await variants_of(found, {"prompt_id": "support", **values})
+        body = {"messages": HI, "prompt_id": "support", **values}
+        answer = await send(found[0], body, headers={"x-session-id": "s"})
+        excluded = (await past(found[0], answer))["excluded"]
+
+    assert served[""] == {"You help customers of Example Ltd."}
+    assert (excluded["experiment"], excluded["code"]) == ("other", "prompt")
+    assert "before it came to this model" in excluded["words"]
+
+
+async def test_a_replay_gets_the_prompt_of_the_variant_that_it_asks_for(tmp_path: Path) -> None:
+    more = trial("prompt: support@1", "prompt: support@2", more=", replay_keys: [judge]")
+    keys = "keys: [{name: judge, key: key-of-judge-0000}], mode: keys, "
+    async with provider() as vendor:
+        text = config(vendor.base_url, tmp_path, more).replace("auth: {", f"auth: {{{keys}")
+        async with serving(text, tmp_path) as gateway:
+
+            async def replayed(variant: str, values: dict[str, str]) -> httpx.Response:
+                headers = {
+                    "x-gateway-replay": f"trial/{variant}",
+                    "authorization": "Bearer key-of-judge-0000",
+                }
+                body = {"messages": HI, "prompt_id": "support", "prompt_variables": values}
+                return await send(gateway, body, headers=headers)
+
+            firsts: list[str] = []
+            for variant in ("control", "treatment"):
+                answer = await replayed(variant, {"customer": "Ada"})
+                assert answer.status_code == 200, answer.text
+                firsts.append(texts(vendor)[0][1])
+            unfit = await replayed("treatment", {})
+
+    assert firsts == ["You help customers of Example Ltd.", "You help Ada of Example Ltd."]
+    assert unfit.status_code == 400
+    assert "support@2 needs a value of customer" in unfit.json()["error"]["message"]
