@@ -1,20 +1,33 @@
-"""Pause experiments that violate a harm limit, and log a sample ratio mismatch."""
+"""Pause experiments whose variants do harm, and log a sample ratio mismatch.
+
+A variant does harm if its circuit is open (`guarding.circuit`), if a harm limit is broken at a look
+(`guarding.harm_looks`), or if the bound of a harm limit is above it (`statistics.verdict`).
+"""
 
 import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from msgspec import Struct
+
 from strowger_gateway.gateway.audit.event import Actor, AuditEvent
 from strowger_gateway.gateway.audit.log import AuditLog, NoAudit
 from strowger_gateway.gateway.config.schema.experiment import Experiment
-from strowger_gateway.gateway.experiments.report_input import harm_metrics, report_input
+from strowger_gateway.gateway.experiments.guarding.guard_rows import note_stop, watch
+from strowger_gateway.gateway.experiments.guarding.harm_looks import broken_limits
+from strowger_gateway.gateway.experiments.report_input import (
+    harm_metrics,
+    report_input,
+    resumed,
+)
+from strowger_gateway.gateway.statistics.looks import alpha
 from strowger_gateway.gateway.statistics.sample_ratio import (
     SampleRatio,
     sample_ratio_test,
 )
 from strowger_gateway.gateway.statistics.verdict import harm_verdicts
-from strowger_gateway.gateway.storage.sql.base import Store
+from strowger_gateway.gateway.storage.sql.base import Epoch, Store
 
 _log = logging.getLogger("strowger.experiments")
 CHECK_INTERVAL_S = 5.0
@@ -27,14 +40,29 @@ LATE = 0.9
 """Minimum age of the last claim for the next, as a part of the interval; timers vary a little."""
 
 
+class _Violations(Struct, frozen=True, kw_only=True):
+    """Why an experiment has to be paused, in words.
+
+    bounds: harm limits whose bound is broken. guarded: open circuits, and limits broken at a look.
+    """
+
+    bounds: tuple[str, ...] = ()
+    guarded: tuple[str, ...] = ()
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        return (*self.bounds, *self.guarded)
+
+
 class HarmLimitMonitor:
     """Check the outcomes in the store, for all workers and gateways that use it.
 
     A check reads the sums of every unit, so gateways share the work: one that finds no recent claim
-    on an experiment checks it. Two checks at once do no harm, because a pause is written once.
+    on an experiment checks it. Two checks at once do no harm, because a pause is written once, and
+    a look is spent once.
 
     mismatched: by experiment, whether the last check by this monitor found a sample ratio mismatch.
-    pauses:     how often this monitor has paused each experiment because of a harm limit.
+    pauses:     how often this monitor has paused each experiment.
     """
 
     def __init__(
@@ -55,7 +83,7 @@ class HarmLimitMonitor:
         self._alarmed: set[str] = set()
 
     def check(self, experiments: Sequence[Experiment]) -> tuple[str, ...]:
-        """Pause every experiment that violates a harm limit; return their names.
+        """Pause every experiment with a variant that does harm; return their names.
 
         Blocks. Raises StoreUnavailable.
         """
@@ -71,24 +99,47 @@ class HarmLimitMonitor:
                 continue
             self._check_split(experiment)
             epochs = self._store.epochs(experiment.name)
-            if not experiment.harm_limits or (epochs and epochs[-1].paused):
+            if not epochs or epochs[-1].paused:
                 continue  # just resumed, and no request has been served since
-            metrics = harm_metrics(experiment, self._store)
-            case = report_input(experiment, self._store, metrics, split=False)
-            violations = [
-                harm_limit.sentence for harm_limit in harm_verdicts(case) if harm_limit.broken
-            ]
-            if violations:
-                reason = "; ".join(violations)
-                if self._store.pause(experiment.name, reason, self._clock()):
-                    self.pauses[experiment.name] += 1
-                    by = Actor(kind="harm_limit", name=experiment.name)
-                    event = AuditEvent.by(
-                        by, "experiment.pause", target=experiment.name, reason=reason
-                    )
-                    self._audit.record(event)
+            found = self._violations(experiment, epochs)
+            if found.reasons:
+                self._pause(experiment.name, found)
                 broken.append(experiment.name)
         return tuple(broken)
+
+    def _violations(self, experiment: Experiment, epochs: Sequence[Epoch]) -> "_Violations":
+        now, since = epochs[-1].number, resumed(epochs)
+        watched = watch(self._store.database, experiment, resumed=since, epoch=now)
+        if not experiment.harm_limits:
+            return _Violations(guarded=watched.opened)
+        metrics = harm_metrics(experiment, self._store)
+        case = report_input(experiment, self._store, metrics, split=False)
+        bounds = [one for one in harm_verdicts(case) if one.broken]
+        known = {(one.treatment, one.metric) for one in bounds}
+        looked: list[str] = []
+        if watched.due > watched.spent:
+            limits = broken_limits(
+                experiment.name,
+                self._store,
+                case,
+                epoch=now,
+                alpha=alpha(watched.spent, watched.due),
+                look=watched.due,
+            )
+            looked += [said for *place, said in limits if tuple(place) not in known]
+        return _Violations(
+            bounds=tuple(one.sentence for one in bounds), guarded=(*watched.opened, *looked)
+        )
+
+    def _pause(self, name: str, found: "_Violations") -> None:
+        reason = "; ".join(found.reasons)
+        if found.guarded:  # first, so that a report of a pause knows its kind
+            note_stop(self._store.database, name, reason)
+        if not self._store.pause(name, reason, self._clock()):
+            return
+        self.pauses[name] += 1
+        by = Actor(kind="harm_limit", name=name)
+        self._audit.record(AuditEvent.by(by, "experiment.pause", target=name, reason=reason))
 
     def _check_split(self, experiment: Experiment) -> None:
         split: SampleRatio = sample_ratio_test(self._store.counts(experiment.name))

@@ -1,6 +1,5 @@
 """Report an experiment's results so far, in numbers and sentences."""
 
-from collections import Counter
 from collections.abc import Sequence
 from math import isfinite
 
@@ -21,9 +20,15 @@ from strowger_gateway.gateway.experiments.adjustment.results import (
     adjustments_of,
     baseline_epochs,
 )
+from strowger_gateway.gateway.experiments.arm_report import ArmReport, arm_reports
 from strowger_gateway.gateway.experiments.decision_report import (
     DecisionReport,
     decision_report,
+)
+from strowger_gateway.gateway.experiments.guarding.guard_report import (
+    GuardReport,
+    guards_of,
+    stop_of,
 )
 from strowger_gateway.gateway.experiments.report_input import (
     metrics_of,
@@ -46,26 +51,14 @@ from strowger_gateway.gateway.statistics.effects import (
 )
 from strowger_gateway.gateway.statistics.metrics import BUILT_IN, Metric
 from strowger_gateway.gateway.statistics.outcomes import Cell, Outcomes, Per
-from strowger_gateway.gateway.statistics.sample_ratio import EpochCounts
-from strowger_gateway.gateway.statistics.verdict import Kind, ReportInput, verdict_of
-from strowger_gateway.gateway.storage.sql.base import Pause, RequestCounts, Store
+from strowger_gateway.gateway.statistics.verdict import (
+    Kind,
+    ReportInput,
+    Verdict,
+    verdict_of,
+)
+from strowger_gateway.gateway.storage.sql.base import Pause, Store
 from strowger_gateway.gateway.storage.sql.experiments.votes import Votes
-
-
-class ArmReport(Struct, frozen=True, kw_only=True):
-    """A variant. units: first assigned to it. fallback_share: part of its requests, 0 to 1.
-
-    prompt: NAME@VERSION; "" for none.
-    """
-
-    name: str
-    backend: str
-    prompt: str = ""
-    weight: float
-    units: int
-    requests: int
-    fallbacks: int
-    fallback_share: float
 
 
 class Measured(Struct, frozen=True, kw_only=True):
@@ -149,6 +142,7 @@ class Report(Struct, frozen=True, kw_only=True):
     responses: of the feedback metrics that the verdict depends on.
     adjust:    the covariates, as configured. baseline_epochs: which `past` is from.
     differing: covariates of metrics that the verdict depends on, and that differ between variants.
+    guards:    what watches the variants now; none while it is paused.
     """
 
     experiment: str
@@ -169,6 +163,7 @@ class Report(Struct, frozen=True, kw_only=True):
     metrics: tuple[MetricReport, ...]
     decisions: tuple[DecisionReport, ...] = ()
     responses: tuple[ResponseReport, ...] = ()
+    guards: tuple[GuardReport, ...] = ()
     removed: bool = False
     last_request: float | None = None
     adjust: tuple[str, ...] = ()
@@ -186,10 +181,11 @@ def report_of(experiment: Experiment, store: Store, *, removed: bool = False) ->
     per: dict[str, Per] = {one.name: per_of(experiment, one) for one in metrics}
     adjustments = adjustments_of(experiment, store, metrics, per, planned_pairs(experiment))
     adjusted = {one.metric.name: one.used for one in adjustments if one.used is not None}
-    case = report_input(experiment, store, metrics, adjusted=adjusted)
+    pause: Pause | None = store.pauses().get(experiment.name)
+    stopped = stop_of(store, experiment.name, pause)
+    case = report_input(experiment, store, metrics, adjusted=adjusted, stopped=stopped)
     by_metric = {one.metric.name: one for one in adjustments}
     verdict = verdict_of(case)
-    pause: Pause | None = store.pauses().get(experiment.name)
     epochs = store.epochs(experiment.name)
     answered = store.request_counts(experiment.name)
     return Report(
@@ -205,16 +201,8 @@ def report_of(experiment: Experiment, store: Store, *, removed: bool = False) ->
         mismatch=verdict.ratio.mismatch,
         split_p=verdict.ratio.p,
         excluded=sum(row.requests for row in answered if not row.variant),
-        arms=_arms(experiment, case.counts, answered),
-        findings=tuple(
-            Finding(
-                variant=arm.treatment,
-                finding=arm.finding,
-                more_units=arm.more_units,
-                sentence=arm.sentence,
-            )
-            for arm in verdict.arms
-        ),
+        arms=arm_reports(experiment, case.counts, answered),
+        findings=_findings(verdict),
         harm_limits=tuple(harm_limit.sentence for harm_limit in verdict.harm_limits),
         metrics=tuple(
             _metric(
@@ -229,6 +217,7 @@ def report_of(experiment: Experiment, store: Store, *, removed: bool = False) ->
         ),
         decisions=tuple(map(decision_report, verdict.decisions)),
         responses=responses_of(experiment, store, case.planned),
+        guards=() if removed else guards_of(experiment, store, case, epochs),
         removed=removed,
         last_request=max((row.last for row in answered), default=0.0) or None,
         adjust=experiment.adjust,
@@ -241,6 +230,18 @@ def alarms(report: Report) -> tuple[str, ...]:
     """Return what stands above the verdict, as sentences without a full stop."""
     responses = (one.sentence for one in report.responses if one.sentence)
     return (*responses, *report.differing)
+
+
+def _findings(verdict: Verdict) -> tuple[Finding, ...]:
+    return tuple(
+        Finding(
+            variant=arm.treatment,
+            finding=arm.finding,
+            more_units=arm.more_units,
+            sentence=arm.sentence,
+        )
+        for arm in verdict.arms
+    )
 
 
 def doubts(report: Report) -> tuple[str, ...]:
@@ -265,33 +266,6 @@ def adjusted(report: Report) -> tuple[str, ...]:
         for metric in report.metrics
         if metric.adjustment is not None and not all(one.blank for one in metric.variants)
         for sentence in metric.adjustment.sentences
-    )
-
-
-def _arms(
-    experiment: Experiment, counts: Sequence[EpochCounts], answered: Sequence[RequestCounts]
-) -> tuple[ArmReport, ...]:
-    units: Counter[str] = Counter()
-    for epoch in counts:
-        for arm in epoch.arms:
-            units[arm.name] += arm.units
-    requests: Counter[str] = Counter()
-    fallbacks: Counter[str] = Counter()
-    for row in answered:
-        requests[row.variant] += row.requests
-        fallbacks[row.variant] += row.fallbacks
-    return tuple(
-        ArmReport(
-            name=variant.name,
-            backend=variant.backend,
-            prompt=variant.prompt,
-            weight=variant.weight,
-            units=units[variant.name],
-            requests=requests[variant.name],
-            fallbacks=fallbacks[variant.name],
-            fallback_share=fallbacks[variant.name] / max(requests[variant.name], 1),
-        )
-        for variant in experiment.variants
     )
 
 

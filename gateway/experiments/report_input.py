@@ -40,10 +40,12 @@ def report_input(
     *,
     split: bool = True,
     adjusted: Mapping[str, AdjustedOutcomes] = {},
+    stopped: str = "",
 ) -> ReportInput:
     """Read the input from the store; blocks.
 
-    metrics: whose outcomes to read. split: also read the unit counts. adjusted: as in ReportInput.
+    metrics: whose outcomes to read. split: also read the unit counts. adjusted, stopped: as in
+    ReportInput.
     Raises StoreUnavailable.
     """
     named = {metric.name: metric for metric in metrics}
@@ -56,6 +58,7 @@ def report_input(
             for name, metric in named.items()
         },
         adjusted=adjusted,
+        stopped=stopped,
         counts=store.counts(experiment.name) if split else (),
         harm_limits=tuple(
             HarmBound(metric=named[harm_limit.metric], worse_by=harm_limit.worse_by)

@@ -26,6 +26,11 @@ class Metric(Struct, frozen=True, kw_only=True):
     bounds: tuple[float, float] | None = None
     per: Literal["observation", "unit"] = "observation"
 
+    @property
+    def is_rate(self) -> bool:
+        """True if every value is from 0 to 1, so that harm limits on it are tested by looks."""
+        return self.scale == "plain" and self.bounds == (0.0, 1.0)
+
     def scaled(self, value: float) -> float:
         """Return the value that the store adds up; for "log" metrics at least that of LEAST."""
         return log(max(value, LEAST)) if self.scale == "log" else value

@@ -2,7 +2,8 @@
 
 1. A sample ratio mismatch (`sample_ratio`): the sentence then says nothing else. Harm limits still
    pause.
-2. A harm limit: a variant is shown to be worse than control by more than it may be.
+2. A harm limit: a variant is shown to be worse than control by more than it may be. Or what else
+   has paused the experiment for its sake: a look, or a circuit.
 3. The decision (`decision`), if the experiment has one: which treatment should replace control.
 4. The primary metric of each treatment against control. Several treatments share alpha equally
    (Bonferroni), so all their intervals hold together, and any selection from them holds too.
@@ -13,6 +14,7 @@ from math import inf, log1p
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strowger_gateway.gateway.statistics.decision import Clause, Decision, decided
 from strowger_gateway.gateway.statistics.effects import (
@@ -22,6 +24,7 @@ from strowger_gateway.gateway.statistics.effects import (
     lower_bound,
 )
 from strowger_gateway.gateway.statistics.formatting import amount, change, rounded
+from strowger_gateway.gateway.statistics.looks import LOOKS_ALPHA
 from strowger_gateway.gateway.statistics.metrics import Metric
 from strowger_gateway.gateway.statistics.outcomes import Outcomes
 from strowger_gateway.gateway.statistics.sample_ratio import (
@@ -33,7 +36,8 @@ from strowger_gateway.gateway.statistics.sample_size import units_to_go
 
 HARM_ALPHA = 0.01
 """Probability that a harm limit ever pauses a variant that is within it: for each harm limit and
-variant separately, because harm limits are independent conditions."""
+variant separately, because harm limits are independent conditions. On rates, LOOKS_ALPHA of it is
+spent by looks (`looks`), and the rest by the bound here."""
 
 HARM_PLANNED = 400.0
 """Pairs of observations for which harm limits are tuned (`Look.planned`): 1,600 requests in halves.
@@ -43,7 +47,11 @@ hundred times as many its bound is a seventh wider than it could be."""
 HARM_FEWEST = 15.0
 """Minimum effective units in each arm: 60 API keys, assigned by a hash, rarely give 25 in each."""
 
-HARM_LOOK = Look(alpha=HARM_ALPHA, planned=HARM_PLANNED, fewest=HARM_FEWEST)
+HARM_LOOK = Look(alpha=HARM_ALPHA - LOOKS_ALPHA, planned=HARM_PLANNED, fewest=HARM_FEWEST)
+"""For rates."""
+
+HARM_LOOK_ALONE = replace(HARM_LOOK, alpha=HARM_ALPHA)
+"""For other metrics, which are not tested by looks."""
 
 Finding = Literal["better", "worse", "alike", "undecided"]
 Kind = Literal[
@@ -67,6 +75,11 @@ class HarmBound(Struct, frozen=True, kw_only=True):
     metric: Metric
     worse_by: float
 
+    @property
+    def on_scale(self) -> float:
+        """The limit on the metric's scale."""
+        return log1p(self.worse_by) if self.metric.scale == "log" else self.worse_by
+
 
 class AdjustedOutcomes(Struct, frozen=True, kw_only=True):
     """Outcomes of one metric after its adjustment. bounds: of single observations, as they count
@@ -87,6 +100,7 @@ class ReportInput(Struct, frozen=True, kw_only=True):
     smallest: the least difference of the primary metric that matters; relative for "log".
     aa:       all variants are the same, and the experiment tests the gateway.
     decide:   what must hold for a treatment to replace control; its outcome is the headline.
+    stopped:  why a circuit or a look has paused it, in words; "" if it is not paused by one.
     resumed:  the epoch of the last pause that was resumed; 0: none. Harm limits only use later
               epochs, because resuming implies that the operator has reviewed the earlier ones.
     """
@@ -105,6 +119,7 @@ class ReportInput(Struct, frozen=True, kw_only=True):
     aa: bool = False
     decide: tuple[Clause, ...] = ()
     resumed: int = 0
+    stopped: str = ""
 
     @property
     def look(self) -> Look:
@@ -213,6 +228,13 @@ def harm_verdicts(case: ReportInput) -> tuple[HarmVerdict, ...]:
     )
 
 
+def harm_sentence(harm_limit: HarmBound, treatment: str, control: str, *, broken: bool) -> str:
+    """Say whether a treatment is shown to be worse than its harm limit allows."""
+    verb = "is worse than" if broken else "is not shown to be worse than"
+    limit = amount(harm_limit.metric, harm_limit.on_scale)
+    return f"{treatment} {verb} {control} in {harm_limit.metric.name} by more than {limit}"
+
+
 def _decided(case: ReportInput, treatment: str) -> Decision:
     effects = [case.effect_of(clause.metric, treatment) for clause in case.decide]
     return decided(case.decide, effects, treatment=treatment, look=case.look)
@@ -264,7 +286,7 @@ def _arm_verdict(
 
 def _harm_verdict(case: ReportInput, harm_limit: HarmBound, treatment: str) -> HarmVerdict:
     metric = harm_limit.metric
-    look = HARM_LOOK
+    look = HARM_LOOK if metric.is_rate else HARM_LOOK_ALONE
     found = effect(
         case.outcomes.get(metric.name, Outcomes()).after(case.resumed),
         control=case.control,
@@ -273,16 +295,14 @@ def _harm_verdict(case: ReportInput, harm_limit: HarmBound, treatment: str) -> H
         bounds=metric.bounds,
     )
     worse = lower_bound(found, look, sign=1 if metric.better == "lower" else -1)
-    limit = log1p(harm_limit.worse_by) if metric.scale == "log" else harm_limit.worse_by
+    limit = harm_limit.on_scale
     broken = worse > limit
-    verb = "is worse than" if broken else "is not shown to be worse than"
     return HarmVerdict(
         treatment=treatment,
         metric=metric.name,
         broken=broken,
         worse_by_at_least=metric.effect(worse),
-        sentence=f"{treatment} {verb} {case.control} in {metric.name}"
-        f" by more than {amount(metric, limit)}",
+        sentence=harm_sentence(harm_limit, treatment, case.control, broken=broken),
     )
 
 
@@ -302,6 +322,8 @@ def _headline(
     broken = [harm_limit for harm_limit in harm_limits if harm_limit.broken]
     if broken:
         return "harm_limit", "; ".join(harm_limit.sentence for harm_limit in broken) + ": paused"
+    if case.stopped:
+        return "harm_limit", f"{case.stopped}: paused"
     if case.aa:
         return _aa(arms)
     return _decision(decisions) if decisions else _primary(arms)

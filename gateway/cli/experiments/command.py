@@ -20,10 +20,10 @@ from strowger_gateway.gateway.cli.tables import show, table_of
 from strowger_gateway.gateway.config.problems import nearest
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.experiments.arm_report import ArmReport
 from strowger_gateway.gateway.experiments.contract_report import declared
 from strowger_gateway.gateway.experiments.removed import UNKNOWN, removed_experiments
 from strowger_gateway.gateway.experiments.report import (
-    ArmReport,
     Measured,
     MetricReport,
     Report,
@@ -139,6 +139,8 @@ def print_report(found: Report) -> None:
             click.echo(f"  {mark:5}  {clause.sentence}")
     for sentence in found.harm_limits:
         click.echo(f"Harm limit: {sentence}")
+    for guard in found.guards:
+        click.echo(f"Guard: {guard.sentence}")
     if found.excluded:
         unit = found.assign_by.replace("_", " ").replace("header:", "header ")
         click.echo(

@@ -74,6 +74,17 @@ class HarmLimit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     worse_by: Annotated[float, Meta(gt=0)]
 
 
+class Circuit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Pause the experiment when a variant fails as a whole, and control does not.
+
+    requests: of a variant, the last ones that are looked at; fewer decide nothing.
+    share:    the part of them that has to fail, 0 to 1; control's has to be below half of it.
+    """
+
+    requests: Annotated[int, Meta(ge=5, le=10_000)] = 20
+    share: Annotated[float, Meta(gt=0, le=1)] = 0.5
+
+
 class NotWorse(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """by: the tolerated difference; relative for times."""
 
@@ -91,6 +102,7 @@ class Decide(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An A/B test over one model. The first variant is the control.
 
+    circuit:  when a variant that fails as a whole pauses it; "off": never.
     decide:   the conditions for shipping a variant; their outcome is the verdict.
     per:      a mean is over all observations, or over the units' own means.
     alpha:    probability that the primary metric's intervals ever miss, over all looks and
@@ -111,6 +123,7 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     primary: MetricName
     assign_by: AssignBy = "user"
     harm_limits: tuple[HarmLimit, ...] = ()
+    circuit: Circuit | Literal["off"] = Circuit()
     decide: Decide | None = None
     per: Literal["observation", "unit"] = "observation"
     alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.05
@@ -135,6 +148,11 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return (self.primary,)
         clauses = (one.metric for one in self.decide.not_worse)
         return (self.primary, self.decide.better, *clauses)
+
+    @property
+    def circuit_rule(self) -> Circuit | None:
+        """The rule of `circuit`; `None` if it is off."""
+        return None if self.circuit == "off" else self.circuit
 
     @property
     def control(self) -> Variant:

@@ -12,7 +12,7 @@ from strowger_gateway.gateway.statistics.metrics import MEASURED, VOTE_RATE
 from strowger_gateway.gateway.storage.sql.audit_rows import append
 from strowger_gateway.gateway.storage.sql.database import Insert, Session, Value, marks, pieces
 from strowger_gateway.gateway.storage.sql.errors import StoreRejected
-from strowger_gateway.gateway.storage.sql.request_observations import observations
+from strowger_gateway.gateway.storage.sql.request_observations import is_error, observations
 from strowger_gateway.gateway.storage.sql.rows import (
     ATTEMPT_COLUMNS,
     REQUEST_COLUMNS,
@@ -126,7 +126,7 @@ def _experiments(session: Session, rows: Sequence[RequestRow]) -> None:
     Requests of one unit are added up here first: a busy unit has many in a batch of a thousand.
     Rows are sorted so that neighbours in a table are written one after the other.
     """
-    counts: defaultdict[tuple[str, int, str], list[float]] = defaultdict(lambda: [0, 0, 0.0])
+    counts: defaultdict[tuple[str, int, str], list[float]] = defaultdict(lambda: [0, 0, 0.0, 0])
     firsts: dict[tuple[str, str], tuple[int, str]] = {}
     totals: dict[str, dict[_Place, list[float]]] = {metric: {} for metric in sorted(MEASURED)}
     for row in rows:
@@ -134,6 +134,7 @@ def _experiments(session: Session, rows: Sequence[RequestRow]) -> None:
         count[0] += 1
         count[1] += row.fallback
         count[2] = max(count[2], row.time)
+        count[3] += is_error(row)
         if not row.unit:
             continue
         unit, cell = (row.experiment, row.unit), (row.epoch, row.variant)
@@ -242,10 +243,11 @@ _REQUEST = _insert_of("requests", REQUEST_COLUMNS)
 _ATTEMPT = _insert_of("attempts", ATTEMPT_COLUMNS, "ON CONFLICT DO NOTHING")
 _COUNT = Insert(
     table="experiment_requests",
-    columns=("experiment", "epoch", "variant", "requests", "fallbacks", "last"),
+    columns=("experiment", "epoch", "variant", "requests", "fallbacks", "last", "errors"),
     otherwise="""ON CONFLICT (experiment, epoch, variant) DO UPDATE SET
     requests = experiment_requests.requests + excluded.requests,
     fallbacks = experiment_requests.fallbacks + excluded.fallbacks,
+    errors = experiment_requests.errors + excluded.errors,
     last = CASE WHEN excluded.last > experiment_requests.last
     THEN excluded.last ELSE experiment_requests.last END""",
 )

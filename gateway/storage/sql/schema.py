@@ -86,7 +86,8 @@ _EXPERIMENTS: Final = (
     """CREATE TABLE experiment_requests (
         experiment {text} NOT NULL, epoch INTEGER NOT NULL, variant {text} NOT NULL,
         requests BIGINT NOT NULL, fallbacks BIGINT NOT NULL, last DOUBLE PRECISION NOT NULL,
-        PRIMARY KEY (experiment, epoch, variant))""",
+        errors BIGINT NOT NULL, PRIMARY KEY (experiment, epoch, variant))""",
+    "CREATE TABLE experiment_guards (experiment {text} PRIMARY KEY, state {text} NOT NULL)",
     """CREATE TABLE experiment_courses (
         experiment {text} NOT NULL, metric {text} NOT NULL, time DOUBLE PRECISION NOT NULL,
         intervals {text} NOT NULL, PRIMARY KEY (experiment, metric, time))""",

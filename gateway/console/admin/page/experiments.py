@@ -7,11 +7,11 @@ from markupsafe import Markup
 
 from strowger_gateway.gateway.console.admin.page.formatting import NONE, count, number, share, span
 from strowger_gateway.gateway.console.admin.page.interval_chart import draw_intervals
+from strowger_gateway.gateway.experiments.arm_report import ArmReport
 from strowger_gateway.gateway.experiments.contract_report import declared
 from strowger_gateway.gateway.experiments.decision_report import ClauseReport
 from strowger_gateway.gateway.experiments.history import ExperimentHistory, Track
 from strowger_gateway.gateway.experiments.report import (
-    ArmReport,
     Measured,
     MetricReport,
     Report,
@@ -143,6 +143,7 @@ def _experiment(track: Track, now: float) -> Markup:
         for clause in decision.clauses
     ]
     conditions = clauses + [_CONDITION.format(sentence) for sentence in report.harm_limits]
+    conditions += [_CONDITION.format(guard.sentence) for guard in report.guards]
     sentences = (
         *declared(report),
         *adjusted(report),

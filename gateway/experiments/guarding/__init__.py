@@ -1,0 +1,1 @@
+"""Watch running experiments: circuits, and harm limits at their looks."""

@@ -1,0 +1,158 @@
+"""What the checks of an experiment remember in the store: the looks that were spent, and sums.
+
+Several gateways may check an experiment, one after the other and by accident at once. A look is
+spent in one transaction, before it is evaluated: no other process spends it again, and one that
+stops in between loses it.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.experiments.guarding.circuit import (
+    Sums,
+    kept,
+    last_requests,
+    opens,
+    sentence,
+)
+from strowger_gateway.gateway.statistics.looks import passed
+from strowger_gateway.gateway.storage.sql.database import Database, Session
+
+MOST_UNITS = 20_000
+"""Units that `unit_errors` reads."""
+
+
+class ArmPast(Struct, frozen=True, kw_only=True):
+    """A treatment's sums at earlier checks, oldest first."""
+
+    variant: str
+    sums: tuple[Sums, ...]
+
+
+class GuardState(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The state of one experiment, as the store has it.
+
+    resumed: the epoch of the last pause that was resumed: with another, looks start again.
+    looks:   spent since then. epoch: of `past`.
+    stopped: the reason of the last pause by a circuit or a look.
+    """
+
+    resumed: int = 0
+    looks: int = 0
+    epoch: int = 0
+    past: tuple[ArmPast, ...] = ()
+    stopped: str = ""
+
+
+class Watched(Struct, frozen=True, kw_only=True):
+    """What a check found.
+
+    spent, due: the looks spent before, and now; equal if none is due. opened: why circuits are
+    open, in words.
+    """
+
+    spent: int
+    due: int
+    opened: tuple[str, ...] = ()
+
+
+_state: msgspec.json.Decoder[GuardState] = msgspec.json.Decoder(GuardState)
+_SUMS = """SELECT epoch, variant, requests, errors FROM experiment_requests
+    WHERE experiment = ? AND epoch > ? AND variant <> ''"""
+_UNITS = """SELECT variant, count, total FROM experiment_units
+    WHERE experiment = ? AND metric = ? AND epoch = ? AND variant IN (?, ?) LIMIT ?"""
+_SAVE = """INSERT INTO experiment_guards (experiment, state) VALUES (?, ?)
+    ON CONFLICT (experiment) DO UPDATE SET state = excluded.state"""
+
+
+def watch(database: Database, experiment: Experiment, *, resumed: int, epoch: int) -> Watched:
+    """Spend the looks that are due, and check the circuits. Blocks. Raises StoreUnavailable.
+
+    resumed: the epoch of the last pause that was resumed, 0 for none. epoch: the current one.
+    """
+    with database.writing() as session:
+        state = before = _read(session, experiment.name)
+        if state.resumed != resumed:
+            state = GuardState(resumed=resumed)
+        counts = {
+            (number, variant): (requests, errors)
+            for number, variant, requests, errors in session.rows(
+                tuple[int, str, int, int], _SUMS, experiment.name, resumed
+            )
+        }
+        spent = state.looks
+        due = max(passed(sum(requests for requests, _ in counts.values())), spent)
+        if state.epoch != epoch:
+            state = replace(state, past=())
+        found, opened = _circuits(experiment, epoch, counts, state.past)
+        state = replace(state, looks=due, epoch=epoch, past=found)
+        if state != before:
+            _save(session, experiment.name, state)
+    return Watched(spent=spent, due=due, opened=opened)
+
+
+def _circuits(
+    experiment: Experiment,
+    epoch: int,
+    counts: Mapping[tuple[int, str], tuple[int, int]],
+    past: Sequence[ArmPast],
+) -> tuple[tuple[ArmPast, ...], tuple[str, ...]]:
+    """Return the sums to keep, and why circuits are open."""
+    circuit, control = experiment.circuit_rule, experiment.control.name
+    if circuit is None:
+        return (), ()
+    known = {one.variant: one.sums for one in past}
+    found: list[ArmPast] = []
+    opened: list[str] = []
+    base = counts.get((epoch, control), (0, 0))
+    for variant in experiment.variants[1:]:
+        own = counts.get((epoch, variant.name), (0, 0))
+        now = Sums(requests=own[0], errors=own[1], control_requests=base[0], control_errors=base[1])
+        before = known.get(variant.name, ())
+        last = last_requests(circuit, before, now)
+        if last is not None and opens(circuit, last):
+            opened.append(sentence(variant.name, control, last))
+        found.append(ArmPast(variant=variant.name, sums=kept(circuit, before, now)))
+    return tuple(found), tuple(opened)
+
+
+def state_of(database: Database, experiment: str) -> GuardState:
+    """Return the state as of the last check. Blocks. Raises StoreUnavailable."""
+    with database.reading() as session:
+        return _read(session, experiment)
+
+
+def note_stop(database: Database, experiment: str, reason: str) -> None:
+    """Record that a circuit or a look has paused the experiment. Raises StoreUnavailable."""
+    with database.writing() as session:
+        _save(session, experiment, replace(_read(session, experiment), stopped=reason))
+
+
+def unit_errors(
+    database: Database, experiment: str, metric: str, epoch: int, arms: tuple[str, str]
+) -> Mapping[str, Sequence[tuple[int, float]]] | None:
+    """Return by arm the requests of each unit in an epoch and their sum of a metric.
+
+    `None`: more than MOST_UNITS. Blocks. Raises StoreUnavailable.
+    """
+    with database.reading() as session:
+        kind = tuple[str, int, float]
+        rows = session.rows(kind, _UNITS, experiment, metric, epoch, *arms, MOST_UNITS + 1)
+    if len(rows) > MOST_UNITS:
+        return None
+    return {arm: [(count, total) for name, count, total in rows if name == arm] for arm in arms}
+
+
+def _read(session: Session, experiment: str) -> GuardState:
+    sql = "SELECT state FROM experiment_guards WHERE experiment = ?"
+    for (state,) in session.rows(tuple[str], sql, experiment):
+        return _state.decode(state)
+    return GuardState()
+
+
+def _save(session: Session, experiment: str, state: GuardState) -> None:
+    session.run(_SAVE, experiment, msgspec.json.encode(state).decode())
