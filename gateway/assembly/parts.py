@@ -23,6 +23,7 @@ _NAMES: Final = (
     "strowger_gateway.gateway.routing.backend_events.part:BackendEventsPart",
     "strowger_gateway.gateway.routing.health_checks.part:HealthChecksPart",
     "strowger_gateway.gateway.experiments.part:ExperimentsPart",
+    "strowger_gateway.gateway.experiments.replay.part:ReplayPart",
     "strowger_gateway.gateway.content.prompts.part:PromptsPart",
     "strowger_gateway.gateway.experiments.adjustment.part:AdjustmentPart",
     "strowger_gateway.gateway.content.stored_responses.part:StoredResponsesPart",

@@ -6,6 +6,7 @@ from typing import Any, Generic, Literal, TypeVar
 from markupsafe import Markup
 from msgspec import Struct, field
 
+from strowger_gateway.gateway.audit.event import Actor
 from strowger_gateway.gateway.config.schema.admin_oidc import Role
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.parts.leader_side import Finds
@@ -20,7 +21,7 @@ class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
 class AdminCall(Struct, Generic[TakesT], frozen=True, kw_only=True):
     """An operator's request to a route or a view of a part.
 
-    given:  what the route takes, checked. who: the operator, for messages.
+    given:  what the route takes, checked. who: the operator, for messages. by: for the audit log.
     side:   returns the part's side in this process, by its class; the answer is 404 if there is
             none. Of several processes, any may get the request: `ProcessContext.ask` gets what
             all of them know.
@@ -30,6 +31,7 @@ class AdminCall(Struct, Generic[TakesT], frozen=True, kw_only=True):
 
     given: TakesT
     who: str
+    by: Actor
     side: Finds
     config: Config
     facts: dict[str, str] = field(default_factory=dict)

@@ -95,6 +95,7 @@ def _call(gateway: Gateway, request: _Request, given: TakesT) -> AdminCall[Takes
     return AdminCall(
         given=given,
         who=principal_of(request.scope).name,
+        by=made_by(gateway, request.scope),
         side=side,
         config=gateway.runtime.config,
     )

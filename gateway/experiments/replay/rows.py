@@ -208,7 +208,8 @@ class ReplayRows:
 
     def charged(self, name: str) -> Spent:
         """Return what all calls have been charged."""
-        sql = "SELECT COALESCE(SUM(nanos), 0), COALESCE(SUM(tokens), 0) FROM replay_calls"
+        sums = [f"CAST(COALESCE(SUM({name}), 0) AS BIGINT)" for name in ("nanos", "tokens")]
+        sql = f"SELECT {', '.join(sums)} FROM replay_calls"
         with self._database.reading() as session:
             ((nanos, tokens),) = session.rows(tuple[int, int], f"{sql} WHERE run = ?", name)
         return Spent(nanos=nanos, tokens=tokens)
@@ -233,8 +234,16 @@ class ReplayRows:
         sql = f"SELECT {_PAIR} FROM replay_pairs WHERE run = ? ORDER BY place"
         with self._database.reading() as session:
             rows = session.rows(_PairRow, sql, name)
-        names = Pair.__struct_fields__
-        return [msgspec.convert(dict(zip(names, row, strict=True)), Pair) for row in rows]
+        return [_pair(row) for row in rows]
+
+    def pair(self, name: str, place: int) -> Pair:
+        """Raises LookupError."""
+        sql = f"SELECT {_PAIR} FROM replay_pairs WHERE run = ? AND place = ?"
+        with self._database.reading() as session:
+            found = session.rows(_PairRow, sql, name, place)
+        if not found:
+            raise LookupError(f"{name} has no pair at place {place}")
+        return _pair(found[0])
 
     def calls(self, name: str, place: int) -> dict[Step, StoredCall]:
         """Return the calls of one pair."""
@@ -339,6 +348,10 @@ def _run(row: _RunRow) -> ReplayRun:
         pairs=row[8],
         redacted=row[9],
     )
+
+
+def _pair(row: _PairRow) -> Pair:
+    return msgspec.convert(dict(zip(Pair.__struct_fields__, row, strict=True)), Pair)
 
 
 def _calls(session: Session, sql: str, *values: str | int) -> list[StoredCall]:

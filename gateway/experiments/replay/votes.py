@@ -49,13 +49,16 @@ class VoteRows:
             found = session.rows(tuple[str, int, float], sql + order, voter)
         return found[0] if found else None
 
-    def next_place(self, run: str, voter: str) -> int | None:
-        """Return the first pair with two answers that this person has not voted on."""
+    def next_place(self, run: str, voter: str, after: int = -1) -> int | None:
+        """Return the first pair with two answers that this person has not voted on.
+
+        after: a place.
+        """
         sql = """SELECT MIN(place) FROM replay_pairs WHERE run = ? AND how NOT IN ('', 'failed')
-            AND prompt <> '' AND place NOT IN
+            AND prompt <> '' AND place > ? AND place NOT IN
                 (SELECT place FROM replay_votes WHERE run = ? AND voter = ?)"""
         with self._database.reading() as session:
-            ((place,),) = session.rows(tuple[int | None], sql, run, run, voter)
+            ((place,),) = session.rows(tuple[int | None], sql, run, after, run, voter)
         return place
 
 

@@ -1,6 +1,7 @@
 """Delete old rows, a few thousand at a time; sums of experiments stay, those of usage longer."""
 
 from strowger_gateway.gateway.storage.sql.database import Database
+from strowger_gateway.gateway.storage.sql.experiments.replay_texts import drop_old_replay_texts
 from strowger_gateway.gateway.storage.sql.payload_rows import drop_old_payloads
 from strowger_gateway.gateway.storage.sql.spend_rows import CHANGES_S, DETAIL_S, fold_old_spend
 from strowger_gateway.gateway.storage.sql.usage_rows import drop_old_usage
@@ -39,9 +40,11 @@ def prune(
     before:         of requests, their attempts, and feedback outside of experiments. Votes on an
                     experiment stay: a later vote may replace one of them.
     waiting_before: of feedback whose request has not come. Returns the number of those.
-    usage_before:   of the sums of usage. payloads_before: of logged payloads.
+    usage_before:   of the sums of usage. payloads_before: of logged payloads, and
+                    of the texts of replays.
     """
     drop_old_payloads(database, payloads_before)
+    drop_old_replay_texts(database, payloads_before)
     for table, name, which in _TABLES:
         sql = _OLD.format(table=table, id=name, which=which, limit=_BATCH_ROWS)
         deleted = _BATCH_ROWS

@@ -1,10 +1,12 @@
 """What a command measures, and the run that it begins or continues."""
 
+import re
 import secrets
 import shlex
 import shutil
 import time
 from pathlib import Path
+from typing import Final
 
 import click
 from msgspec import Struct
@@ -30,6 +32,9 @@ from strowger_gateway.gateway.experiments.replay.definition import Definition, d
 from strowger_gateway.gateway.experiments.replay.rows import ReplayRows, ReplayRun
 from strowger_gateway.gateway.experiments.replay.sources.file_lines import file_digest
 from strowger_gateway.gateway.storage.sql.sql import SqlStore
+
+_RUN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""It is sent in headers and paths."""
 
 
 class Given(Struct, frozen=True, kw_only=True):
@@ -122,6 +127,10 @@ def found_or_new(
 
     Raises Faults if the run is known, and another one.
     """
+    if not _RUN_NAME.fullmatch(run_name):
+        raise Faults(
+            ("--run: up to 64 letters, digits and . - _, starting with a letter or digit",)
+        )
     rows = ReplayRows(store.database)
     known = rows.run(run_name)
     if known is None:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from strowger_gateway.gateway.storage.sql.open import open_store
 from strowger_gateway.schemas.secret import Secret
 from tests.gateway.cli.command_line import run
+from tests.gateway.commanded import Commanded, commanded
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Behaviour, Provider, Received, provider
 
@@ -84,6 +85,12 @@ async def behave(request: Received, answer: Answer) -> None:
         await answer.chat(f"{model} says: {said_to(request)}")
 
 
+def written(path: Path, lines: Sequence[Mapping[str, object]]) -> Path:
+    """A file with a JSON object in each line."""
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return path
+
+
 class Site(Struct, frozen=True, kw_only=True, eq=False):
     """folder: with config.yaml, the store and files of prompts."""
 
@@ -96,9 +103,7 @@ class Site(Struct, frozen=True, kw_only=True, eq=False):
         return ["--config", str(self.folder / "config.yaml"), "--url", self.up.url]
 
     def file(self, lines: Sequence[Mapping[str, object]], name: str = "prompts.jsonl") -> Path:
-        path = self.folder / name
-        path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-        return path
+        return written(self.folder / name, lines)
 
     async def replay(self, *words: str, name: str = "trial") -> Result:
         return await asyncio.to_thread(
@@ -158,3 +163,29 @@ def prompts(count: int, units: int = 0) -> list[dict[str, object]]:
         }
         for number in range(count)
     ]
+
+
+class Served(Struct, frozen=True, kw_only=True, eq=False):
+    """As Site, of `strowger serve` as a process."""
+
+    up: Commanded
+    vendor: Provider
+    folder: Path
+
+    async def run(self, *words: str) -> Result:
+        """Run a command of `strowger experiments` on its configuration."""
+        more = ["--config", str(self.folder / "config.yaml")]
+        if words[0] == "replay":
+            more += ["--url", self.up.url]
+        env = {**os.environ, **ENV}
+        return await asyncio.to_thread(run, "experiments", *words, *more, env=env)
+
+
+@asynccontextmanager
+async def served(
+    folder: Path, behaviour: Behaviour = behave, more: str = PRICED
+) -> AsyncGenerator[Served]:
+    async with provider(behaviour) as vendor:
+        text = config(vendor.base_url, folder / "store.db", more)
+        async with commanded(folder / "config.yaml", text, folder=folder) as up:
+            yield Served(up=up, vendor=vendor, folder=folder)

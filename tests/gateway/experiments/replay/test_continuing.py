@@ -7,11 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from strowger_gateway.gateway.experiments.replay.definition import Definition, ReplayArm
-from strowger_gateway.gateway.experiments.replay.rows import LeaseLost, ReplayRows
-from strowger_gateway.gateway.experiments.replay.spending import Spent
-from strowger_gateway.gateway.storage.sql.open import open_store
-from strowger_gateway.schemas.secret import Secret
 from tests.gateway.experiments.replay.replaying import (
     ARMS,
     CALL_USD,
@@ -114,42 +109,3 @@ async def test_two_commands_never_work_on_one_run(tmp_path: Path) -> None:
     assert "Interrupted. Spent: $" in said
     assert report["usd"] == pytest.approx(len(here.vendor.requests) * CALL_USD)
     assert report["ended"] == "interrupted"
-
-
-def test_a_lease_passes_on_when_it_expires_or_its_holder_is_gone(tmp_path: Path) -> None:
-    store = open_store(Secret(f"sqlite:///{tmp_path / 'store.db'}"))
-    rows = ReplayRows(store.database)
-    rows.create("r", definition(), [], left_out={}, salt="", now=0.0)
-
-    assert rows.lease("r", "one", 100.0) == ""
-    assert rows.lease("r", "two", 129.0) == "one"
-    assert rows.lease("r", "one", 129.0) == ""
-    assert rows.lease("r", "two", 158.0, gone=["one"]) == ""
-    assert rows.lease("r", "three", 188.1) == ""
-    store.close()
-
-
-def test_who_has_lost_the_lease_writes_nothing(tmp_path: Path) -> None:
-    store = open_store(Secret(f"sqlite:///{tmp_path / 'store.db'}"))
-    rows = ReplayRows(store.database)
-    rows.create("r", definition(), [], left_out={}, salt="", now=0.0)
-    rows.lease("r", "one", 0.0)
-    rows.lease("r", "two", 100.0)
-
-    with pytest.raises(LeaseLost):
-        rows.reserve("r", "one", 0, "control", Spent(nanos=1, tokens=1))
-
-    assert rows.charged("r") == Spent()
-    store.close()
-
-
-def definition() -> Definition:
-    return Definition(
-        control=ReplayArm(name="old", model="old"),
-        treatment=ReplayArm(name="new", model="new"),
-        source="prompts.jsonl",
-        sample=1,
-        per_unit=1,
-        answer_tokens=1,
-        judge_tokens=1,
-    )
