@@ -12,7 +12,8 @@ from msgspec.structs import astuple, replace
 from strowger_gateway.gateway.audit.event import Change
 from strowger_gateway.gateway.config.problems import MASK, PLACEHOLDERS, SHORTEST_SECRET
 from strowger_gateway.gateway.config.schema.config import Config, RequestFields
-from strowger_gateway.gateway.config.schema.experiment import Experiment, VariantFields
+from strowger_gateway.gateway.config.schema.experiment import Experiment, Variant, VariantFields
+from strowger_gateway.gateway.config.schema.prompts.section import PromptVersion
 from strowger_gateway.gateway.config.sections import Sections
 from strowger_gateway.schemas.secret import Secret
 
@@ -30,6 +31,8 @@ _COUNTED: Final[_Fields] = {Config: frozenset({"catalogue"})}
 _SKIPPED: Final[_Fields] = {
     Config: frozenset({"digest", "hidden"}),
     Experiment: frozenset({"contracts"}),
+    PromptVersion: frozenset({"text"}),  # its digest shows the change
+    Variant: frozenset({"prompt_text", "prompt_digest"}),
 }
 """Computed from other places of the file, which show the change."""
 

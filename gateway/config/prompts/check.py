@@ -39,8 +39,9 @@ def _versions(prompt: Prompt, path: Path, problems: Problems) -> None:
     default = (*path, "default")
     if problems.at(default):
         return
-    if prompt.default is None and len(names) > 1:
-        problems.add(default, f"is missing; name one of the versions: {', '.join(names)}")
+    if prompt.default is None:
+        if len(names) > 1:
+            problems.add(default, f"is missing; name one of the versions: {', '.join(names)}")
     elif prompt.default_name not in seen:
         hint = nearest(prompt.default_name, names, "versions:")
         problems.add(default, "no version is named ", Found(prompt.default_name), hint)

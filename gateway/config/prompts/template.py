@@ -74,8 +74,8 @@ class Template(Struct, frozen=True, kw_only=True):
 
     @property
     def asks(self) -> bool:
-        """Whether it has a section besides the system's, so that it can begin a conversation."""
-        return any(one.role != "system" for one in self.sections)
+        """Whether it ends with a user section, so that it needs no message of the client."""
+        return self.sections[-1].role == "user"
 
 
 class TemplateFault(Struct, frozen=True, kw_only=True):

@@ -163,7 +163,7 @@ class PromptCatalogue:
             if missing:
                 return f"{one.ref} needs a value of {missing[0]}"
             if not one.template.asks and not _says_something(request):
-                return f"it has no message, and {one.ref} has none but the system's"
+                return f"it has no message, and {one.ref} does not end with a user section"
             if one.characters(values) > self.most:
                 return f"its values are too long for {one.ref}"
         return ""
@@ -216,8 +216,8 @@ class PromptCatalogue:
                 f"{self.most} are allowed"
             )
             raise InvalidRequest(told, param=field)
-        request = replace(request, messages=text.with_messages(request.messages, values))
         _check_messages(request, text)
+        request = replace(request, messages=text.with_messages(request.messages, values))
         named = reference is not None and reference.version
         return Prompted(
             request=request,
@@ -233,8 +233,10 @@ def _says_something(request: ChatRequest) -> bool:
 
 
 def _check_messages(request: ChatRequest, text: PromptText | None) -> None:
-    """Raise InvalidRequest for a conversation without messages."""
-    if request.messages and (text is None or _says_something(request)):
+    """Raise InvalidRequest for a conversation that would ask for nothing. request: the client's."""
+    if (request.messages and text is None) or _says_something(request):
+        return
+    if text is not None and text.template.asks:
         return
     original = request.original
     field = "messages"
@@ -242,7 +244,7 @@ def _check_messages(request: ChatRequest, text: PromptText | None) -> None:
         field = "input"
     why = "is empty"
     if text is not None:
-        why += f", and the prompt {text.ref} has no section but the system's"
+        why += f", and the prompt {text.ref} does not end with a user section"
     raise InvalidRequest(f"{field} {why}; send at least one message", param=field)
 
 

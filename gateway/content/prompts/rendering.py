@@ -19,7 +19,7 @@ from strowger_gateway.gateway.routing.planning.system_prompt import with_system
 from strowger_gateway.schemas.messages import Message
 
 _SYSTEM = ("system", "developer")
-_MOST_KEPT = 1024
+_MOST_KEPT = 256
 
 
 class PromptText(Struct, frozen=True, kw_only=True, eq=False):

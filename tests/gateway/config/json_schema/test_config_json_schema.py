@@ -32,7 +32,12 @@ from tests.gateway.config.test_config_snippets import SNIPPETS, whole
 from tools.config_schema import DESCRIPTIONS, SCHEMA, descriptions, plain, schema_text
 
 ROOT = Path(__file__).parents[4]
-FILES = ("config.yaml", "deploy/image/config.yaml", "docs/examples/ab-test/config.yaml")
+FILES = (
+    "config.yaml",
+    "deploy/image/config.yaml",
+    "docs/examples/ab-test/config.yaml",
+    "docs/examples/prompts/config.yaml",
+)
 EXAMPLES: Mapping[str, Tree] = {
     **{name: parse((ROOT / name).read_text("utf-8"), Problems(name)) for name in FILES},
     **{place: parse(whole(text), Problems(place)) for place, text in SNIPPETS.items()},

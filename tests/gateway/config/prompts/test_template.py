@@ -33,6 +33,7 @@ def test_markers_begin_sections_and_blank_lines_around_them_do_not_count() -> No
     assert [one.role for one in found.sections] == ["system", "user", "assistant", "user"]
     assert found.sections[3].pieces == ("Three ", Gap("x"))
     assert found.asks
+    assert not parse_template("--- user ---\nOne\n--- assistant ---\nTwo").asks
 
 
 def test_one_default_is_enough_for_all_places_of_a_field() -> None:

@@ -17,7 +17,8 @@ SECOND = (
     "--- user ---\nMy name is {{ customer }}.\n--- assistant ---\nHello!\n"
 )
 THIRD = "Be brief.\n--- user ---\nSummarise: {{ text }}\n"
-TEXTS = {"support@1": FIRST, "support@2": SECOND, "summary@a": THIRD}
+FOURTH = "Summarise what the user says: {{ text }}\n"
+TEXTS = {"support@1": FIRST, "support@2": SECOND, "summary@a": THIRD, "summary@b": FOURTH}
 
 
 def written(folder: Path, texts: Mapping[str, str] = TEXTS) -> str:

@@ -98,16 +98,6 @@ async def test_a_request_gets_its_variants_version_in_place_of_the_one_that_it_n
             "Be brief.",
             "it names the prompt summary, and a variant has support@1",
         ),
-        (
-            {
-                "messages": [],
-                "prompt_id": "support",
-                "prompt_version": "2",
-                "prompt_variables": {"customer": "Ada"},
-            },
-            "You help Ada of Example Ltd.",
-            "it has no message, and support@1 has none but the system's",
-        ),
     ],
 )
 async def test_what_does_not_fit_every_variant_takes_no_part_and_is_answered_as_it_asks(
@@ -118,6 +108,22 @@ async def test_what_does_not_fit_every_variant_takes_no_part_and_is_answered_as_
     excluded = (await past(gateway[0], answer))["excluded"]
     assert excluded["code"] == "prompt"
     assert f"does not fit this request ({why})" in excluded["words"]
+
+
+async def test_a_request_without_a_message_takes_part_if_every_variant_ends_with_the_users(
+    tmp_path: Path,
+) -> None:
+    more = trial("prompt: summary@a", "prompt: summary@b")
+    async with prompted_gateway(tmp_path, more) as found:
+        stand(found[0], ExperimentStatus(epoch=1))
+        body: dict[str, object] = {"prompt_id": "summary", "prompt_variables": {"text": "x"}}
+
+        assert await variants_of(found, {**body, "messages": []}) == {"": {"Be brief."}}
+        assert (await variants_of(found, body)).keys() == {"control", "treatment"}
+        answer = await send(found[0], {**body, "messages": []}, headers={"x-session-id": "s"})
+        words = (await past(found[0], answer))["excluded"]["words"]
+
+    assert "it has no message, and summary@b does not end with a user section" in words
 
 
 @pytest.mark.parametrize(

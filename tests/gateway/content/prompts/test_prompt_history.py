@@ -57,10 +57,14 @@ def test_a_text_is_stored_once_with_the_times_at_which_gateways_had_it(
     found = stored_texts(store.database)
     assert [(one.ref, one.first_seen, one.last_seen) for one in found] == [
         ("summary@a", 10.0, 30.0),
+        ("summary@b", 10.0, 30.0),
         ("support@1", 10.0, 30.0),
         ("support@2", 10.0, 30.0),
     ]
-    assert [one.text for one in stored_texts(store.database, "summary")] == [TEXTS["summary@a"]]
+    assert [one.text for one in stored_texts(store.database, "summary")] == [
+        TEXTS["summary@a"],
+        TEXTS["summary@b"],
+    ]
 
 
 def test_another_text_of_a_version_is_a_row_of_its_own_and_reported_once(
@@ -111,11 +115,12 @@ def test_the_command_lists_prompts_with_their_fields(served: Path) -> None:
         ["support", "1"],
         ["support", "2"],
         ["summary", "a"],
+        ["summary", "b"],
         ["old", "1"],
     ]
     assert rows[1][3:] == ["customer", "company", "2023-11-14 22:13"]
     assert rows[0][-1] == "default"
-    assert rows[3][-1] == "removed"
+    assert rows[4][-1] == "removed"
 
 
 def test_the_command_shows_a_version_by_name_or_digest_also_a_removed_one(served: Path) -> None:
