@@ -21,6 +21,8 @@ Action = Literal[
     "key.revoke",
     "experiment.pause",
     "experiment.resume",
+    "experiment.exclude",
+    "experiment.include",
     "feedback.remove",
     "session.sign_in",
     "session.sign_out",

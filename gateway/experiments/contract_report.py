@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from strowger_gateway.gateway.experiments.report import MetricReport, Report
+from strowger_gateway.gateway.experiments.metric_report import MetricReport
+from strowger_gateway.gateway.experiments.report import Report
 
 
 def declared(report: Report) -> tuple[str, ...]:

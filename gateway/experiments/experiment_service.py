@@ -15,6 +15,12 @@ from strowger_gateway.gateway.experiments.removed import (
 )
 from strowger_gateway.gateway.experiments.report import Report, report_of
 from strowger_gateway.gateway.experiments.state_poller import ExperimentPoller
+from strowger_gateway.gateway.experiments.trust.exclusions import (
+    ExclusionReport,
+    add_exclusion,
+    end_exclusion,
+    exclusion_reports,
+)
 from strowger_gateway.gateway.platform.background import OnCrash, ignore_crash, keep_running
 from strowger_gateway.gateway.routing.planning.enrolment import (
     ExperimentState,
@@ -22,6 +28,7 @@ from strowger_gateway.gateway.routing.planning.enrolment import (
     fingerprint,
 )
 from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
+from strowger_gateway.gateway.storage.sql.experiments.exclusions import ExcludedName, Kind
 from strowger_gateway.gateway.storage.sql.rows import Recorder
 from strowger_gateway.gateway.storage.store_access import StoreAccess
 
@@ -139,6 +146,18 @@ class ExperimentService:
         was = await self._access.call(lambda store: store.resume(experiment.name))
         await self.refresh()
         return was
+
+    async def exclude(self, name: str, one: ExcludedName) -> ExclusionReport | None:
+        """Exclude a unit or key; `None` if it has sent nothing. Raises StoreUnavailable."""
+        return await self._access.call(lambda store: add_exclusion(store, name, one))
+
+    async def include(self, name: str, kind: Kind, subject: str) -> bool:
+        """End an exclusion; return whether there was one. Raises StoreUnavailable."""
+        return await self._access.call(lambda store: end_exclusion(store, name, kind, subject))
+
+    async def exclusions(self, name: str) -> tuple[ExclusionReport, ...]:
+        """Return the exclusions of an experiment. Raises StoreUnavailable."""
+        return await self._access.call(lambda store: exclusion_reports(store, name))
 
     async def _poll(self) -> None:
         while True:

@@ -9,8 +9,20 @@ from typing import IO, Any
 from strowger_gateway.gateway.storage.sql.experiments.unit_pages import UnitTotal
 from strowger_gateway.schemas.errors import InvalidConfig
 
-COLUMNS = ("experiment", "metric", "unit", "epoch", "variant", "count", "total")
-"""Columns, in order: epoch and count are 64-bit integers, total is a double, the rest texts."""
+COLUMNS = (
+    "experiment",
+    "metric",
+    "unit",
+    "epoch",
+    "variant",
+    "count",
+    "total",
+    "least",
+    "most",
+    "excluded",
+)
+"""Columns, in order: epoch, count and excluded (0 or 1) are 64-bit integers, total, least and most
+are doubles, the rest texts."""
 
 NO_PARQUET = (
     "parquet needs pyarrow; pip install 'strowger-gateway[parquet]', or export CSV, which needs "
@@ -43,7 +55,10 @@ def write_parquet(experiment: str, pages: Pages, path: Path) -> int:
         parquet: Any = import_module("pyarrow.parquet")
     except ImportError as exc:
         raise InvalidConfig((NO_PARQUET,)) from exc
-    kinds = {"epoch": arrow.int64(), "count": arrow.int64(), "total": arrow.float64()}
+    kinds: dict[str, Any] = {
+        **dict.fromkeys(("epoch", "count", "excluded"), arrow.int64()),
+        **dict.fromkeys(("total", "least", "most"), arrow.float64()),
+    }
     schema = arrow.schema([(name, kinds.get(name, arrow.string())) for name in COLUMNS])
     count = 0
     with parquet.ParquetWriter(path, schema) as writer:
@@ -55,5 +70,6 @@ def write_parquet(experiment: str, pages: Pages, path: Path) -> int:
     return count
 
 
-def _row(one: UnitTotal) -> tuple[str, str, int, str, int, float]:
-    return one.metric, one.unit, one.epoch, one.variant, one.count, one.total
+def _row(one: UnitTotal) -> tuple[str, str, int, str, int, float, float, float, int]:
+    place = (one.metric, one.unit, one.epoch, one.variant)
+    return (*place, one.count, one.total, one.least, one.most, int(one.excluded))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import msgspec
 from msgspec import Struct
@@ -10,6 +11,7 @@ from strowger_gateway.gateway.config.schema.experiment import Experiment
 from strowger_gateway.gateway.config.schema.metric import FEEDBACK_METRIC, MetricContract
 from strowger_gateway.gateway.experiments.metric_contracts import checked_value
 from strowger_gateway.gateway.statistics.metrics import COMMENT, LARGEST, MEASURED
+from strowger_gateway.gateway.storage.sql.base import KnownRequest
 from strowger_gateway.gateway.storage.sql.rows import FeedbackRow
 from strowger_gateway.schemas.errors import InvalidRequest, RouteNotFound
 
@@ -138,6 +140,18 @@ def request_not_found(request_id: str) -> RouteNotFound:
         param="request_id",
         code="request_not_found",
     )
+
+
+def check_in_time(request: KnownRequest, row: FeedbackRow) -> None:
+    """Raise InvalidRequest for a vote that comes later than `votes_until` of its experiment."""
+    if request.votes_until is not None and row.time > request.votes_until:
+        until = datetime.fromtimestamp(request.votes_until, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        raise InvalidRequest(
+            f"request_id: votes on this answer counted until {until}, and this one does not; the "
+            "operator sets votes_until of the experiment",
+            param="request_id",
+            code="vote_too_late",
+        )
 
 
 class FeedbackMetrics:

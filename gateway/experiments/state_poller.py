@@ -37,7 +37,12 @@ class ExperimentPoller:
         found = self._statuses(experiments, self._epoch)
         for experiment in experiments:
             if self._defined.get(experiment.name) != experiment:
-                self._store.define(experiment.name, definition(experiment), self._clock())
+                self._store.define(
+                    experiment.name,
+                    definition(experiment),
+                    self._clock(),
+                    experiment.votes_until_s,
+                )
                 self._defined[experiment.name] = experiment
         return found
 

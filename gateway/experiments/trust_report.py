@@ -85,9 +85,12 @@ def notes_of(
     noun = "values" if metric in BUILT_IN else "votes"
     share, units = largest_share(cells), sum(cell.units for cell in cells)
     if share >= HEAVY and share * units >= EVEN:
+        busiest = max(capped, key=lambda one: one.observations, default=None)
+        unit = f", {busiest.unit}" if busiest is not None else ""
         yield (
-            f"{metric}: {100 * share:.0f} % of {variant}'s {noun} are from a single unit; set "
-            "`per: unit`, or `level: unit` in the metric's contract, in the next experiment"
+            f"{metric}: {100 * share:.0f} % of {variant}'s {noun} are from a single unit{unit}; "
+            "exclude it (strowger experiments exclude), or set `per: unit` or `level: unit` in the "
+            "next experiment"
         )
     yield from capped_notes(metric, noun, variant, capped)
     if found is not None and found.pairs and found.excluded_epochs:

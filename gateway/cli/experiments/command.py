@@ -9,8 +9,10 @@ from pathlib import Path
 import click
 import msgspec
 from rich.markup import escape
+from rich.table import Table
 
 from strowger_gateway.gateway.cli.config_loading import Faults, config_option, load
+from strowger_gateway.gateway.cli.experiments.exclude import exclude, include
 from strowger_gateway.gateway.cli.experiments.export import export
 from strowger_gateway.gateway.cli.experiments.history import find_experiment, opened, require_store
 from strowger_gateway.gateway.cli.experiments.plan import plan
@@ -22,10 +24,9 @@ from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema.experiment import Experiment
 from strowger_gateway.gateway.experiments.arm_report import ArmReport
 from strowger_gateway.gateway.experiments.contract_report import declared
+from strowger_gateway.gateway.experiments.metric_report import Measured, MetricReport
 from strowger_gateway.gateway.experiments.removed import UNKNOWN, removed_experiments
 from strowger_gateway.gateway.experiments.report import (
-    Measured,
-    MetricReport,
     Report,
     adjusted,
     alarms,
@@ -49,7 +50,7 @@ def experiments() -> None:
     """A/B tests of models: reports, sample sizes, pause and resume."""
 
 
-for command in (export, plan, votes, remove_vote, *REPLAYS):
+for command in (export, plan, votes, remove_vote, exclude, include, *REPLAYS):
     experiments.add_command(command)
 
 
@@ -149,6 +150,9 @@ def print_report(found: Report) -> None:
         )
     click.echo()
     _show_arms(found.arms)
+    if any(one.keys > 1 for one in found.keys):
+        click.echo()
+        show(_keys(found))
     click.echo()
     table = table_of("METRIC", "VARIANT", "UNITS", "VALUES", "MEAN", "DIFFERENCE", "INTERVAL")
     for metric in found.metrics:
@@ -183,6 +187,21 @@ def _show_arms(found: Sequence[ArmReport]) -> None:
             f"{100 * arm.fallback_share:.2g} %",
         )
     show(arms)
+
+
+def _keys(found: Report) -> Table:
+    """Return the table of the largest keys of each variant."""
+    table = table_of("KEY", "VARIANT", "REQUESTS", "UNITS", "VOTES")
+    for one in found.keys:
+        votes = ", ".join(f"{100 * vote.share:.0f} % of {vote.metric}" for vote in one.votes)
+        table.add_row(
+            escape(one.key or "(none)"),
+            escape(one.variant),
+            f"{one.requests:,} ({100 * one.request_share:.0f} %)",
+            f"{one.units:,} ({100 * one.unit_share:.0f} %)",
+            escape(votes),
+        )
+    return table
 
 
 def _cells(metric: MetricReport, row: Measured) -> tuple[str, ...]:

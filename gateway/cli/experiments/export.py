@@ -8,11 +8,8 @@ from pathlib import Path
 import click
 
 from strowger_gateway.gateway.cli.config_loading import Faults, config_option, faults_shown, load
-from strowger_gateway.gateway.cli.experiments.history import opened
-from strowger_gateway.gateway.config.problems import nearest
-from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.cli.experiments.history import known_name, opened
 from strowger_gateway.gateway.experiments.export import Pages, write_csv, write_parquet
-from strowger_gateway.gateway.storage.sql.base import Store
 from strowger_gateway.gateway.storage.sql.experiments.unit_pages import UnitTotal
 
 
@@ -44,7 +41,7 @@ def export(name: str, output: Path | None, form: str | None, path: Path) -> None
     if output is None and form == "parquet":
         raise click.UsageError("parquet is binary; give a file with --output")
     config = load(path)
-    with opened(config) as store, closing(store.units(_known(config, store, name))) as pages:
+    with opened(config) as store, closing(store.units(known_name(config, store, name))) as pages:
         if output is None:
             text = StringIO(newline="")
             write_csv(name, _printed(pages, text), text)
@@ -70,14 +67,6 @@ def _print(text: StringIO) -> None:
     click.echo(text.getvalue().encode(), nl=False)
     text.seek(0)
     text.truncate()
-
-
-def _known(config: Config, store: Store, name: str) -> str:
-    names = [one.name for one in config.experiments]
-    names += [one.experiment for one in store.runs() if one.experiment not in names]
-    if name not in names:
-        raise Faults((f'no experiment is named "{name}"{nearest(name, names)}',))
-    return name
 
 
 @contextmanager

@@ -44,3 +44,15 @@ def find_experiment(config: Config, name: str) -> Experiment:
             return experiment
     known = nearest(name, [one.name for one in config.experiments])
     raise Faults((f'no experiment of the configuration is named "{name}"{known}',))
+
+
+def known_name(config: Config, store: Store, name: str) -> str:
+    """Return the name if an experiment of the configuration or the store has it.
+
+    Raises Faults if none has.
+    """
+    names = [one.name for one in config.experiments]
+    names += [one.experiment for one in store.runs() if one.experiment not in names]
+    if name not in names:
+        raise Faults((f'no experiment is named "{name}"{nearest(name, names)}',))
+    return name

@@ -29,6 +29,15 @@ AssignBy = Annotated[
 Covariate = Literal["prompt_tokens", "past"]
 """What is known of a unit whatever its variant."""
 
+VotesUntil = Annotated[
+    str,
+    Meta(
+        pattern=r"^([1-9][0-9]{0,3}[mhd])?$",
+        description="a number of minutes, hours or days, such as 30m, 24h or 7d",
+    ),
+]
+_UNIT_S = {"m": 60.0, "h": 3_600.0, "d": 86_400.0}
+
 
 class VariantFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The request fields that a variant sets; in config.yaml all on one level.
@@ -113,6 +122,7 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
               own mean of the metric in the epochs before the first with several variants.
     aa:       all variants are the same, and the experiment tests the gateway.
     replay_keys: names of the API keys whose requests may ask for a variant, and then do not count.
+    votes_until: how long after a request's end a vote on it counts; "": always.
     contracts: the configuration's `metrics`, set by `with_contracts`: the report of a removed
               experiment needs them after they are gone from the file.
     """
@@ -132,6 +142,7 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     adjust: tuple[Covariate, ...] = ()
     aa: bool = False
     replay_keys: tuple[Name, ...] = ()
+    votes_until: VotesUntil = ""
     contracts: Annotated[tuple[MetricContract, ...], Meta(extra={"resolved": True})] = ()
 
     def contract(self, metric: str) -> MetricContract | None:
@@ -153,6 +164,13 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def circuit_rule(self) -> Circuit | None:
         """The rule of `circuit`; `None` if it is off."""
         return None if self.circuit == "off" else self.circuit
+
+    @property
+    def votes_until_s(self) -> float | None:
+        """Seconds; `None`: always."""
+        return (
+            int(self.votes_until[:-1]) * _UNIT_S[self.votes_until[-1]] if self.votes_until else None
+        )
 
     @property
     def control(self) -> Variant:

@@ -64,7 +64,7 @@ def _reading(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         security=[{SCHEME: []}],
     )
     async def listed() -> ExperimentList:
-        trials = _trials(current())
+        trials = trials_of(current())
         experiments = [_view(trials, one) for one in trials.experiments]
         try:
             experiments += map(removed, await trials.removed())
@@ -79,7 +79,7 @@ def _reading(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         security=[{SCHEME: []}],
     )
     async def report(name: FromPath[str]) -> Report:
-        trials = _trials(current())
+        trials = trials_of(current())
         experiment = trials.named(name)
         if experiment is not None:
             return await trials.report(experiment)
@@ -100,7 +100,7 @@ def _changing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         ),
     )
     async def pause(name: FromPath[str], request: _Request) -> ListedExperiment:
-        trials = _trials(current())
+        trials = trials_of(current())
         experiment = _named(trials, name)
         reason = _reason(await request.body())
         await trials.pause(experiment, reason, time.time())
@@ -115,7 +115,7 @@ def _changing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         security=[{SCHEME: []}],
     )
     async def resume(name: FromPath[str], request: _Request) -> ListedExperiment:
-        trials = _trials(current())
+        trials = trials_of(current())
         experiment = _named(trials, name)
         was_paused = await trials.resume(experiment)
         reason = "" if was_paused else "it was not paused"
@@ -135,7 +135,8 @@ def _record(
     gateway.side(AuditSide).log.record(AuditEvent.by(by, action, target=name, reason=reason))
 
 
-def _trials(gateway: Gateway) -> ExperimentService:
+def trials_of(gateway: Gateway) -> ExperimentService:
+    """Return the service of experiments. Raises Unavailable without a store."""
     service = gateway.side(ExperimentsSide).service
     if service is None:
         raise Unavailable("experiments require a store, and this gateway has none")
@@ -146,7 +147,9 @@ def _named(trials: ExperimentService, name: str) -> Experiment:
     """Find an experiment in the configuration."""
     experiment = trials.named(name)
     if experiment is None:
-        raise _unknown(name, [one.name for one in trials.experiments], " in the configuration")
+        raise unknown_experiment(
+            name, [one.name for one in trials.experiments], " in the configuration"
+        )
     return experiment
 
 
@@ -159,10 +162,11 @@ def _definition(
             if one.experiment is None:
                 raise RouteNotFound(f"{name}: {UNKNOWN}", code="experiment_not_found")
             return one.experiment
-    raise _unknown(name, [one.name for one in (*trials.experiments, *gone)])
+    raise unknown_experiment(name, [one.name for one in (*trials.experiments, *gone)])
 
 
-def _unknown(name: str, names: Sequence[str], where: str = "") -> RouteNotFound:
+def unknown_experiment(name: str, names: Sequence[str], where: str = "") -> RouteNotFound:
+    """Return the error for an unknown experiment. names: of those that exist, where."""
     message = f"experiment {name!r} not found{where}{nearest(name, names)}"
     return RouteNotFound(message, code="experiment_not_found")
 

@@ -9,6 +9,7 @@ from strowger_gateway.gateway.console.admin.backends import backends_route
 from strowger_gateway.gateway.console.admin.budgets import budgets_route
 from strowger_gateway.gateway.console.admin.engines import engines_route
 from strowger_gateway.gateway.console.admin.events import events_route
+from strowger_gateway.gateway.console.admin.exclusions import exclusion_routes
 from strowger_gateway.gateway.console.admin.experiments import experiment_routes
 from strowger_gateway.gateway.console.admin.explain import explain_route
 from strowger_gateway.gateway.console.admin.governance.part_views import part_views
@@ -44,6 +45,7 @@ def admin_routes(current: Callable[[], Gateway]) -> OwnRouter:
             *request_routes(current),
             *payload_routes(current),
             *experiment_routes(current),
+            *exclusion_routes(current),
             *key_routes(current),
             *session_routes(current),
             audit_route(current),

@@ -21,6 +21,7 @@ from strowger_gateway.gateway.experiments.guarding.circuit import (
 )
 from strowger_gateway.gateway.statistics.looks import passed
 from strowger_gateway.gateway.storage.sql.database import Database, Session
+from strowger_gateway.gateway.storage.sql.experiments.exclusions import IN
 
 MOST_UNITS = 20_000
 """Units that `unit_errors` reads."""
@@ -63,8 +64,9 @@ class Watched(Struct, frozen=True, kw_only=True):
 _state: msgspec.json.Decoder[GuardState] = msgspec.json.Decoder(GuardState)
 _SUMS = """SELECT epoch, variant, requests, errors FROM experiment_requests
     WHERE experiment = ? AND epoch > ? AND variant <> ''"""
-_UNITS = """SELECT variant, count, total FROM experiment_units
-    WHERE experiment = ? AND metric = ? AND epoch = ? AND variant IN (?, ?) LIMIT ?"""
+_UNITS = f"""SELECT variant, count, total FROM experiment_units a
+    WHERE experiment = ? AND metric = ? AND epoch = ? AND variant IN (?, ?)
+    AND {IN.format("a")} LIMIT ?"""
 _SAVE = """INSERT INTO experiment_guards (experiment, state) VALUES (?, ?)
     ON CONFLICT (experiment) DO UPDATE SET state = excluded.state"""
 

@@ -13,6 +13,7 @@ from strowger_gateway.gateway.experiments.feedback import (
     MAX_BYTES,
     FeedbackBody,
     FeedbackMetrics,
+    check_in_time,
     is_young,
     read_feedback,
     request_not_found,
@@ -57,6 +58,8 @@ def feedback(gateway: Gateway) -> list[ControllerRouterHandler]:
             raise request_not_found(body.request_id)
         if known is None and not away and not is_young(body.request_id, row.time):
             raise request_not_found(body.request_id)
+        if row.value is not None and known is not None:
+            check_in_time(known, row)
         if row.value is not None:
             names.admit(row.metric, contracts, experiments)
         trials.recorder.add(row)

@@ -162,7 +162,7 @@ class Importer:
                 self._positions[path.name] = end
                 imported += result.rows
                 self.imported += result.rows
-                self.rejected += result.rejected + result.other_keys
+                self.rejected += result.rejected + result.unwanted
                 _log_rejected(result)
             if finished:
                 self._finish(path, torn=rest, damaged=read.damaged)
@@ -198,13 +198,16 @@ class Importer:
 
 
 def _log_rejected(result: ImportResult) -> None:
-    """Log rejected rows. Feedback on other keys' requests is a client's error: only a warning."""
+    """Log rejected rows. Feedback that may not be given is a client's error: only a warning."""
     if result.rejected:
         message = "%d records lost: the database rejects their values: %s"
         _log.error(message, result.rejected, result.why)
-    if result.other_keys:
-        message = "rejected %d feedback rows: the request belongs to another API key"
-        _log.warning(message, result.other_keys)
+    if result.unwanted:
+        message = (
+            "rejected %d feedback rows: the request belongs to another API key, or the vote came "
+            "later than votes_until of its experiment allows"
+        )
+        _log.warning(message, result.unwanted)
 
 
 def _next(fd: int, begin: int) -> tuple[Read, int]:

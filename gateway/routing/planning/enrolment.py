@@ -140,7 +140,7 @@ class ExperimentRouter:
             config.name,
             [assignment.WeightedArm(name=one.name, weight=one.weight) for one in config.variants],
         )
-        self._hash = blake2b(config.name.encode(), digest_size=12, key=UNIT_KEY)
+        self._hash = _hash_of(config.name)
         self._status = _UNKNOWN
         self._enrolled: dict[object, Enrolment] = {}
         self._exclusion_for: Callable[[ExclusionCode, str], Exclusion] = lru_cache(
@@ -245,10 +245,7 @@ class ExperimentRouter:
 
     def hashed_unit(self, unit: str) -> str:
         """The unit as records name it: 96 bits in hexadecimal, different in each experiment."""
-        digest = self._hash.copy()
-        digest.update(b"\0")
-        digest.update(unit.encode("utf-8", "surrogatepass"))
-        return digest.hexdigest()
+        return _hashed(self._hash, unit)
 
     def excluded_by_rule(self) -> Enrolment:
         """The enrolment of a request whose backend a `when` rule chooses."""
@@ -277,6 +274,22 @@ def _arm(variant: Variant, backend: Backend) -> Arm:
         system=variant.set.system or "",
         prompt=variant.prompt,
     )
+
+
+def unit_hash(experiment: str, unit: str) -> str:
+    """Return a unit as `ExperimentRouter.hashed_unit` does."""
+    return _hashed(_hash_of(experiment), unit)
+
+
+def _hash_of(experiment: str) -> blake2b:
+    return blake2b(experiment.encode(), digest_size=12, key=UNIT_KEY)
+
+
+def _hashed(of_experiment: blake2b, unit: str) -> str:
+    digest = of_experiment.copy()
+    digest.update(b"\0")
+    digest.update(unit.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
 
 def fingerprint(config: Experiment) -> str:

@@ -25,12 +25,13 @@ class ImportResult(Struct, frozen=True, kw_only=True):
     """The result of one import.
 
     rejected:   rows that the database rejected. why: its message for the first.
-    other_keys: feedback on requests of other API keys, which is not stored.
+    unwanted:   feedback that is not stored: on requests of other API keys, or votes that came too
+                late (`Experiment.votes_until`).
     """
 
     rows: int = 0
     rejected: int = 0
-    other_keys: int = 0
+    unwanted: int = 0
     why: str = ""
 
 
@@ -102,12 +103,16 @@ class Pause(Struct, frozen=True, kw_only=True):
 
 
 class KnownRequest(Struct, frozen=True, kw_only=True):
-    """A request in the store, and the API key that sent it."""
+    """A request in the store, and the API key that sent it.
+
+    votes_until: Unix seconds, after which a vote on it does not count; `None`: always.
+    """
 
     request_id: str
     key: str
     experiment: str
     variant: str
+    votes_until: float | None = None
 
 
 class RequestCounts(Struct, frozen=True, kw_only=True):
@@ -156,8 +161,13 @@ class Store(Protocol):
 
     def epochs(self, experiment: str) -> tuple[Epoch, ...]: ...
 
-    def define(self, experiment: str, definition: str, now: float) -> None:
-        """Store the definition for when the configuration no longer has it; replaces the last."""
+    def define(
+        self, experiment: str, definition: str, now: float, votes_until_s: float | None = None
+    ) -> None:
+        """Store the definition for when the configuration no longer has it; replaces the last.
+
+        votes_until_s: seconds after the end of a request for which votes on it count.
+        """
         ...
 
     def runs(self) -> Sequence[Run]:

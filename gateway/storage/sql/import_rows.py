@@ -12,6 +12,8 @@ from strowger_gateway.gateway.statistics.metrics import MEASURED, VOTE_RATE
 from strowger_gateway.gateway.storage.sql.audit_rows import append
 from strowger_gateway.gateway.storage.sql.database import Insert, Session, Value, marks, pieces
 from strowger_gateway.gateway.storage.sql.errors import StoreRejected
+from strowger_gateway.gateway.storage.sql.experiments.exclusions import note_keys
+from strowger_gateway.gateway.storage.sql.experiments.late_votes import drop_late, in_time
 from strowger_gateway.gateway.storage.sql.request_observations import is_error, observations
 from strowger_gateway.gateway.storage.sql.rows import (
     ATTEMPT_COLUMNS,
@@ -32,7 +34,9 @@ _Voted = tuple[str, str, str, int, str]
 
 
 def insert_rows(session: Session, rows: Sequence[Row]) -> int:
-    """Insert all rows; return the number of feedback rows on requests of other keys.
+    """Insert all rows; return the number of feedback rows that are not stored.
+
+    Those are on requests of other keys, or too late (`votes_until`).
 
     Requests and attempts that exist are skipped; a vote replaces the vote of the same request,
     metric and key. The last one to arrive counts, whatever its time: clocks of gateways differ, and
@@ -40,17 +44,17 @@ def insert_rows(session: Session, rows: Sequence[Row]) -> int:
     """
     requests, attempts = _new(session, _requests(rows)), _attempts(rows)
     used = usage_of(requests, attempts, new_copies(session, attempts))
-    other_keys = _insert(session, rows, requests, _next_batch(session))
+    unwanted = _insert(session, rows, requests, _next_batch(session))
     add_spend(session, spend_of(requests, attempts), time.time())
     add_usage(session, used)
     note_imported(session, _requests(rows), time.time())
-    return other_keys
+    return unwanted
 
 
 def _insert(
     session: Session, rows: Sequence[Row], requests: Sequence[RequestRow], batch: int
 ) -> int:
-    """Insert all rows; return the number of feedback rows on requests of other keys.
+    """Insert all rows; return the number of feedback rows that are not stored.
 
     requests: those among the rows that are new. batch: the number of this transaction.
     """
@@ -60,25 +64,23 @@ def _insert(
     session.insert(_REQUEST, [(*_request(row), batch) for row in requests])
     session.insert(_ATTEMPT, [(*_attempt(row), batch) for row in attempts])
     _experiments(session, [row for row in requests if row.experiment])
-    voted = [row for row in feedback if row.metric not in MEASURED]
+    voted = in_time(session, [row for row in feedback if row.metric not in MEASURED])
     session.many(_FEEDBACK, [_vote(row) for row in voted])
-    other_keys = _join(
-        session, _with_waiting_feedback(session, [row.request_id for row in requests])
-    )
-    other_keys += _join(session, [row.request_id for row in voted])
-    return len(feedback) - len(voted) + other_keys
+    unwanted = _join(session, _with_waiting_feedback(session, [row.request_id for row in requests]))
+    unwanted += _join(session, [row.request_id for row in voted])
+    return len(feedback) - len(voted) + unwanted
 
 
 def insert_one_by_one(session: Session, rows: Sequence[Row]) -> tuple[int, Sequence[StoreRejected]]:
     """As `insert_rows`, row by row: a rejected row affects no other."""
-    other_keys, rejected, stored = 0, list[StoreRejected](), list[Row]()
+    unwanted, rejected, stored = 0, list[StoreRejected](), list[Row]()
     batch = _next_batch(session)
     new, copies = _new(session, _requests(rows)), new_copies(session, _attempts(rows))
     for row in rows:
         try:
             with session.savepoint():
                 own = _new(session, [row]) if isinstance(row, RequestRow) else []
-                other_keys += _insert(session, (row,), own, batch)
+                unwanted += _insert(session, (row,), own, batch)
                 stored.append(row)
         except StoreRejected as exc:
             rejected.append(exc)
@@ -88,7 +90,7 @@ def insert_one_by_one(session: Session, rows: Sequence[Row]) -> tuple[int, Seque
     copied = [row for row in copies if id(row) in kept]
     add_usage(session, usage_of(paid, _attempts(stored), copied))
     note_imported(session, _requests(rows), time.time())
-    return other_keys, rejected
+    return unwanted, rejected
 
 
 def _next_batch(session: Session) -> int:
@@ -145,12 +147,15 @@ def _experiments(session: Session, rows: Sequence[RequestRow]) -> None:
         for metric, value in observations(row):
             total = totals[metric].get(place)
             if total is None:
-                totals[metric][place] = [1, value]
+                totals[metric][place] = [1, value, value, value]
             else:
                 total[0] += 1
                 total[1] += value
+                total[2] = min(total[2], value)
+                total[3] = max(total[3], value)
     session.insert(_COUNT, [(*place, *count) for place, count in sorted(counts.items())])
     session.insert(_FIRST, [(*unit, *cell) for unit, cell in sorted(firsts.items())])
+    note_keys(session, rows)
     places = sorted({place for of_metric in totals.values() for place in of_metric})
     session.insert(
         _TOTAL,
@@ -173,17 +178,18 @@ def _with_waiting_feedback(session: Session, request_ids: Sequence[str]) -> list
 
 
 def _join(session: Session, request_ids: Sequence[str]) -> int:
-    """Join feedback to the experiments of its requests; return the rows deleted for another key.
+    """Join feedback to the experiments of its requests; return the rows that are deleted.
 
     A unit's votes are summed again from scratch: adding and subtracting floats leaves residues.
     """
-    other_keys = 0
+    unwanted = 0
     for ids in pieces(sorted(set(request_ids))):
         places = marks(ids)
+        unwanted += drop_late(session, ids)
         session.run(_PLACE.format(marks=places), *ids)
-        other_keys += session.run(_FOREIGN.format(marks=places), *ids)
+        unwanted += session.run(_FOREIGN.format(marks=places), *ids)
         _add_up(session, session.rows(_Voted, _TOUCHED.format(marks=places), *ids))
-    return other_keys
+    return unwanted
 
 
 def remove_vote(session: Session, experiment: str, metric: str, request_id: str) -> int:
@@ -199,6 +205,7 @@ def _add_up(session: Session, places: Sequence[_Voted]) -> None:
     session.many(_ADD_VOTES, places)
     units = sorted({(experiment, *place) for experiment, _, *place in places})
     session.many(_COUNT_VOTED, [(*unit, unit[0], VOTE_RATE, *unit[1:]) for unit in units])
+    session.many(_BOUND_VOTED, [(unit[0], VOTE_RATE, *unit[1:]) for unit in units])
 
 
 def _insert_of(table: str, columns: Sequence[TableColumn], otherwise: str = "") -> Insert:
@@ -235,7 +242,8 @@ def _text(text: str) -> str:
 
 def _vote(row: FeedbackRow) -> Sequence[Value]:
     texts = (_text(row.request_id), _text(row.metric), row.key)
-    return (*texts, row.time, row.value, row.given, _text(row.comment), int(row.boolean))
+    value = (row.time, row.value, row.given, _text(row.comment), int(row.boolean))
+    return (*texts, *value, row.time)
 
 
 _request, _attempt = _values_of(REQUEST_COLUMNS), _values_of(ATTEMPT_COLUMNS)
@@ -260,15 +268,21 @@ _FIRST = Insert(
 )
 _TOTAL = Insert(
     table="experiment_units",
-    columns=("experiment", "metric", "unit", "epoch", "variant", "count", "total"),
+    columns=("experiment", "metric", "unit", "epoch", "variant", "count", "total", "least", "most"),
     otherwise="""ON CONFLICT (experiment, metric, unit, epoch, variant) DO UPDATE SET
     count = experiment_units.count + excluded.count,
-    total = experiment_units.total + excluded.total""",
+    total = experiment_units.total + excluded.total,
+    least = CASE WHEN excluded.least < experiment_units.least
+    THEN excluded.least ELSE experiment_units.least END,
+    most = CASE WHEN excluded.most > experiment_units.most
+    THEN excluded.most ELSE experiment_units.most END""",
 )
 _FEEDBACK = """INSERT INTO feedback
-    (request_id, metric, key, time, value, given, comment, boolean)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    (request_id, metric, key, time, value, given, comment, boolean, first_time)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (request_id, metric, key) DO UPDATE SET time = excluded.time,
+    changed_time = CASE WHEN excluded.value <> feedback.value
+    THEN excluded.time ELSE feedback.changed_time END,
     value = excluded.value, given = excluded.given, comment = excluded.comment,
     boolean = excluded.boolean"""
 _WAITING = "SELECT request_id FROM feedback WHERE joined = 0 AND request_id IN ({marks})"
@@ -289,10 +303,13 @@ _TOUCHED = f"""{_TOUCHED_BY} AND request_id IN ({{marks}})
 _SAME = "experiment = ? AND metric = ? AND unit = ? AND epoch = ? AND variant = ?"
 _FORGET_VOTES = f"DELETE FROM experiment_units WHERE {_SAME}"
 _ADD_VOTES = f"""INSERT INTO experiment_units
-    (experiment, metric, unit, epoch, variant, count, total)
-    SELECT experiment, metric, unit, epoch, variant, COUNT(value), SUM(value) FROM feedback
+    (experiment, metric, unit, epoch, variant, count, total, least, most)
+    SELECT experiment, metric, unit, epoch, variant, COUNT(value), SUM(value), MIN(value),
+    MAX(value) FROM feedback
     WHERE joined = 1 AND value IS NOT NULL AND {_SAME}
     GROUP BY experiment, metric, unit, epoch, variant"""
 _COUNT_VOTED = f"""UPDATE experiment_units SET total = (SELECT COUNT(DISTINCT request_id)
     FROM feedback WHERE joined = 1 AND value IS NOT NULL
     AND experiment = ? AND unit = ? AND epoch = ? AND variant = ?) WHERE {_SAME}"""
+_BOUND_VOTED = f"""UPDATE experiment_units SET least = CASE WHEN total < count THEN 0 ELSE 1 END,
+    most = CASE WHEN total > 0 THEN 1 ELSE 0 END WHERE {_SAME}"""

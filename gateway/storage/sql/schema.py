@@ -53,7 +53,9 @@ _RECORDS: Final = (
     """CREATE TABLE feedback (
         request_id {text} NOT NULL, metric {text} NOT NULL, key {text} NOT NULL,
         time DOUBLE PRECISION NOT NULL, value DOUBLE PRECISION, given DOUBLE PRECISION,
-        comment {text} NOT NULL, boolean SMALLINT NOT NULL, joined SMALLINT NOT NULL DEFAULT 0,
+        comment {text} NOT NULL, boolean SMALLINT NOT NULL,
+        first_time DOUBLE PRECISION NOT NULL, changed_time DOUBLE PRECISION,
+        joined SMALLINT NOT NULL DEFAULT 0,
         experiment {text} NOT NULL DEFAULT '', epoch INTEGER NOT NULL DEFAULT 0,
         variant {text} NOT NULL DEFAULT '', unit {text} NOT NULL DEFAULT '',
         PRIMARY KEY (request_id, metric, key))""",
@@ -72,13 +74,14 @@ _EXPERIMENTS: Final = (
         PRIMARY KEY (experiment, number))""",
     """CREATE TABLE experiment_definitions (
         experiment {text} PRIMARY KEY, definition {text} NOT NULL,
-        time DOUBLE PRECISION NOT NULL)""",
+        time DOUBLE PRECISION NOT NULL, votes_until DOUBLE PRECISION)""",
     """CREATE TABLE experiment_pauses (
         experiment {text} PRIMARY KEY, reason {text} NOT NULL, at DOUBLE PRECISION NOT NULL)""",
     """CREATE TABLE experiment_units (
         experiment {text} NOT NULL, metric {text} NOT NULL, unit {text} NOT NULL,
         epoch INTEGER NOT NULL, variant {text} NOT NULL, count BIGINT NOT NULL,
-        total DOUBLE PRECISION NOT NULL,
+        total DOUBLE PRECISION NOT NULL, least DOUBLE PRECISION NOT NULL,
+        most DOUBLE PRECISION NOT NULL,
         PRIMARY KEY (experiment, metric, unit, epoch, variant))""",
     """CREATE TABLE experiment_first (
         experiment {text} NOT NULL, unit {text} NOT NULL, epoch INTEGER NOT NULL,
@@ -88,6 +91,17 @@ _EXPERIMENTS: Final = (
         requests BIGINT NOT NULL, fallbacks BIGINT NOT NULL, last DOUBLE PRECISION NOT NULL,
         errors BIGINT NOT NULL, PRIMARY KEY (experiment, epoch, variant))""",
     "CREATE TABLE experiment_guards (experiment {text} PRIMARY KEY, state {text} NOT NULL)",
+    """CREATE TABLE experiment_unit_keys (
+        experiment {text} NOT NULL, key {text} NOT NULL, unit {text} NOT NULL,
+        variant {text} NOT NULL, requests BIGINT NOT NULL,
+        PRIMARY KEY (experiment, key, unit, variant))""",
+    "CREATE INDEX experiment_unit_keys_unit ON experiment_unit_keys (experiment, unit)",
+    """CREATE TABLE experiment_exclusions (
+        experiment {text} NOT NULL, kind {text} NOT NULL, name {text} NOT NULL,
+        reason {text} NOT NULL, excluded_by {text} NOT NULL, at DOUBLE PRECISION NOT NULL,
+        PRIMARY KEY (experiment, kind, name))""",
+    """CREATE TABLE experiment_left_out (
+        experiment {text} NOT NULL, unit {text} NOT NULL, PRIMARY KEY (experiment, unit))""",
     """CREATE TABLE experiment_courses (
         experiment {text} NOT NULL, metric {text} NOT NULL, time DOUBLE PRECISION NOT NULL,
         intervals {text} NOT NULL, PRIMARY KEY (experiment, metric, time))""",

@@ -23,6 +23,7 @@ from strowger_gateway.gateway.storage.sql.base import (
 from strowger_gateway.gateway.storage.sql.database import Database, Driver, Session
 from strowger_gateway.gateway.storage.sql.errors import ConcurrentImport, StoreRejected
 from strowger_gateway.gateway.storage.sql.experiments import vote_queries as votes
+from strowger_gateway.gateway.storage.sql.experiments.exclusions import IN
 from strowger_gateway.gateway.storage.sql.experiments.interval_points import add_point, points
 from strowger_gateway.gateway.storage.sql.experiments.outcome_queries import outcomes, responses
 from strowger_gateway.gateway.storage.sql.experiments.unit_pages import UnitTotal, pages
@@ -106,15 +107,19 @@ class SqlStore:
         with self._database.reading() as session:
             return _epochs(session, experiment)
 
-    def define(self, experiment: str, definition: str, now: float) -> None:
+    def define(
+        self, experiment: str, definition: str, now: float, votes_until_s: float | None = None
+    ) -> None:
         with self._database.writing() as session:
             session.run(
-                "INSERT INTO experiment_definitions (experiment, definition, time)"
-                " VALUES (?, ?, ?) ON CONFLICT (experiment) DO UPDATE SET"
-                " definition = excluded.definition, time = excluded.time",
+                "INSERT INTO experiment_definitions (experiment, definition, time, votes_until)"
+                " VALUES (?, ?, ?, ?) ON CONFLICT (experiment) DO UPDATE SET"
+                " definition = excluded.definition, time = excluded.time,"
+                " votes_until = excluded.votes_until",
                 experiment,
                 definition,
                 now,
+                votes_until_s,
             )
 
     def runs(self) -> Sequence[Run]:
@@ -196,8 +201,8 @@ class SqlStore:
             epochs = _epochs(session, experiment)
             rows = session.rows(
                 tuple[int, str, int],
-                "SELECT epoch, variant, COUNT(*) FROM experiment_first WHERE experiment = ?"
-                " GROUP BY epoch, variant ORDER BY epoch, variant",
+                "SELECT epoch, variant, COUNT(*) FROM experiment_first f WHERE experiment = ?"
+                f" AND {IN.format('f')} GROUP BY epoch, variant ORDER BY epoch, variant",
                 experiment,
             )
         units = {(epoch, variant): count for epoch, variant, count in rows}
@@ -207,8 +212,7 @@ class SqlStore:
         with self._database.reading() as session:
             rows = session.rows(
                 tuple[int, str, int, int, float],
-                "SELECT epoch, variant, requests, fallbacks, last FROM experiment_requests"
-                " WHERE experiment = ? ORDER BY epoch, variant",
+                _REQUESTS,
                 experiment,
             )
         return [
@@ -229,13 +233,19 @@ class SqlStore:
     def known_request(self, request_id: str) -> KnownRequest | None:
         with self._database.reading() as session:
             rows = session.rows(
-                tuple[str, str, str],
-                "SELECT key, experiment, variant FROM requests WHERE request_id = ?",
+                tuple[str, str, str, float | None],
+                "SELECT r.key, r.experiment, r.variant, r.time + d.votes_until FROM requests r"
+                " LEFT JOIN experiment_definitions d ON d.experiment = r.experiment"
+                " AND r.unit <> '' WHERE r.request_id = ?",
                 request_id,
             )
-        for key, experiment, variant in rows:
+        for key, experiment, variant, votes_until in rows:
             return KnownRequest(
-                request_id=request_id, key=key, experiment=experiment, variant=variant
+                request_id=request_id,
+                key=key,
+                experiment=experiment,
+                variant=variant,
+                votes_until=votes_until,
             )
         return None
 
@@ -276,14 +286,14 @@ class SqlStore:
         try:
             with self._database.writing() as session:
                 _advance(session, file, begin, end)
-                return ImportResult(rows=len(rows), other_keys=insert_rows(session, rows))
+                return ImportResult(rows=len(rows), unwanted=insert_rows(session, rows))
         except StoreRejected:
             with self._database.writing() as session:
                 _advance(session, file, begin, end)
-                other_keys, rejected = insert_one_by_one(session, rows)
+                unwanted, rejected = insert_one_by_one(session, rows)
                 why = str(rejected[0]) if rejected else ""
                 return ImportResult(
-                    rows=len(rows), rejected=len(rejected), other_keys=other_keys, why=why
+                    rows=len(rows), rejected=len(rejected), unwanted=unwanted, why=why
                 )
 
     def forget(self, file: str) -> None:
@@ -305,6 +315,16 @@ class SqlStore:
 
     def close(self) -> None:
         self._database.close()
+
+
+# What is left out are requests of a unit, which are its observations of `error` and `fallback`.
+_LEFT_OUT = """CAST(COALESCE((SELECT SUM({0}) FROM experiment_left_out x JOIN experiment_units u
+    ON u.experiment = x.experiment AND u.metric = '{1}' AND u.unit = x.unit
+    WHERE x.experiment = r.experiment AND u.epoch = r.epoch AND u.variant = r.variant), 0)
+    AS BIGINT)"""
+_REQUESTS = f"""SELECT epoch, variant, requests - {_LEFT_OUT.format("u.count", "error")},
+    fallbacks - {_LEFT_OUT.format("u.total", "fallback")}, last FROM experiment_requests r
+    WHERE experiment = ? ORDER BY epoch, variant"""
 
 
 def _epochs(session: Session, experiment: str) -> tuple[Epoch, ...]:

@@ -106,11 +106,15 @@ def run(file: Path, *words: str) -> Result:
 
 def exported(file: Path) -> list[Line]:
     lines = list(csv.reader(io.StringIO(run(file, "export", "trial").stdout)))
-    assert lines[0] == ["experiment", "metric", "unit", "epoch", "variant", "count", "total"]
+    assert lines[0] == [
+        *("experiment", "metric", "unit", "epoch", "variant"),
+        *("count", "total", "least", "most", "excluded"),
+    ]
     assert {line[0] for line in lines[1:]} == {"trial"}
     return [
         (metric, unit, int(epoch), variant, int(count), float(total))
-        for _, metric, unit, epoch, variant, count, total in lines[1:]
+        for _, metric, unit, epoch, variant, count, total, _, _, excluded in lines[1:]
+        if excluded == "0"
     ]
 
 

@@ -11,9 +11,8 @@ from strowger_gateway.gateway.experiments.arm_report import ArmReport
 from strowger_gateway.gateway.experiments.contract_report import declared
 from strowger_gateway.gateway.experiments.decision_report import ClauseReport
 from strowger_gateway.gateway.experiments.history import ExperimentHistory, Track
+from strowger_gateway.gateway.experiments.metric_report import Measured, MetricReport
 from strowger_gateway.gateway.experiments.report import (
-    Measured,
-    MetricReport,
     Report,
     adjusted,
     alarms,

@@ -19,6 +19,7 @@ from strowger_gateway.gateway.statistics.adjustment import (
 )
 from strowger_gateway.gateway.statistics.outcomes import Cell, Outcomes, Per, Place, SharedUnits
 from strowger_gateway.gateway.storage.sql.database import Session, Value
+from strowger_gateway.gateway.storage.sql.experiments.exclusions import IN
 from strowger_gateway.gateway.storage.sql.experiments.outcome_queries import outcomes
 
 PAST = "past"
@@ -33,12 +34,12 @@ _SAME_EPOCH = """LEFT JOIN experiment_units {name} ON {name}.experiment = {one}.
     AND {name}.variant = {one}.variant"""
 _ROWS = """SELECT a.epoch AS epoch, a.variant AS variant, {columns}
     FROM experiment_units a {joins}
-    WHERE a.experiment = ? AND a.metric = ? AND a.epoch >= {since}"""
+    WHERE a.experiment = ? AND a.metric = ? AND a.epoch >= {since} AND {kept}"""
 _PAIRS = """SELECT a.epoch AS epoch, a.variant AS variant, b.epoch AS other_epoch,
     b.variant AS other_variant, {columns}
     FROM experiment_units a JOIN experiment_units b ON b.experiment = a.experiment
     AND b.metric = a.metric AND b.unit = a.unit AND (a.epoch, a.variant) < (b.epoch, b.variant)
-    {joins} WHERE a.experiment = ? AND a.metric = ? AND a.epoch >= {since}"""
+    {joins} WHERE a.experiment = ? AND a.metric = ? AND a.epoch >= {since} AND {kept}"""
 # Of one end: the observations n, their sum x and the cap k; from them, the weight and the total.
 _READ = """CAST({one}.count AS DOUBLE PRECISION) AS n{one}, {one}.total AS x{one},
     {cap} AS k{one}"""
@@ -98,7 +99,12 @@ class AdjustedQueries:
             for at in self._places
             if self._covariates[at] != PAST
         ]
-        return query.format(columns=", ".join(columns), joins=" ".join(joins), since=self._since)
+        return query.format(
+            columns=", ".join(columns),
+            joins=" ".join(joins),
+            since=self._since,
+            kept=IN.format("a"),
+        )
 
     def _weighed(self, ends: str) -> str:
         return ", ".join(

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from strowger_gateway.gateway.storage.sql.database import Session
+from strowger_gateway.gateway.storage.sql.experiments.exclusions import IN
 
-_BUSIEST = """SELECT unit, count FROM experiment_units WHERE experiment = ? AND metric = ?
-    AND epoch = ? AND variant = ? ORDER BY count DESC, unit LIMIT ?"""
+_BUSIEST = f"""SELECT unit, count FROM experiment_units a WHERE experiment = ? AND metric = ?
+    AND epoch = ? AND variant = ? AND {IN.format("a")} ORDER BY count DESC, unit LIMIT ?"""
 
 
 class BusyUnit(Struct, frozen=True, kw_only=True):

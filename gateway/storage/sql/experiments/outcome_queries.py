@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from strowger_gateway.gateway.statistics.outcomes import Cell, Outcomes, Per, SharedUnits
 from strowger_gateway.gateway.statistics.weights import MOST_CAPPED, Sent, caps
 from strowger_gateway.gateway.storage.sql.database import Session, Value
+from strowger_gateway.gateway.storage.sql.experiments.exclusions import IN
 
 # A unit's observations `sent`, their sum `total`, and the `cap` of their epoch, NULL without one.
 _CELLS = """WITH u AS (SELECT epoch, variant, sent,
@@ -15,7 +16,8 @@ _CELLS = """WITH u AS (SELECT epoch, variant, sent,
         CASE WHEN sent > cap THEN cap * (total / sent) ELSE total END AS total
         FROM (SELECT a.epoch, a.variant, CAST(a.count AS DOUBLE PRECISION) AS sent,
             {total_a} AS total, {cap_a} AS cap
-            FROM experiment_units a WHERE a.experiment = ? AND a.metric = ?) AS s)
+            FROM experiment_units a WHERE a.experiment = ? AND a.metric = ?
+            AND {kept}) AS s)
     SELECT epoch, variant, COUNT(*), SUM(count), SUM(total), SUM(count * count),
     SUM(total * total), SUM(count * total), MIN(total / count), MAX(total / count),
     SUM(sent), MAX(sent), SUM(CASE WHEN count < sent THEN 1 ELSE 0 END),
@@ -34,13 +36,13 @@ _LINKS = """WITH u AS (SELECT one_epoch, one_variant, other_epoch, other_variant
             FROM experiment_units a JOIN experiment_units b ON b.experiment = a.experiment
             AND b.metric = a.metric AND b.unit = a.unit
             AND (a.epoch, a.variant) < (b.epoch, b.variant)
-            WHERE a.experiment = ? AND a.metric = ?) AS s)
+            WHERE a.experiment = ? AND a.metric = ? AND {kept}) AS s)
     SELECT one_epoch, one_variant, other_epoch, other_variant, COUNT(*), SUM(ca * cb),
     SUM(ta * tb), SUM(ta * cb), SUM(ca * tb) FROM u
     GROUP BY one_epoch, one_variant, other_epoch, other_variant
     ORDER BY one_epoch, one_variant, other_epoch, other_variant"""
-_GREATEST = """SELECT count FROM experiment_units WHERE experiment = ? AND metric = ?
-    AND epoch = ? AND variant = ? ORDER BY count DESC LIMIT ?"""
+_GREATEST = f"""SELECT count FROM experiment_units a WHERE experiment = ? AND metric = ?
+    AND epoch = ? AND variant = ? AND {IN.format("a")} ORDER BY count DESC LIMIT ?"""
 
 # A unit's requests are its observations of `error`; each has at most one vote on a metric.
 _REQUESTS = "error"
@@ -69,7 +71,8 @@ def queries(
         cases = " WHEN ? THEN CAST(? AS DOUBLE PRECISION)" * len(highest)
         capped = f"CASE {{0}}.epoch{cases} END"
     total = _VOTED if votes else "{0}.total"
-    words = {f"cap_{one}": capped.format(one) for one in "ab"}
+    words = {"kept": IN.format("a")}
+    words |= {f"cap_{one}": capped.format(one) for one in "ab"}
     words |= {f"total_{one}": total.format(one) for one in "ab"}
     caps_given = tuple(value for pair in highest.items() for value in pair)
     voted = (votes,) if votes else ()

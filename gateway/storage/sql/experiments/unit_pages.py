@@ -5,11 +5,13 @@ from collections.abc import Generator, Sequence
 from msgspec import Struct
 
 from strowger_gateway.gateway.storage.sql.database import Session
+from strowger_gateway.gateway.storage.sql.experiments.exclusions import IN
 
 PAGE = 10_000
 """Rows in memory at a time."""
 
-_AFTER = """SELECT metric, unit, epoch, variant, count, total FROM experiment_units
+_AFTER = f"""SELECT metric, unit, epoch, variant, count, total, least, most,
+    CASE WHEN {IN.format("a")} THEN 0 ELSE 1 END FROM experiment_units a
     WHERE experiment = ? AND (metric, unit, epoch, variant) > (?, ?, ?, ?)
     ORDER BY metric, unit, epoch, variant LIMIT ?"""
 
@@ -19,6 +21,8 @@ class UnitTotal(Struct, frozen=True, kw_only=True):
 
     unit:  a keyed hash, different for each experiment. count: observations, at least 1.
     total: their sum on the metric's scale: of times the sum of natural logarithms of ms.
+    least, most: the least and the greatest of them, on the same scale.
+    excluded: an operator has excluded the unit, or a key that sent for it; reports leave it out.
     """
 
     metric: str
@@ -27,6 +31,9 @@ class UnitTotal(Struct, frozen=True, kw_only=True):
     variant: str
     count: int
     total: float
+    least: float
+    most: float
+    excluded: bool
 
 
 def pages(session: Session, experiment: str) -> Generator[Sequence[UnitTotal]]:
@@ -36,7 +43,7 @@ def pages(session: Session, experiment: str) -> Generator[Sequence[UnitTotal]]:
     """
     last: tuple[str, str, int, str] = ("", "", 0, "")
     while True:
-        kind = tuple[str, str, int, str, int, float]
+        kind = tuple[str, str, int, str, int, float, float, float, bool]
         found = session.rows(kind, _AFTER, experiment, *last, PAGE)
         if found:
             yield [
@@ -47,6 +54,9 @@ def pages(session: Session, experiment: str) -> Generator[Sequence[UnitTotal]]:
                     variant=row[3],
                     count=row[4],
                     total=row[5],
+                    least=row[6],
+                    most=row[7],
+                    excluded=row[8],
                 )
                 for row in found
             ]

@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from strowger_gateway.gateway.storage.sql.database import Session
+from strowger_gateway.gateway.storage.sql.experiments.exclusions import IN
 from strowger_gateway.gateway.storage.sql.experiments.votes import Vote, Votes
 
-_OF = "FROM feedback WHERE experiment = ? AND joined = 1 AND unit <> '' AND value IS NOT NULL"
+_OF = f"""FROM feedback f WHERE experiment = ? AND joined = 1 AND unit <> ''
+    AND value IS NOT NULL AND {IN.format("f")}"""
 _METRICS = f"""SELECT metric, MIN(boolean), MIN(value), MAX(value), COUNT(given) {_OF}
     GROUP BY metric ORDER BY metric"""
 _MEAN = f"SELECT AVG(value) {_OF} AND metric = ?"

@@ -152,6 +152,6 @@ def test_a_unit_costs_no_more_where_there_are_many(tmp_path: Path) -> None:
         ]
 
     searched = [step for step in steps if step.startswith("SEARCH") and "a USING" not in step]
-    assert len(searched) == 2 + 5 + 2
+    assert len(searched) == 3 + 6 + 3
     assert all("unit=?" in step for step in searched)
     assert [step for step in steps if step.startswith("SCAN")] == ["SCAN u"] * 3

@@ -129,7 +129,7 @@ def test_a_vote_of_another_key_is_refused_and_leaves_the_owners(store: SqlStore)
     taken = store.import_rows("f", 1, 2, [request_row("r1", key="key")])
     later = store.import_rows("f", 2, 3, [vote("r1", 2.0, key="thief", time=NOON + 5)])
 
-    assert (taken.other_keys, later.other_keys) == (1, 1)
+    assert (taken.unwanted, later.unwanted) == (1, 1)
     assert totals(store) == [("a", 1, 5.0)]
 
 
@@ -155,7 +155,7 @@ def test_the_vote_rate_counts_each_request_with_a_vote_once(store: SqlStore) -> 
 def test_a_vote_cannot_pass_for_a_measurement_of_ours(store: SqlStore) -> None:
     taken = store.import_rows("f", 0, 1, [request_row("r1"), vote("r1", 99.0, metric="error")])
 
-    assert taken.other_keys == 1
+    assert taken.unwanted == 1
     assert totals(store, "error") == [("a", 1, 0.0)]
 
 
@@ -183,7 +183,7 @@ def test_a_row_that_no_database_takes_costs_no_other_row(store: SqlStore) -> Non
 
     taken = store.import_rows("f", 0, 1, rows)
 
-    assert (taken.rows, taken.rejected, taken.other_keys) == (3, 1, 0)
+    assert (taken.rows, taken.rejected, taken.unwanted) == (3, 1, 0)
     assert taken.why
     assert [store.known_request(name) is not None for name in ("r1", "r2", "r3")] == [
         True,

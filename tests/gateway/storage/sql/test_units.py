@@ -29,7 +29,17 @@ def test_rows_come_in_pages_each_once_and_all_of_one_moment(store: SqlStore) -> 
     assert keys == sorted(set(keys))
     assert {row.unit for row in everything} == {row.unit for row in rows}
     assert [row for row in everything if row.metric == "stars"] == [
-        UnitTotal(metric="stars", unit="u00001", epoch=1, variant="b", count=1, total=4.5)
+        UnitTotal(
+            metric="stars",
+            unit="u00001",
+            epoch=1,
+            variant="b",
+            count=1,
+            total=4.5,
+            least=4.5,
+            most=4.5,
+            excluded=False,
+        )
     ]
 
 
