@@ -25,7 +25,7 @@ class HarmLimitCollector(Collector):
         yield mismatch
         pauses = CounterMetricFamily(
             "strowger_experiment_harm_limit_pauses",
-            "Pauses of an experiment by a harm limit.",
+            "Pauses of an experiment by a harm limit or a circuit.",
             labels=("experiment",),
         )
         for name, count in self._judge.pauses.copy().items():

@@ -140,8 +140,6 @@ def print_report(found: Report) -> None:
             click.echo(f"  {mark:5}  {clause.sentence}")
     for sentence in found.harm_limits:
         click.echo(f"Harm limit: {sentence}")
-    for guard in found.guards:
-        click.echo(f"Guard: {guard.sentence}")
     if found.excluded:
         unit = found.assign_by.replace("_", " ").replace("header:", "header ")
         click.echo(
@@ -163,6 +161,8 @@ def print_report(found: Report) -> None:
         click.echo(f"{sentence}.")
     for note in doubts(found):
         click.echo(f"Note: {note}.")
+    for guard in found.guards:
+        click.echo(f"Guard: {guard.sentence}.")
     for response in found.responses:
         if response.rate is not None and response.control is not None:
             click.echo(

@@ -12,6 +12,7 @@ from rich.markup import escape
 from strowger_gateway.gateway.cli.config_loading import Faults, config_option, load
 from strowger_gateway.gateway.cli.experiments.history import opened
 from strowger_gateway.gateway.cli.tables import show, table_of
+from strowger_gateway.gateway.config.checks.experiment_power import needed_for_harm
 from strowger_gateway.gateway.config.problems import nearest
 from strowger_gateway.gateway.config.schema.experiment import Experiment
 from strowger_gateway.gateway.experiments.baselines import Baseline, baseline_of
@@ -108,6 +109,11 @@ def plan(
     each = ", ".join(f"{count:,}" for count in one.units)
     click.echo(f"Required sample: {one.total:,} units ({each}) with continuous monitoring")
     click.echo(f"Fixed-horizon test: {one.fixed_total:,} units (look once, at the end)")
+    control, *others = _shares(shares)
+    harm = max(needed_for_harm(control, other) for other in others)
+    click.echo(
+        f"Harm limits: from about {harm:,} active units on, if all requests of a variant fail"
+    )
     click.echo(f"config.yaml: planned: {one.total}, smallest: {abs(one.difference):g}")
 
 

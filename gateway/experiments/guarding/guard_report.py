@@ -195,7 +195,7 @@ def _assignment(
 def _sees(harm_limit: HarmBound, seen: float | None) -> str:
     if seen is None:
         return "nothing can be seen yet"
-    return f"it finds a harm of {amount(harm_limit.metric, seen)} in {POWER:.0%} of cases"
+    return f"it finds a harm of {amount(harm_limit.metric, seen)} in {100 * POWER:g} % of cases"
 
 
 def _units(cells: tuple[Cell, Cell] | None) -> int:

@@ -115,6 +115,27 @@ def test_a_report_reads_as_a_sentence_and_two_tables(file: Path) -> None:
     ]
 
 
+def test_a_report_says_what_watches_the_variants_and_what_it_sees(file: Path) -> None:
+    limit = "    harm_limits: [{metric: error, worse_by: 0.02}]\n    primary:"
+    file.write_text(file.read_text().replace("    primary:", limit, 1))
+
+    lines = run(file, "report", "trial").output.splitlines()
+    circuit, score = json.loads(run(file, "report", "trial", "--json").output)["guards"]
+
+    assert (
+        "Guard: treatment is watched by its circuit, which opens when 50 % of its last 20 requests"
+        " fail and fewer of control's." in lines
+    )
+    seen = f"{score['smallest']:.3g}"
+    assert (
+        "Guard: treatment is watched in error by a test of 1,200 units; it finds a harm of"
+        f" {seen} in 80 % of cases." in lines
+    )
+    assert (circuit["units"], circuit["needed"], circuit["smallest"]) == (600, 20, 0.5)
+    assert (score["rule"], score["units"], score["needed"]) == ("score", 1200, 15)
+    assert 0.02 < score["smallest"] < 0.06
+
+
 def test_a_program_gets_the_same_numbers(file: Path) -> None:
     report = json.loads(run(file, "report", "trial", "--json").output)
 
@@ -212,6 +233,7 @@ def test_the_sample_size_needs_no_configuration_and_no_store() -> None:
     assert found.output.splitlines() == [
         "Required sample: 16,984 units (8,492, 8,492) with continuous monitoring",
         "Fixed-horizon test: 8,870 units (look once, at the end)",
+        "Harm limits: from about 17 active units on, if all requests of a variant fail",
         "config.yaml: planned: 16984, smallest: 0.02",
     ]
     assert (wrong.exit_code, words.exit_code) == (2, 2)
