@@ -23,6 +23,7 @@ from strowger_gateway.gateway.experiments.guarding.guard_report import (
     stop_of,
 )
 from strowger_gateway.gateway.experiments.metric_report import MetricReport, metric_report
+from strowger_gateway.gateway.experiments.plans.changes import plan_changes
 from strowger_gateway.gateway.experiments.report_input import (
     metrics_of,
     per_of,
@@ -73,6 +74,7 @@ class Report(Struct, frozen=True, kw_only=True):
     mismatch:  units are not split by the weights; nothing else in the report can be trusted.
     responses: of the feedback metrics that the verdict depends on.
     adjust:    the covariates, as configured. baseline_epochs: which `past` is from.
+    plan_changed: settings that were changed after the start, in words; "" if none was.
     differing: covariates of metrics that the verdict depends on, and that differ between variants.
     guards:    what watches the variants now; none while it is paused.
     keys:      the API keys with most units of each variant, most first.
@@ -109,6 +111,7 @@ class Report(Struct, frozen=True, kw_only=True):
     adjust: tuple[str, ...] = ()
     baseline_epochs: tuple[int, ...] = ()
     differing: tuple[str, ...] = ()
+    plan_changed: str = ""
 
 
 def report_of(experiment: Experiment, store: Store, *, removed: bool = False) -> Report:
@@ -131,6 +134,7 @@ def report_of(experiment: Experiment, store: Store, *, removed: bool = False) ->
     keys = key_shares(store, experiment)
     exclusions = exclusion_reports(store, experiment.name)
     after_pause = votes_after_pauses(store, experiment.name, epochs, pause)
+    baseline = baseline_epochs(epochs)
     return Report(
         experiment=experiment.name,
         model=experiment.model,
@@ -160,7 +164,8 @@ def report_of(experiment: Experiment, store: Store, *, removed: bool = False) ->
         removed=removed,
         last_request=max((row.last for row in answered), default=0.0) or None,
         adjust=experiment.adjust,
-        baseline_epochs=baseline_epochs(epochs) if experiment.adjust else (),
+        baseline_epochs=baseline if experiment.adjust else (),
+        plan_changed=plan_changes(experiment, store, answered, baseline),
         differing=differing(adjustments, case.control, experiment.deciding),
     )
 
@@ -168,7 +173,7 @@ def report_of(experiment: Experiment, store: Store, *, removed: bool = False) ->
 def alarms(report: Report) -> tuple[str, ...]:
     """Return what stands above the verdict, as sentences without a full stop."""
     responses = (one.sentence for one in report.responses if one.sentence)
-    return (*responses, *report.differing)
+    return (*filter(None, (report.plan_changed,)), *responses, *report.differing)
 
 
 def _notes(

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.experiments.plans.changes import record_plan
 from strowger_gateway.gateway.experiments.removed import definition
 from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus, fingerprint
 from strowger_gateway.gateway.storage.sql.base import PAUSED, Pause, Store
@@ -43,6 +44,7 @@ class ExperimentPoller:
                     self._clock(),
                     experiment.votes_until_s,
                 )
+                record_plan(self._store, experiment, self._clock())
                 self._defined[experiment.name] = experiment
         return found
 

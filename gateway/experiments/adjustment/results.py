@@ -99,9 +99,9 @@ def first_comparison(epochs: Sequence[Epoch]) -> int | None:
 
 
 def baseline_epochs(epochs: Sequence[Epoch]) -> tuple[int, ...]:
-    """Return the epochs before the first comparison; () before there is one."""
+    """Return the epochs before the first comparison; all, before there is one."""
     since = first_comparison(epochs)
-    return () if since is None else tuple(one.number for one in epochs if one.number < since)
+    return tuple(one.number for one in epochs if since is None or one.number < since)
 
 
 def covariates_of(experiment: Experiment, metric: Metric) -> tuple[str, ...]:

@@ -75,6 +75,9 @@ _EXPERIMENTS: Final = (
     """CREATE TABLE experiment_definitions (
         experiment {text} PRIMARY KEY, definition {text} NOT NULL,
         time DOUBLE PRECISION NOT NULL, votes_until DOUBLE PRECISION)""",
+    """CREATE TABLE experiment_plans (
+        experiment {text} NOT NULL, number INTEGER NOT NULL, time DOUBLE PRECISION NOT NULL,
+        requests BIGINT NOT NULL, plan {text} NOT NULL, PRIMARY KEY (experiment, number))""",
     """CREATE TABLE experiment_pauses (
         experiment {text} PRIMARY KEY, reason {text} NOT NULL, at DOUBLE PRECISION NOT NULL)""",
     """CREATE TABLE experiment_units (

@@ -166,5 +166,6 @@ def _theta(w: Floats, t: Floats, columns: Sequence[Floats], cells: Ints, number:
     left = np.einsum("ai,bi->ab", r, r)
     right = np.einsum("ai,i->a", r, centred(t))
     size = np.sqrt(np.diag(left))
-    found = np.asarray(np.linalg.solve(left / size / size[:, None], right / size), np.float64)
-    return found / size
+    size = np.where(size > 0, size, np.inf)  # of a regressor that does not vary
+    scaled = left / size / size[:, None], right / size
+    return np.asarray(np.linalg.lstsq(*scaled, rcond=1e-9)[0], np.float64) / size

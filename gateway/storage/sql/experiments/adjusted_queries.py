@@ -34,12 +34,14 @@ _SAME_EPOCH = """LEFT JOIN experiment_units {name} ON {name}.experiment = {one}.
     AND {name}.variant = {one}.variant"""
 _ROWS = """SELECT a.epoch AS epoch, a.variant AS variant, {columns}
     FROM experiment_units a {joins}
-    WHERE a.experiment = ? AND a.metric = ? AND a.epoch >= {since} AND {kept}"""
+    WHERE a.experiment = ? AND a.metric = ? AND a.epoch >= {since}
+    AND {kept}"""
 _PAIRS = """SELECT a.epoch AS epoch, a.variant AS variant, b.epoch AS other_epoch,
     b.variant AS other_variant, {columns}
     FROM experiment_units a JOIN experiment_units b ON b.experiment = a.experiment
     AND b.metric = a.metric AND b.unit = a.unit AND (a.epoch, a.variant) < (b.epoch, b.variant)
-    {joins} WHERE a.experiment = ? AND a.metric = ? AND a.epoch >= {since} AND {kept}"""
+    {joins} WHERE a.experiment = ? AND a.metric = ? AND a.epoch >= {since}
+    AND {kept}"""
 # Of one end: the observations n, their sum x and the cap k; from them, the weight and the total.
 _READ = """CAST({one}.count AS DOUBLE PRECISION) AS n{one}, {one}.total AS x{one},
     {cap} AS k{one}"""

@@ -254,10 +254,11 @@ def test_a_decision_is_the_verdict_and_shows_its_clauses(deciding: Path) -> None
     lines = run(deciding, "report", "trial").output.splitlines()
     report = json.loads(run(deciding, "report", "trial", "--json").output)
 
-    assert lines[2].startswith("Verdict: ship treatment: thumbs_up rises by at least 0.0")
-    assert lines[3] == "Decision on treatment:"
-    assert lines[4].startswith("  holds  thumbs_up rises by at least")
-    assert lines[5].startswith("  holds  error rises by at most 0.0")
+    assert lines[2].startswith("!!!!!!!!!!!! PLAN CHANGED after 1,200 requests: decide was none")
+    assert lines[4].startswith("Verdict: ship treatment: thumbs_up rises by at least 0.0")
+    assert lines[5] == "Decision on treatment:"
+    assert lines[6].startswith("  holds  thumbs_up rises by at least")
+    assert lines[7].startswith("  holds  error rises by at most 0.0")
     assert report["kind"] == "ship"
     [decision] = report["decisions"]
     assert decision["ship"]

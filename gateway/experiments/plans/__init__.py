@@ -1,0 +1,1 @@
+"""What an experiment fixes before its data, and what was changed since."""
