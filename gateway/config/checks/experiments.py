@@ -54,6 +54,7 @@ def check_experiments(config: Config, problems: Problems) -> None:
         _ramps(experiment, (*path, "variants"), problems)
         _standbys(experiment, config, path, problems)
         _unit(experiment, config, (*path, "assign_by"), problems)
+        _replays(experiment, config, (*path, "replay_keys"), problems)
         _metric(experiment.primary, config, (*path, "primary"), problems)
         for place, harm_limit in enumerate(experiment.harm_limits):
             where: Path = (*path, "harm_limits", place, "metric")
@@ -276,6 +277,13 @@ def _unit(experiment: Experiment, config: Config, path: Path, problems: Problems
     if experiment.assign_by == "api_key" and config.auth.mode == "none":
         problems.warn(
             path, "with auth.mode none no request has a key, so the experiment would have no units"
+        )
+
+
+def _replays(experiment: Experiment, config: Config, path: Path, problems: Problems) -> None:
+    if experiment.replay_keys and config.auth.mode == "none":
+        problems.warn(
+            path, "with auth.mode none no request has a key, so none may ask for a variant"
         )
 
 

@@ -91,9 +91,19 @@ class Judgement(Struct, frozen=True, kw_only=True):
 
 
 def question(
-    prompt: ReplayedPrompt, first: str, second: str, *, model: str, rubric: str, most_tokens: int
+    prompt: ReplayedPrompt,
+    first: str,
+    second: str,
+    *,
+    model: str,
+    rubric: str,
+    most_tokens: int,
+    formed: bool = True,
 ) -> Question:
-    """Return what the judge is asked about two answers. rubric: "" for RUBRIC."""
+    """Return what the judge is asked about two answers. rubric: "" for RUBRIC.
+
+    formed: ask for output that fits a schema, which not every model can promise.
+    """
     cut: list[str] = []
     shown = _fitted(conversation(prompt), PROMPT_CHARACTERS, "conversation", cut)
     one = _fitted(first, ANSWER_CHARACTERS, "answer A", cut)
@@ -109,8 +119,9 @@ def question(
         "messages": [{"role": "system", "content": task}, {"role": "user", "content": material}],
         "max_tokens": most_tokens,
         "priority": LOWEST_PRIORITY,
-        "response_format": {"type": "json_schema", "json_schema": form},
     }
+    if formed:
+        body["response_format"] = {"type": "json_schema", "json_schema": form}
     return Question(body=body, cut=tuple(cut))
 
 

@@ -35,13 +35,13 @@ _NOTE = Markup("<li>{}</li>")
 _PAIR = Markup("""<section class="card table" id="pair"><header><h2>Which answer is better?</h2>
 <span class="facts">Pair {place} of {run}; the sides are in random order</span></header>
 {prompt}<div class="plots">{left}{right}</div>
-<form class="act" method="post" action="/admin/view/replay/vote">
+<div class="act"><form method="post" action="/admin/view/replay/vote">
 <input type="hidden" name="run" value="{run}"><input type="hidden" name="place" value="{place}">
 <p class="tools"><button name="side" value="left">Left</button>
 <button name="side" value="tie">Tie</button>
 <button name="side" value="right">Right</button>
 <a class="button" href="/admin/view/replay?run={run}&amp;after={place}">Skip</a></p>
-</form></section>""")
+</form></div></section>""")
 _ALL = Markup(
     '<section class="card"><p class="empty">No further pair of {} needs your vote.</p></section>'
 )

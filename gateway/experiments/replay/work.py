@@ -42,6 +42,9 @@ from strowger_gateway.gateway.experiments.replay.spending import (
 
 COMPLETE: Final = "all pairs are decided"
 BOUND: Final = "the next pair could exceed the bound"
+MOST_SILENT: Final = 20
+"""Questions without a verdict, from the first one on, after which the run stops."""
+
 JUDGING: Final = 2
 """Questions to the judge about one pair of answers before it counts as unjudged in an order."""
 
@@ -60,7 +63,10 @@ class ReplayProgress(Protocol):
 
 
 class Replay:
-    """Works on one run whose lease this process has."""
+    """Works on one run whose lease this process has.
+
+    formed: the judge can be asked for output that fits a schema, as far as is known.
+    """
 
     def __init__(
         self,
@@ -81,6 +87,9 @@ class Replay:
         self._progress = progress
         self._why = ""
         self._decided = 0
+        self._silent = 0
+        self._judged = False
+        self.formed = True
         self._admitting = asyncio.Lock()
         self._freed = asyncio.Event()
 
@@ -190,6 +199,13 @@ class Replay:
             variant=arm.variant,
         )
 
+    def judged(self, verdict: str, error: str) -> None:
+        """Count a question. Raises Stopped if the judge has never given a verdict to many."""
+        self._judged = self._judged or bool(verdict)
+        self._silent += 1
+        if not self._judged and self._silent >= MOST_SILENT:
+            raise Stopped(f"the judge gives no verdict; the last time: {error}")
+
     @property
     def definition(self) -> Definition:
         return self._definition
@@ -203,6 +219,7 @@ class Replay:
         return self._prices.judge
 
 
+_MALFORMED: Final = (400, 422)
 _ARMS: Final[tuple[Step, Step]] = ("control", "treatment")
 _ORDERS: Final[tuple[Step, Step]] = ("first", "second")
 
@@ -289,6 +306,7 @@ class _PairWork:
                 model=definition.judge,
                 rubric=definition.rubric,
                 most_tokens=definition.judge_tokens,
+                formed=self._run.formed,
             )
             ask = ReplayCall(
                 place=self._place,
@@ -300,6 +318,10 @@ class _PairWork:
             )
             outcome, answered = await self._run.calls.ask(ask, self._hold)
             if answered is None:
+                if outcome.status in _MALFORMED and self._run.formed and attempt < JUDGING:
+                    self._run.formed = False
+                    continue
+                self._run.judged("", outcome.error)
                 return None
             judgement = read_judgement(outcome.text)
             again = judgement is None and attempt < JUDGING
@@ -309,6 +331,7 @@ class _PairWork:
             if judgement is not None:
                 verdict = judgement.verdict
                 break
+        self._run.judged(verdict, "its answer has none")
         return _score(verdict, wins)
 
 

@@ -1,5 +1,6 @@
 """`strowger experiments replay`: send logged prompts to two arms, and judge their answers."""
 
+import sys
 import time
 from pathlib import Path
 
@@ -16,7 +17,11 @@ from strowger_gateway.gateway.cli.experiments.replay.preparing import (
     found_or_new,
 )
 from strowger_gateway.gateway.cli.experiments.replay.progress import shown_progress, spent_words
-from strowger_gateway.gateway.cli.experiments.replay.running import ReplaySite, run_replay
+from strowger_gateway.gateway.cli.experiments.replay.running import (
+    INTERRUPTED,
+    ReplaySite,
+    run_replay,
+)
 from strowger_gateway.gateway.cli.experiments.replay.stores import (
     find_run,
     into_option,
@@ -27,6 +32,7 @@ from strowger_gateway.gateway.experiments.replay.report import report_of
 from strowger_gateway.gateway.experiments.replay.rows import ReplayRows
 from strowger_gateway.gateway.experiments.replay.spending import NANOS, Bound
 from strowger_gateway.gateway.experiments.replay.votes import VoteRows
+from strowger_gateway.gateway.experiments.replay.work import BOUND, COMPLETE
 
 
 @click.command()
@@ -151,3 +157,5 @@ def replay(
         click.echo(f"\n{ended[:1].upper()}{ended[1:]}. Spent: {spent}.")
         if left := report.pairs - report.decided:
             click.echo(f"The same command continues; {left:,} pairs are left.")
+    if ended not in (COMPLETE, BOUND):
+        sys.exit(130 if ended == INTERRUPTED else 1)

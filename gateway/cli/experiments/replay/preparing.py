@@ -11,6 +11,7 @@ from typing import Final
 import click
 from msgspec import Struct
 
+from strowger_gateway.gateway.audit.event import AuditEvent
 from strowger_gateway.gateway.cli.config_loading import Faults
 from strowger_gateway.gateway.cli.experiments.replay.arms import (
     arms_of,
@@ -26,6 +27,7 @@ from strowger_gateway.gateway.cli.experiments.replay.selecting import (
     select,
 )
 from strowger_gateway.gateway.cli.experiments.replay.stores import find_run, replay_store
+from strowger_gateway.gateway.cli.os_user import os_user
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.experiments.replay.checks import has_checks
 from strowger_gateway.gateway.experiments.replay.definition import Definition, differences
@@ -140,6 +142,11 @@ def found_or_new(
             with replay_store(config, None) as logged:
                 found = of_payloads(config, logged.database, definition, label)
                 prompts, left_out = select(run_name, definition, found)
+                if config.audit.log == "on":
+                    facts = {"prompts": str(len(prompts))}
+                    target = f"replay {run_name}"
+                    event = AuditEvent.by(os_user(), "payload.read", target=target, facts=facts)
+                    logged.audit.append([event])
         else:
             found = of_file(file, strict=strict, test_command=definition.test_command)
             prompts, left_out = select(run_name, definition, found)

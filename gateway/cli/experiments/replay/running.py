@@ -22,6 +22,7 @@ from strowger_gateway.gateway.experiments.replay.rows import LeaseLost, ReplayRo
 from strowger_gateway.gateway.experiments.replay.spending import Bound, Spending
 from strowger_gateway.gateway.experiments.replay.work import Replay, ReplayPrices, ReplayProgress
 
+INTERRUPTED: Final = "interrupted"
 _TAKEN: Final = "{run}: another command works on it ({who}); wait for it, or stop it"
 
 
@@ -47,7 +48,7 @@ def run_replay(rows: ReplayRows, run: ReplayRun, at: ReplaySite, progress: Repla
     except LeaseLost as exc:
         raise Faults((f"{run.name}: another command has taken it over",)) from exc
     except KeyboardInterrupt:
-        ended = "interrupted"
+        ended = INTERRUPTED
         raise
     finally:
         rows.release(run.name, holder, ended)
@@ -75,7 +76,7 @@ def _interruptible(loop: asyncio.AbstractEventLoop, work: Replay) -> Generator[N
 
     def stop(number: int, frame: FrameType | None) -> None:
         signal.signal(number, earlier[signal.Signals(number)])
-        loop.call_soon_threadsafe(work.stop, "interrupted")
+        loop.call_soon_threadsafe(work.stop, INTERRUPTED)
 
     if threading.current_thread() is not threading.main_thread():
         yield  # no other thread gets signals

@@ -120,6 +120,12 @@ def test_other_weights_are_not(weights: tuple[float, float, float]) -> None:
     assert warnings(f"{GOOD}experiments:\n{experiment(arms=THREE % weights)}") == []
 
 
+def test_keys_that_may_replay_are_warned_of_where_no_request_has_one() -> None:
+    (told,) = warnings(f"{GOOD}experiments:\n{experiment('replay_keys: [r],')}")
+
+    assert told.startswith("experiments[0].replay_keys: with auth.mode none no request has a key")
+
+
 def test_a_standby_that_is_another_arms_server_is_warned_of() -> None:
     text = GOOD.replace(
         "{name: openai, adapter: openai}",

@@ -105,9 +105,10 @@ class Site(Struct, frozen=True, kw_only=True, eq=False):
     def file(self, lines: Sequence[Mapping[str, object]], name: str = "prompts.jsonl") -> Path:
         return written(self.folder / name, lines)
 
-    async def replay(self, *words: str, name: str = "trial") -> Result:
+    async def replay(self, *words: str, name: str = "trial", key: str = KEY) -> Result:
+        env = {**os.environ, "STROWGER_API_KEY": key}
         return await asyncio.to_thread(
-            run, "experiments", "replay", name, *words, *self.words, env={**os.environ, **ENV}
+            run, "experiments", "replay", name, *words, *self.words, env=env
         )
 
     async def read(self, *words: str) -> Result:

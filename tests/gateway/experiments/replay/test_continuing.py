@@ -105,7 +105,7 @@ async def test_two_commands_never_work_on_one_run(tmp_path: Path) -> None:
 
     assert second.exit_code == 1
     assert "trial: another command works on it (process " in second.output
-    assert process.returncode == 0, said
+    assert process.returncode == 130, said
     assert "Interrupted. Spent: $" in said
     assert report["usd"] == pytest.approx(len(here.vendor.requests) * CALL_USD)
     assert report["ended"] == "interrupted"

@@ -205,3 +205,52 @@ async def test_bad_lines_are_named_and_left_out(tmp_path: Path) -> None:
     assert "prompts.jsonl: line 5: is not JSON" in found.output
     assert report["pairs"] == 3
     assert sum(report["left_out"].values()) == 2
+
+
+async def test_a_judge_that_cannot_promise_a_form_is_asked_without_one(tmp_path: Path) -> None:
+    async def informal(request: Received, answer: Answer) -> None:
+        if "response_format" in request.json:
+            await answer.json({"error": {"message": "response_format is not supported"}}, 400)
+        else:
+            await behave(request, answer)
+
+    async with site(tmp_path, informal) as here:
+        file = here.file(prompts(6))
+        found = await here.replay(
+            "--from", str(file), *ARMS, "--max-usd", "20", "--concurrency", "1"
+        )
+        report = await here.report()
+
+    assert found.exit_code == 0, found.output
+    assert report["by"] == {"judge": 6}
+    assert len(here.asked("judge")) == 13
+
+
+@pytest.mark.parametrize("status", [400, 401])
+async def test_a_judge_that_never_judges_stops_the_run(tmp_path: Path, status: int) -> None:
+    async def broken(request: Received, answer: Answer) -> None:
+        if request.json["model"] == "judge":
+            await answer.json({"error": {"message": "no judging today"}}, status)
+        else:
+            await behave(request, answer)
+
+    async with site(tmp_path, broken) as here:
+        file = here.file(prompts(60))
+        found = await here.replay("--from", str(file), *ARMS, "--max-usd", "20")
+        report = await here.report()
+
+    assert found.exit_code == 1
+    assert report["decided"] < 20
+    assert ("the judge gives no verdict" if status == 400 else "refuses judge") in report["ended"]
+
+
+async def test_a_key_that_may_not_use_an_arm_stops_the_run_at_once(tmp_path: Path) -> None:
+    async with site(tmp_path) as here:
+        file = here.file(prompts(60))
+        found = await here.replay("--from", str(file), *ARMS, "--max-usd", "20", key="wrong")
+        report = await here.report()
+
+    assert found.exit_code == 1
+    assert "The gateway refuses " in found.output
+    assert (report["decided"], report["usd"]) == (0, 0)
+    assert here.vendor.requests == []
