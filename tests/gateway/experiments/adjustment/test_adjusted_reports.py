@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from strowger_gateway.gateway.cli.main import strowger
+from tests.gateway.content.prompts.prompted import config as prompted
 from tests.gateway.experiments.recorded_gateway import (
     ADMIN,
     Recorded,
@@ -186,6 +187,32 @@ async def test_the_tokens_are_those_of_the_client_and_not_of_the_variant(tmp_pat
     tokens = [one for one in rows if one.metric == "prompt_tokens"]
     assert len({one.variant for one in tokens}) == 2
     assert {one.total for one in tokens} == {104.0}
+
+
+async def test_a_longer_prompt_of_a_variant_is_no_longer_prompt_of_the_client(
+    tmp_path: Path,
+) -> None:
+    files = {"help@1": "Help.\n--- user ---\n{{ text }}\n", "help@2": "Help {{ text }}. " * 50}
+    variants = (
+        "{name: control, weight: 1, prompt: help@1}, {name: treatment, weight: 1, prompt: help@2}"
+    )
+    async with provider(priced) as remote:
+        experiments = (
+            "experiments: [{name: trial, model: chat, assign_by: 'header:x-session-id', "
+            f"primary: error, adjust: [prompt_tokens], variants: [{variants}]}}]"
+        )
+        text = prompted(remote.base_url, tmp_path, experiments, files=files)
+        async with recorded(text, tmp_path) as up:
+            for user in range(24):
+                named = {"prompt_id": "help", "prompt_variables": {"text": "x" * 391}}
+                answer = await ask(up.running, f"user-{user}", "hi", body=named)
+                assert answer.status_code == 200, answer.text
+            up.settle()
+            rows = [one for page in up.store.units("trial") for one in page]
+
+    tokens = [one for one in rows if one.metric == "prompt_tokens"]
+    assert len({one.variant for one in tokens}) == 2
+    assert {one.total for one in tokens} == {5 + 101}
 
 
 def test_a_past_without_units_that_return_is_rejected(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from strowger_gateway.gateway.storage.sql.experiments.adjusted_queries import (
     AdjustedQueries,
     adjusted_outcomes,
 )
+from strowger_gateway.gateway.storage.sql.experiments.exclusions import ExcludedName, exclude
 from strowger_gateway.gateway.storage.sql.open import open_store
 from strowger_gateway.gateway.storage.sql.request_observations import PROMPT_ATTRIBUTE
 from strowger_gateway.gateway.storage.sql.rows import RequestRow
@@ -120,6 +121,29 @@ def test_the_store_computes_what_the_rows_say(
         for cell, same in zip(one.outcomes.cells, other.outcomes.cells, strict=True):
             assert cell.total2 == pytest.approx(same.total2, rel=1e-9)
             assert (cell.least, cell.most) == pytest.approx((same.least, same.most))
+
+
+def test_an_excluded_unit_is_left_out_of_the_fit_as_well(store: SqlStore) -> None:
+    rows = requests()
+    store.import_rows("f", 0, 1, rows)
+    busy = ExcludedName(kind="unit", name="u7", reason="a bot", by="operator", at=1.0)
+    with store.database.writing() as session:
+        exclude(session, "e", busy)
+
+    with store.database.reading() as session:
+        found = adjusted_outcomes(
+            session, "e", "cost_usd", "observation", ("prompt_tokens", "past"), SINCE
+        )
+
+    others = [row for row in rows if row.unit != "u7"]
+    theirs = adjusted_rows(covaried(others, "cost_usd", per_unit=False), ("prompt", "past"))
+    assert found is not None
+    assert [one.theta for one in found.fitted] == pytest.approx(
+        [one.theta for one in theirs.fitted], rel=1e-9
+    )
+    assert [one.units for one in found.outcomes.cells] == [
+        one.units for one in theirs.outcomes.cells
+    ]
 
 
 def test_without_a_comparison_nothing_is_adjusted(store: SqlStore) -> None:
