@@ -17,10 +17,10 @@ from strowger_gateway.gateway.config.schema.experiment import Experiment
 from strowger_gateway.gateway.experiments.guarding.guard_rows import note_stop, watch
 from strowger_gateway.gateway.experiments.guarding.harm_looks import broken_limits
 from strowger_gateway.gateway.experiments.report_input import (
-    harm_metrics,
     report_input,
     resumed,
 )
+from strowger_gateway.gateway.experiments.trust.value_ranges import ranged_harm_metrics
 from strowger_gateway.gateway.statistics.looks import alpha
 from strowger_gateway.gateway.statistics.sample_ratio import (
     SampleRatio,
@@ -112,7 +112,7 @@ class HarmLimitMonitor:
         watched = watch(self._store.database, experiment, resumed=since, epoch=now)
         if not experiment.harm_limits:
             return _Violations(guarded=watched.opened)
-        metrics = harm_metrics(experiment, self._store)
+        metrics = ranged_harm_metrics(experiment, self._store)
         case = report_input(experiment, self._store, metrics, split=False)
         bounds = [one for one in harm_verdicts(case) if one.broken]
         known = {(one.treatment, one.metric) for one in bounds}

@@ -22,6 +22,7 @@ from strowger_gateway.gateway.experiments.report_input import (
     per_of,
 )
 from strowger_gateway.gateway.experiments.trust.capped_units import CappedUnit, capped_units
+from strowger_gateway.gateway.experiments.trust.value_ranges import RangeReport, range_report
 from strowger_gateway.gateway.experiments.trust_report import (
     largest_share,
     notes_of,
@@ -33,6 +34,7 @@ from strowger_gateway.gateway.statistics.effects import (
 )
 from strowger_gateway.gateway.statistics.metrics import BUILT_IN, Metric
 from strowger_gateway.gateway.statistics.outcomes import Cell, Outcomes
+from strowger_gateway.gateway.statistics.value_range import ValueRange
 from strowger_gateway.gateway.statistics.verdict import ReportInput
 from strowger_gateway.gateway.storage.sql.base import Store
 from strowger_gateway.gateway.storage.sql.experiments.votes import Votes
@@ -83,6 +85,7 @@ class MetricReport(Struct, frozen=True, kw_only=True):
     capped:   votes that count as the contract's cap.
     outside:  the least and greatest vote, if one is outside the metric's range because it came
               before the contract. The interval is then wide.
+    range:    what the contract's range costs; `None`: little.
     adjustment: `None` if the experiment does not adjust.
     """
 
@@ -95,6 +98,7 @@ class MetricReport(Struct, frozen=True, kw_only=True):
     contract: MetricContract | None = None
     capped: int = 0
     outside: tuple[float, float] | None = None
+    range: RangeReport | None = None
     adjustment: AdjustmentReport | None = None
 
 
@@ -105,6 +109,7 @@ def metric_report(
     case: ReportInput,
     feedback: Mapping[str, Votes],
     adjustments: Mapping[str, Adjustment],
+    ranges: Mapping[str, ValueRange],
 ) -> MetricReport:
     """Report one metric. Blocks. Raises StoreUnavailable."""
     votes, adjustment = feedback.get(metric.name), adjustments.get(metric.name)
@@ -119,6 +124,7 @@ def metric_report(
         contract=experiment.contract(metric.name),
         capped=0 if votes is None else votes.capped,
         outside=outside(experiment, metric.name, votes),
+        range=range_report(ranges.get(metric.name)),
         variants=tuple(
             _measured(
                 variant.name,

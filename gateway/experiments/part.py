@@ -16,12 +16,14 @@ class ExperimentsPart(Part):
 
     def check(self, config: Config, problems: Problems) -> None:
         from strowger_gateway.gateway.config.checks.experiment_power import check_experiment_power
+        from strowger_gateway.gateway.config.checks.experiment_ranges import check_ranges
         from strowger_gateway.gateway.config.checks.experiments import check_experiments
         from strowger_gateway.gateway.config.checks.metrics import check_metrics
 
         check_experiments(config, problems)
         check_metrics(config, problems)
         check_experiment_power(config, problems)
+        check_ranges(config, problems)
 
     def leader(self, at: LeaderContext) -> LeaderSide[Any, Any]:
         from strowger_gateway.gateway.experiments.leader_side import ExperimentsLeader

@@ -44,6 +44,7 @@ from strowger_gateway.gateway.experiments.trust.pause_votes import (
     pause_notes,
     votes_after_pauses,
 )
+from strowger_gateway.gateway.experiments.trust.value_ranges import used_ranges, with_ranges
 from strowger_gateway.gateway.experiments.trust_report import (
     ResponseReport,
     responses_of,
@@ -120,7 +121,9 @@ def report_of(experiment: Experiment, store: Store, *, removed: bool = False) ->
     removed: the experiment is no longer in the configuration. Raises StoreUnavailable.
     """
     feedback = store.metrics(experiment.name)
-    metrics = metrics_of(experiment, feedback)
+    declared = metrics_of(experiment, feedback)
+    ranges = used_ranges(experiment, store, declared, feedback)
+    metrics = with_ranges(declared, ranges)
     per: dict[str, Per] = {one.name: per_of(experiment, one) for one in metrics}
     adjustments = adjustments_of(experiment, store, metrics, per, planned_pairs(experiment))
     adjusted = {one.metric.name: one.used for one in adjustments if one.used is not None}
@@ -152,7 +155,8 @@ def report_of(experiment: Experiment, store: Store, *, removed: bool = False) ->
         findings=_findings(verdict),
         harm_limits=tuple(harm_limit.sentence for harm_limit in verdict.harm_limits),
         metrics=tuple(
-            metric_report(experiment, store, one, case, feedback, by_metric) for one in metrics
+            metric_report(experiment, store, one, case, feedback, by_metric, ranges)
+            for one in metrics
         ),
         decisions=tuple(map(decision_report, verdict.decisions)),
         responses=responses_of(experiment, store, case.planned),

@@ -36,6 +36,8 @@ USERS = {1: 500, 2: 600, 3: 12}
 LOGS = {"ttft_ms", "latency_ms"}
 RATES = {"error", "fallback", "vote_rate", "thumbs_up"}
 ALPHA, PLANNED = 0.05, 3_000
+WIDE = 10_000
+"""The end of the range of `edits`, of which none is above 17."""
 
 Line = tuple[str, str, int, str, int, float]
 """Metric, unit, epoch, variant, count, total."""
@@ -72,6 +74,8 @@ def rows() -> list[Row]:
                 if chance.random() < 0.3:
                     content = chance.random() < taste + 0.1 * (variant == "warm")
                     found.append(voted(request_id, "thumbs_up", float(content), boolean=True))
+                if chance.random() < 0.3:
+                    found.append(voted(request_id, "edits", float(chance.integers(0, 18))))
                 if chance.random() < 0.2:
                     found.append(voted(request_id, "stars", float(chance.integers(1, 6))))
     return found
@@ -87,7 +91,12 @@ def voted(request_id: str, metric: str, value: float, *, boolean: bool = False) 
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("export")
     url = f"sqlite:///{folder / 'strowger.db'}"
-    text = config("http://127.0.0.1:9/v1", arms=ARMS, more=f"    planned: {PLANNED}")
+    text = config(
+        "http://127.0.0.1:9/v1",
+        arms=ARMS,
+        more=f"    planned: {PLANNED}",
+        other=f"metrics: [{{name: edits, type: number, range: [0, {WIDE}]}}]",
+    )
     file = folder / "config.yaml"
     file.write_text(f"{text}\nstore: {{url: '{url}'}}\n")
     store = open_store(Secret(url))
@@ -214,6 +223,31 @@ def apart(centre: float, ends: tuple[float, float]) -> float:
     return sum((end - centre) ** 2 for end in ends)
 
 
+def narrowed(cells: Cells, file: Path) -> tuple[float, float]:
+    """The range that the interval of `edits` uses: its declared one costs too much."""
+    columns = list(csv.DictReader(io.StringIO(run(file, "export", "trial").stdout)))
+    ends = [row for row in columns if row["metric"] == "edits"]
+    farthest = max(abs(float(row[end])) for row in ends for end in ("least", "most"))
+    limit = next(
+        step * 10**power
+        for power in range(9)
+        for step in (1, 2, 5)
+        if step * 10**power >= 2 * farthest
+    )
+    costs: list[float] = []
+    for treatment in VARIANTS[1:]:
+        widths: list[float] = []
+        for bounds in (None, (0.0, float(WIDE))):
+            found = compared(cells, treatment, bounds)
+            low, high = found["low"], found["high"]
+            assert low is not None
+            assert high is not None
+            widths.append(high - low)
+        costs.append(1 - widths[0] / widths[1])
+    assert max(costs) > 0.25
+    return 0.0, float(limit)
+
+
 def shown(report: Json, metric: str, variant: str) -> Json:
     (found,) = [one for one in report["metrics"] if one["name"] == metric]
     (row,) = [one for one in found["variants"] if one["variant"] == variant]
@@ -237,13 +271,23 @@ def test_every_number_of_the_report_can_be_computed_from_the_export(file: Path) 
             assert row["observations"] == sum(c for units in own for c, _ in units.values())
             assert row["mean"] == pytest.approx(exp(centre) if metric in LOGS else centre)
             if variant != "control":
-                found = compared(cells, variant, (0, 1) if metric in RATES else None)
+                bounds = (0.0, 1.0) if metric in RATES else None
+                if metric == "edits":
+                    bounds = narrowed(cells, file)
+                    assert bounds == (0, 50)
+                found = compared(cells, variant, bounds)
                 for key, value in found.items():
                     if value is not None and key != "p" and metric in LOGS:
                         value = expm1(value)
                     assert row[key] == close(value)
                 intervals += found["low"] is not None
     assert intervals > len(metrics)
+    (edits,) = [one for one in report["metrics"] if one["name"] == "edits"]
+    assert (edits["range"]["limited"], edits["range"]["limit"]) == (True, 50)
+    words = " ".join(run(file, "report", "trial").output.split())
+    cost = f"costs {100 * edits['range']['cost']:.0f} % of the interval's width"
+    assert f"edits: the range 0 to 10000 {cost}; a cap at 50 would cost" in words
+    assert "The interval is therefore that of the mean of values up to 50" in words
 
 
 def close(value: float | None) -> object:

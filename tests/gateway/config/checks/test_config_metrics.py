@@ -5,7 +5,7 @@ import pytest
 from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.config.load import read_config
 from strowger_gateway.gateway.config.schema.metric import MetricContract
-from tests.gateway.config.configs import ADAPTERS, GOOD, faults, read
+from tests.gateway.config.configs import ADAPTERS, GOOD, faults, read, warnings
 
 EXPERIMENT = """
 experiments:
@@ -34,6 +34,21 @@ def test_every_experiment_has_the_contracts_of_the_file() -> None:
     assert solved.words == (
         "true or false, higher is worse, one value per unit, the mean of its votes"
     )
+
+
+def test_a_range_that_is_wider_than_what_matters_is_warned_of() -> None:
+    contracts = "metrics: [{{name: stars, type: number, range: [0, {top}]{more}}}]\n"
+    text = GOOD + EXPERIMENT
+
+    (told,) = warnings(text + contracts.format(top=1000, more=""))
+
+    assert told == (
+        'experiments[0].primary: "stars" takes numbers over a range of 1000, which alone makes '
+        "intervals ±1.1 wide after the planned 5,000 units per variant: more than 0.2, which "
+        "matters here. Declare a narrower range, or a cap of at most 50"
+    )
+    assert warnings(text + contracts.format(top=1000, more=", cap: 50")) == []
+    assert warnings(text + contracts.format(top=100, more="")) == []
 
 
 FAULTS = [
@@ -98,14 +113,14 @@ def test_contracts_are_given_in_one_place() -> None:
 
 
 def test_a_slip_in_the_name_of_a_metric_is_warned_of() -> None:
-    warnings: list[str] = []
+    told: list[str] = []
     clauses = "[{metric: solve, by: 7}, {metric: solved, by: 4}]"
     decide = f"    decide: {{better: error, not_worse: {clauses}}}\n"
     contracts = "{name: stars, type: number, range: [1, 5]}, {name: solved, type: boolean}"
     text = f"{GOOD}{EXPERIMENT}{decide}metrics: [{contracts}]"
-    read_config(text, source="c", env={}, adapters=ADAPTERS, warn=warnings.append, parts=PARTS)
+    read_config(text, source="c", env={}, adapters=ADAPTERS, warn=told.append, parts=PARTS)
 
-    assert warnings == [
+    assert told == [
         "c: experiments[0].decide.not_worse[1].by: 4 is impossible: solved is true or false, so "
         "means differ by less",
         'c: experiments[0].decide.not_worse[0].metric: "solve" has no contract, but resembles '
@@ -114,11 +129,11 @@ def test_a_slip_in_the_name_of_a_metric_is_warned_of() -> None:
 
 
 def test_a_difference_that_no_two_means_can_have_is_warned_of() -> None:
-    warnings: list[str] = []
+    told: list[str] = []
     text = f"{GOOD}{EXPERIMENT}metrics: [{{name: stars, type: number, range: [0, 0.1]}}]"
-    read_config(text, source="c", env={}, adapters=ADAPTERS, warn=warnings.append, parts=PARTS)
+    read_config(text, source="c", env={}, adapters=ADAPTERS, warn=told.append, parts=PARTS)
 
-    assert warnings == [
+    assert told == [
         "c: experiments[0].smallest: 0.2 is impossible: stars is a number from 0 to 0.1, so "
         "means differ by less"
     ]
