@@ -9,6 +9,7 @@ import openai
 import pytest
 
 from tests.gateway.content.prompts.prompted import (
+    TEXTS,
     messages,
     past,
     prompted_gateway,
@@ -338,3 +339,48 @@ async def test_operators_see_the_prompt_of_a_request(gateway: Gateway) -> None:
     answer = await send(running, {"messages": HI, "prompt_id": "support"})
 
     assert (await past(running, answer))["attributes"]["prompt"] == "support@1"
+
+
+async def test_limits_count_the_rendered_prompt(tmp_path: Path) -> None:
+    more = "limits: [{name: tokens, who: {any: true}, tokens: 200}]"
+    async with prompted_gateway(tmp_path, more) as (running, vendor):
+        body: dict[str, object] = {"messages": HI, "max_tokens": 5, "prompt_id": "summary"}
+        short = await send(running, {**body, "prompt_variables": {"text": "x"}})
+        long = await send(running, {**body, "prompt_variables": {"text": "word " * 200}})
+
+    assert (short.status_code, long.status_code) == (200, 429)
+    assert long.json()["error"]["code"] == "limit_exceeded"
+    assert len(vendor.requests) == 1
+
+
+async def test_a_mirror_gets_the_rendered_prompt(tmp_path: Path) -> None:
+    async with prompted_gateway(tmp_path, "", "mirror: {backend: a/copy, share: 1}") as found:
+        running, vendor = found
+        await send(running, {"messages": HI, "prompt_id": "support"})
+        await vendor.until(lambda: len(vendor.requests) == 2)
+
+        bodies = {str(one.json["model"]): one.json["messages"] for one in vendor.requests}
+
+    assert bodies["m"] == bodies["copy"]
+    assert COMPANY in str(bodies["copy"])
+
+
+async def test_a_prompt_cannot_become_larger_than_a_body_may_be(tmp_path: Path) -> None:
+    """Clients cannot make a text many times as long as what they send."""
+    files = {**TEXTS, "support@1": "{{ company }}" * 50}
+    async with prompted_gateway(tmp_path, "server: {max_body_bytes: 20000}", "", files) as (
+        running,
+        vendor,
+    ):
+        body: dict[str, object] = {"messages": HI, "prompt_id": "support"}
+        fits = await send(running, {**body, "prompt_variables": {"company": "x" * 400}})
+        large = await send(running, {**body, "prompt_variables": {"company": "x" * 401}})
+
+    assert fits.status_code == 200
+    assert large.status_code == 400
+    assert error_of(large) == (
+        "prompt_variables",
+        "prompt_variables: support@1 becomes 20050 characters with these values; at most 20000 "
+        "are allowed",
+    )
+    assert len(vendor.requests) == 1
