@@ -39,12 +39,14 @@ class GuardState(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     resumed: the epoch of the last pause that was resumed: with another, looks start again.
     looks:   spent since then. epoch: of `past`.
+    exclusions: by operators, when `past` was kept, which has no requests of excluded units.
     stopped: the reason of the last pause by a circuit or a look.
     """
 
     resumed: int = 0
     looks: int = 0
     epoch: int = 0
+    exclusions: int = 0
     past: tuple[ArmPast, ...] = ()
     stopped: str = ""
 
@@ -64,6 +66,11 @@ class Watched(Struct, frozen=True, kw_only=True):
 _state: msgspec.json.Decoder[GuardState] = msgspec.json.Decoder(GuardState)
 _SUMS = """SELECT epoch, variant, requests, errors FROM experiment_requests
     WHERE experiment = ? AND epoch > ? AND variant <> ''"""
+_EXCLUSIONS = "SELECT COUNT(*) FROM experiment_exclusions WHERE experiment = ?"
+_LEFT_OUT = """SELECT u.variant, CAST(SUM(u.count) AS BIGINT), CAST(SUM(u.total) AS BIGINT)
+    FROM experiment_left_out x JOIN experiment_units u ON u.experiment = x.experiment
+    AND u.metric = 'error' AND u.unit = x.unit
+    WHERE x.experiment = ? AND u.epoch = ? GROUP BY u.variant"""
 _UNITS = f"""SELECT variant, count, total FROM experiment_units a
     WHERE experiment = ? AND metric = ? AND epoch = ? AND variant IN (?, ?)
     AND {IN.format("a")} LIMIT ?"""
@@ -88,13 +95,26 @@ def watch(database: Database, experiment: Experiment, *, resumed: int, epoch: in
         }
         spent = state.looks
         due = max(passed(sum(requests for requests, _ in counts.values())), spent)
-        if state.epoch != epoch:
-            state = replace(state, past=())
+        ((exclusions,),) = session.rows(tuple[int], _EXCLUSIONS, experiment.name)
+        if (state.epoch, state.exclusions) != (epoch, exclusions):
+            state = replace(state, epoch=epoch, exclusions=exclusions, past=())
+        if exclusions:
+            _leave_out(session, experiment.name, epoch, counts)
         found, opened = _circuits(experiment, epoch, counts, state.past)
-        state = replace(state, looks=due, epoch=epoch, past=found)
+        state = replace(state, looks=due, past=found)
         if state != before:
             _save(session, experiment.name, state)
     return Watched(spent=spent, due=due, opened=opened)
+
+
+def _leave_out(
+    session: Session, experiment: str, epoch: int, counts: dict[tuple[int, str], tuple[int, int]]
+) -> None:
+    """Take the requests of excluded units off the sums of an epoch."""
+    kind = tuple[str, int, int]
+    for variant, requests, errors in session.rows(kind, _LEFT_OUT, experiment, epoch):
+        known = counts.get((epoch, variant), (requests, errors))
+        counts[epoch, variant] = known[0] - requests, known[1] - errors
 
 
 def _circuits(

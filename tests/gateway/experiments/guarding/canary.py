@@ -3,7 +3,7 @@
 The rules are the gateway's; their schedule is the one of docs/experiments-statistics.md.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import log
 
 import numpy as np
@@ -22,6 +22,7 @@ from strowger_gateway.gateway.statistics.looks import alpha, passed
 from strowger_gateway.gateway.statistics.outcomes import Cell, Outcomes
 from strowger_gateway.gateway.statistics.randomization import UnitErrors, p_value
 from strowger_gateway.gateway.statistics.verdict import HARM_LOOK
+from strowger_gateway.gateway.statistics.weights import Sent, caps
 from tests.gateway.statistics.fleet import Bools, Floats
 
 ARMS = ("control", "treatment")
@@ -77,8 +78,28 @@ def traffic(
     return Traffic(treated=chosen, rates=rates, sizes=sizes / sizes.sum())
 
 
-def moments(count: Floats, total: Floats, variant: str) -> Cell:
-    n, x = count[count > 0], total[count > 0]
+def both_cells(arms: list[tuple[Floats, Floats]]) -> list[Cell] | None:
+    """Return the moments of both arms, with the gateway's caps; `None`: one has no unit yet."""
+    active = [(count[count > 0], total[count > 0]) for count, total in arms]
+    if not all(len(count) for count, _ in active):
+        return None
+    highest = caps(
+        Sent(
+            epoch=1,
+            units=len(count),
+            total=float(count.sum()),
+            least=float(count.min()),
+            greatest=sorted(count.tolist(), reverse=True),
+        )
+        for count, _ in active
+    )
+    return [moments(*arm, name, highest) for arm, name in zip(active, ARMS, strict=True)]
+
+
+def moments(sent: Floats, total: Floats, variant: str, highest: Mapping[int, float]) -> Cell:
+    means = total / sent
+    n = np.minimum(sent, highest.get(1, np.inf))
+    x = n * means
     return Cell(
         epoch=1,
         variant=variant,
@@ -88,8 +109,11 @@ def moments(count: Floats, total: Floats, variant: str) -> Cell:
         count2=float((n * n).sum()),
         total2=float((x * x).sum()),
         product=float((n * x).sum()),
-        least=float((x / n).min()) if len(n) else None,
-        most=float((x / n).max()) if len(n) else None,
+        least=float(means.min()),
+        most=float(means.max()),
+        observations=float(sent.sum()),
+        singles=float((n * n / sent).sum()),
+        highest=float(n.max()),
     )
 
 
@@ -127,8 +151,8 @@ def stops(
                 broken.append("circuit")
             past = kept(circuit, past, now)
         due = passed(int(count.sum()))
-        if now.requests and now.control_requests:
-            cells = [moments(*arm, name) for arm, name in zip(arms, ARMS, strict=True)]
+        cells = both_cells(arms)
+        if cells is not None:
             if bound(cells) > worse_by:
                 broken.append("bound")
             if due > spent:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from strowger_gateway.gateway.statistics.looks import LOOKS_ALPHA
-from tests.gateway.statistics.canary import Stop, stops, traffic
+from tests.gateway.experiments.guarding.canary import Stop, stops, traffic
 from tests.gateway.statistics.test_error_rates import TRIALS, at_most
 
 Cell = dict[str, Any]
