@@ -13,9 +13,13 @@ _Object = Mapping[str, object]
 
 
 class Answered(Struct, frozen=True, kw_only=True):
-    """text: with calls of tools as they would be made. usage: what the response counts."""
+    """text: with calls of tools as they would be made. usage: what the response counts.
+
+    cut: it ends at its limit of tokens.
+    """
 
     text: str
+    cut: bool
     usage: Usage
 
 
@@ -44,7 +48,12 @@ class _Response(Struct):
     choices: list[dict[str, object]] = []
     content: list[dict[str, object]] = []
     output: list[dict[str, object]] = []
+    stop_reason: str | None = None
+    status: str | None = None
 
+
+_CUT: Final = ("length", "max_tokens", "incomplete")
+"""How the APIs say that an answer ends at its limit."""
 
 _decode = msgspec.json.Decoder(_Response).decode
 _counts = msgspec.json.Decoder(_TokenCounts | None).decode
@@ -62,7 +71,9 @@ def read_answer(api: Api, data: bytes) -> Answered:
             text = _blocks(found.content)
         case "responses":
             text = "\n".join(filter(None, map(_item, found.output)))
-    return Answered(text=text, usage=_usage(api, found.usage))
+    ends = [found.stop_reason, found.status, *(one.get("finish_reason") for one in found.choices)]
+    cut = any(end in _CUT for end in ends)
+    return Answered(text=text, cut=cut, usage=_usage(api, found.usage))
 
 
 def _usage(api: Api, raw: Raw) -> Usage:

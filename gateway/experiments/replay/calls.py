@@ -6,7 +6,8 @@ sent until the time that it names.
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
 from typing import Final, TypeVar
 
@@ -43,6 +44,9 @@ _LONGEST_WAIT_S: Final = 120.0
 
 _BILLED: Final = ("upstream_broken", "upstream_lost", "upstream_timeout")
 """Codes of failures after which a vendor may send a bill."""
+
+_CALM: Final = 16
+"""Rounds of calls in flight that succeed before one more is sent at once."""
 
 _FIRST_WAIT_S: Final = 1.0
 _T = TypeVar("_T")
@@ -85,15 +89,27 @@ class Calls:
         holder: str,
         client: GatewayClient,
         spending: Spending,
+        waits: Callable[[float, str], None],
+        concurrency: int,
     ) -> None:
+        """waits: is called when all calls wait, with seconds and the reason.
+
+        concurrency: calls in flight at most; fewer while the gateway is busy.
+        """
         self.stop = asyncio.Event()
         self.spending = spending
         self._rows = rows
         self._run = run
         self._holder = holder
         self._client = client
+        self._waits = waits
+        self._concurrency = float(concurrency)
+        self._most = float(concurrency)
+        self._in_flight = 0
+        self._returned = asyncio.Event()
         self._free_at = 0.0
         self._busy_since: float | None = None
+        self._replied = False
         self._writing = asyncio.Lock()
 
     async def ask(self, one: ReplayCall, hold: PairHold) -> tuple[CallOutcome, Answered | None]:
@@ -122,6 +138,7 @@ class Calls:
                     status=200,
                     backend=backend,
                     text=answered.text,
+                    cut=answered.cut,
                 )
                 return outcome, answered
             if reply.status < 500:
@@ -154,28 +171,24 @@ class Calls:
         headers["cache-control"] = "no-store"
         data = msgspec.json.encode(one.body)
         while True:
-            await self._turn()
-            worst = one.worst
-            hold.left = self.spending.reserve(worst, hold.left)
-            await self._write(
-                lambda worst=worst: self._rows.reserve(
-                    self._run, self._holder, one.place, one.step, worst
-                )
-            )
             try:
-                reply = await self._client.ask(PATHS[one.api], data, headers)
+                reply = await self._exchange(one, hold, data, headers)
             except NotSent as exc:
                 failure = CallOutcome(state="failed", error=str(exc))
                 await self._free(one, hold, failure)
+                if not self._replied:
+                    raise Stopped(f"{exc}; start the gateway, or give --url") from exc
                 self._wait(_FIRST_WAIT_S * 4, str(exc))
                 continue
             except NoReply as exc:
                 failure = CallOutcome(state="failed", error=str(exc))
                 await self.settle(one, failure, NOTHING)
                 return None, failure
+            self._replied = True
             failure = CallOutcome(state="failed", status=reply.status, ms=reply.ms)
             if reply.status == 200:
                 self._busy_since = None
+                self._most = min(self._concurrency, self._most + 1 / (_CALM * self._most))
                 _check_variant(one.variant, reply)
                 return reply, failure
             failure = replace(failure, error=error_of(reply))
@@ -190,6 +203,18 @@ class Calls:
                 raise Stopped(f"the gateway refuses {one.body['model']}: {failure.error}")
             return reply, failure
 
+    async def _exchange(
+        self, one: ReplayCall, hold: PairHold, data: bytes, headers: Mapping[str, str]
+    ) -> GatewayReply:
+        """Reserve a call and send it, in its turn. Raises NotSent, NoReply."""
+        worst = one.worst
+        async with self._turn():
+            hold.left = self.spending.reserve(worst, hold.left)
+            await self._write(
+                lambda: self._rows.reserve(self._run, self._holder, one.place, one.step, worst)
+            )
+            return await self._client.ask(PATHS[one.api], data, headers)
+
     async def _free(self, one: ReplayCall, hold: PairHold, failure: CallOutcome) -> None:
         """Nothing was used: the call's worst case is held for the pair again."""
         worst = one.worst
@@ -197,12 +222,26 @@ class Calls:
         if self.spending.hold(worst):
             hold.left += worst
 
-    async def _turn(self) -> None:
-        """Wait until calls may be sent. Raises Stopped."""
-        while (left := self._free_at - time.monotonic()) > 0 and not self.stop.is_set():
-            await self._pause(left)
+    @asynccontextmanager
+    async def _turn(self) -> AsyncGenerator[None]:
+        """Wait until a call may be sent, and count it as in flight. Raises Stopped."""
+        while not self.stop.is_set():
+            left = self._free_at - time.monotonic()
+            if left > 0:
+                await self._pause(left)
+            elif self._in_flight < int(self._most):
+                break
+            else:
+                self._returned.clear()
+                await self._returned.wait()
         if self.stop.is_set():
             raise Stopped("interrupted")
+        self._in_flight += 1
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+            self._returned.set()
 
     def _wait(self, seconds: float, why: str) -> None:
         """Hold back all calls. Raises Stopped if the gateway asks for too much patience."""
@@ -210,7 +249,10 @@ class Calls:
         self._busy_since = self._busy_since or now
         if seconds > _LONGEST_WAIT_S or now - self._busy_since > BUSY_S:
             raise Stopped(why)
+        if now >= self._free_at:  # of several that were in flight, the first one counts
+            self._most = max(1.0, self._most / 2)
         self._free_at = max(self._free_at, now + seconds)
+        self._waits(seconds, why)
 
     async def _pause(self, seconds: float) -> None:
         try:

@@ -24,15 +24,16 @@ from strowger_gateway.gateway.statistics.win_rate import JudgedPair, WinRate, wi
 class ReplayedArm(Struct, frozen=True, kw_only=True):
     """Of all pairs, also those that do not count yet.
 
-    answers: with text. failed: without an answer. ms: mean until the answer was whole. usd: of
-    answers and failed attempts. tokens: mean of an answer's. passed: of the checked answers;
-    backends: which have answered, and how often.
+    answers: with text. failed: without an answer. cut: at their limit of tokens. ms: mean until the
+    answer was whole. tokens: mean of an answer's. usd: of answers and failed attempts.
+    passed: of the checked answers. backends: which have answered, and how often.
     """
 
     name: str
     model: str
     answers: int
     failed: int
+    cut: int
     ms: float | None
     tokens: float | None
     usd: float
@@ -156,6 +157,7 @@ def _arm(name: str, model: str, step: Step, calls: Iterable[StoredCall]) -> Repl
         model=model,
         answers=len(done),
         failed=sum(one.state == "failed" for one in own),
+        cut=sum(one.cut for one in done),
         ms=sum(one.ms for one in done) / len(done) if done else None,
         tokens=sum(one.completion_tokens for one in done) / len(done) if done else None,
         usd=sum(one.nanos for one in own) / NANOS,

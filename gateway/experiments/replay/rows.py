@@ -69,8 +69,9 @@ class Pair(Struct, frozen=True, kw_only=True):
 class StoredCall(Struct, frozen=True, kw_only=True):
     """One call of a pair, with all its attempts.
 
-    nanos, tokens: charged for all attempts. text: an answer, or a judge's reason. cut: the judge
-    has not seen everything. passed: the checks of an answer. verdict: A, B, tie, or "" for none.
+    nanos, tokens: charged for all attempts. text: an answer, or a judge's reason. cut: an answer
+    ends at its limit of tokens, or the judge has not seen everything. passed: the checks of an
+    answer. verdict: A, B, tie, or "" for none.
     """
 
     place: int

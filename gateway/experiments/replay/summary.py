@@ -69,6 +69,11 @@ def notes(found: ReplayReport) -> tuple[str, ...]:
         for arm in found.arms
         if arm.failed
     ]
+    said += [
+        f"{arm.cut:,} of {arm.answers:,} answers of {arm.name} end at their limit of tokens"
+        for arm in found.arms
+        if arm.cut
+    ]
     if rate.calibration is not None:
         people = rate.calibration
         agreed = people.agreement

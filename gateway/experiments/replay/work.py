@@ -57,9 +57,15 @@ class ReplayPrices(Struct, frozen=True, kw_only=True):
 
 
 class ReplayProgress(Protocol):
-    """Shows what happens. decided: pairs so far, of all. spent: so far, settled or reserved."""
+    """Shows what happens."""
 
-    def decided(self, decided: int, spent: Spent) -> None: ...
+    def decided(self, decided: int, spent: Spent) -> None:
+        """decided: pairs so far, of all. spent: so far, settled or reserved."""
+        ...
+
+    def waits(self, seconds: float, why: str) -> None:
+        """No request is sent for so long."""
+        ...
 
 
 class Replay:
@@ -297,7 +303,7 @@ class _PairWork:
             return _score(known.verdict, wins)
         definition, price = self._run.definition, self._run.judge_price
         assert price is not None
-        verdict = ""
+        verdict = told = ""
         for attempt in range(1, JUDGING + 1):
             asked = question(
                 self._prompt,
@@ -325,13 +331,13 @@ class _PairWork:
                 return None
             judgement = read_judgement(outcome.text)
             again = judgement is None and attempt < JUDGING
-            await self._run.calls.settled(
-                ask, _judged(outcome, judgement, cut=bool(asked.cut), again=again), answered
-            )
+            outcome = _judged(outcome, judgement, cut=bool(asked.cut), again=again)
+            told = outcome.error
+            await self._run.calls.settled(ask, outcome, answered)
             if judgement is not None:
                 verdict = judgement.verdict
                 break
-        self._run.judged(verdict, "its answer has none")
+        self._run.judged(verdict, told)
         return _score(verdict, wins)
 
 
@@ -341,6 +347,8 @@ def _judged(
     """again: the judge is asked once more, so a command that continues asks, too."""
     if judgement is None:
         told = "no verdict in the judge's answer"
+        if outcome.cut:
+            told += ", which ends at its limit of tokens (--judge-tokens)"
         return replace(outcome, state="asked" if again else "done", cut=cut, error=told)
     return replace(outcome, text=judgement.reason, verdict=judgement.verdict, cut=cut)
 

@@ -64,7 +64,8 @@ def definition_of(config: Config, name: str, given: Given) -> Definition:
     digest = model = ""
     if given.source == PAYLOADS:
         asked = control.model if experiment is None else experiment.model
-        model = model_of(config, asked, "--arms").name
+        found = model_of(config, asked, "--arms")
+        model = asked if found.name.endswith("*") else found.name
     elif given.since or given.until:
         raise Faults(("--since and --until are for --from payloads",))
     else:

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from strowger_gateway.gateway.cli.terminal_output import unguarded
+from strowger_gateway.gateway.cli.terminal_output import unguarded, without_controls
 from strowger_gateway.gateway.experiments.replay.spending import NANOS, Bound, Spent
 from strowger_gateway.gateway.experiments.replay.work import ReplayProgress
 
@@ -30,6 +30,10 @@ def spent_words(spent: Spent, bound: Bound) -> str:
     return ", ".join(words)
 
 
+def waiting_words(seconds: float, why: str) -> str:
+    return f"waits {seconds:.0f} s: {without_controls(why)}"
+
+
 class Lines:
     """Prints a line to standard error, every few seconds."""
 
@@ -45,6 +49,10 @@ class Lines:
             told = f"{decided:,} of {self._pairs:,} pairs; {spent_words(spent, self._bound)}"
             click.echo(told, err=True)
 
+    def waits(self, seconds: float, why: str) -> None:
+        """See ReplayProgress."""
+        click.echo(waiting_words(seconds, why), err=True)
+
 
 class Bar:
     def __init__(self, progress: Progress, pairs: int, bound: Bound) -> None:
@@ -55,6 +63,10 @@ class Bar:
     def decided(self, decided: int, spent: Spent) -> None:
         words = spent_words(spent, self._bound)
         self._progress.update(self._task, completed=decided, spent=words)
+
+    def waits(self, seconds: float, why: str) -> None:
+        """See ReplayProgress."""
+        self._progress.console.print(waiting_words(seconds, why), markup=False)
 
 
 @contextmanager

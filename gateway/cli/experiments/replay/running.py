@@ -60,7 +60,7 @@ async def _work(
 ) -> str:
     client = ReplayClient(at.address, at.key)
     spending = Spending(at.bound, rows.charged(run.name))
-    calls = Calls(rows, run.name, holder, client, spending)
+    calls = Calls(rows, run.name, holder, client, spending, progress.waits, at.concurrency)
     work = Replay(rows, run.name, run.definition, holder, calls, at.prices, progress)
     loop = asyncio.get_running_loop()
     try:

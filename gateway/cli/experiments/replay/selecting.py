@@ -82,10 +82,10 @@ def of_payloads(
 ) -> Iterator[ReplayedPrompt | Unusable]:
     """Read the logged payloads of a model. experiment: whose units are known; "" for none."""
     now = time.time()
-    model = next(one for one in config.models if one.name == definition.model)
+    aliases = [one.aliases for one in config.models if one.name == definition.model]
     rules = config.logging.payloads.redact
     wanted = Wanted(
-        models=(model.name, *model.aliases),
+        models=(definition.model, *(name for names in aliases for name in names)),
         since=now - duration(definition.since) if definition.since else 0.0,
         until=now - duration(definition.until) if definition.until else now,
         experiment=experiment,

@@ -105,11 +105,13 @@ class Site(Struct, frozen=True, kw_only=True, eq=False):
     def file(self, lines: Sequence[Mapping[str, object]], name: str = "prompts.jsonl") -> Path:
         return written(self.folder / name, lines)
 
-    async def replay(self, *words: str, name: str = "trial", key: str = KEY) -> Result:
+    async def replay(
+        self, *words: str, name: str = "trial", key: str = KEY, url: str = ""
+    ) -> Result:
+        """url: of another gateway."""
+        site = [*self.words[:3], url or self.up.url]
         env = {**os.environ, "STROWGER_API_KEY": key}
-        return await asyncio.to_thread(
-            run, "experiments", "replay", name, *words, *self.words, env=env
-        )
+        return await asyncio.to_thread(run, "experiments", "replay", name, *words, *site, env=env)
 
     async def read(self, *words: str) -> Result:
         return await asyncio.to_thread(run, "experiments", *words, *self.words[:2])
@@ -124,7 +126,9 @@ class Site(Struct, frozen=True, kw_only=True, eq=False):
         return [one for one in self.vendor.requests if one.json["model"] in models]
 
     @asynccontextmanager
-    async def started(self, *words: str) -> AsyncGenerator[asyncio.subprocess.Process]:
+    async def started(
+        self, *words: str, stderr: int = asyncio.subprocess.STDOUT
+    ) -> AsyncGenerator[asyncio.subprocess.Process]:
         """The command as a process of its own."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "strowger_gateway.gateway.cli", "experiments", "replay", "trial",
@@ -132,7 +136,7 @@ class Site(Struct, frozen=True, kw_only=True, eq=False):
             cwd=ROOT,
             env={**os.environ, **ENV, "PYTHONPATH": str(ROOT)},
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
+            stderr=stderr,
         )  # fmt: skip
         try:
             yield process

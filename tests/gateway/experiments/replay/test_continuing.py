@@ -1,6 +1,8 @@
 """A run that is stopped in any way is continued by the same command, within the same bound."""
 
 import asyncio
+import os
+import pty
 import signal
 from collections import Counter
 from pathlib import Path
@@ -109,3 +111,42 @@ async def test_two_commands_never_work_on_one_run(tmp_path: Path) -> None:
     assert "Interrupted. Spent: $" in said
     assert report["usd"] == pytest.approx(len(here.vendor.requests) * CALL_USD)
     assert report["ended"] == "interrupted"
+
+
+async def test_a_second_interrupt_ends_the_command_at_once(tmp_path: Path) -> None:
+    async def stuck(request: Received, answer: Answer) -> None:
+        await answer.gone.wait()
+
+    async with site(tmp_path, stuck) as here:
+        file = here.file(prompts(10))
+        words = ("--from", str(file), *ARMS, "--max-usd", "20")
+        async with here.started(*words) as process:
+            await here.vendor.until(lambda: len(here.vendor.requests) >= IN_FLIGHT)
+            process.send_signal(signal.SIGINT)
+            await asyncio.sleep(0.5)
+            alive = process.returncode is None
+            process.send_signal(signal.SIGINT)
+            async with asyncio.timeout(60):
+                await process.wait()
+        report = await here.report()
+
+    assert alive
+    assert process.returncode != 0
+    assert (report["decided"], report["working"]) == (0, False)
+    assert report["usd"] > IN_FLIGHT * CALL_USD, "what came of the calls is unknown"
+
+
+async def test_a_terminal_gets_a_bar(tmp_path: Path) -> None:
+    async with site(tmp_path) as here:
+        file = here.file(prompts(20))
+        words = ("--from", str(file), *ARMS, "--max-usd", "20")
+        ours, theirs = pty.openpty()
+        async with here.started(*words, stderr=theirs) as process:
+            os.close(theirs)
+            await process.wait()
+        shown = os.read(ours, 1 << 20).decode()
+        os.close(ours)
+
+    assert process.returncode == 0
+    assert "20/20" in shown
+    assert "$0.0800 of $20.00" in shown

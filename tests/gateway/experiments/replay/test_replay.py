@@ -1,5 +1,6 @@
 """`strowger experiments replay` with a running gateway: the verdict, and what it rests on."""
 
+import asyncio
 import csv
 import io
 import json
@@ -11,6 +12,7 @@ import pytest
 from tests.gateway.experiments.replay.replaying import (
     ARMS,
     CALL_USD,
+    PRICED,
     behave,
     new_wins,
     prompts,
@@ -105,27 +107,22 @@ async def test_an_arm_without_an_answer_loses_the_pair_and_is_named(tmp_path: Pa
     assert "new gave no answer to 1 prompts" in found.output
 
 
-async def test_a_busy_gateway_is_asked_again_when_it_says(tmp_path: Path) -> None:
-    seen: list[str] = []
+async def test_the_limits_of_the_key_hold_and_the_replay_waits_for_them(tmp_path: Path) -> None:
+    async def slow(request: Received, answer: Answer) -> None:
+        await asyncio.sleep(0.02)
+        await behave(request, answer)
 
-    async def busy(request: Received, answer: Answer) -> None:
-        seen.append(str(request.json["model"]))
-        if len(seen) <= 2:
-            error = {"error": {"message": "slow down"}}
-            await answer.json(error, 429, {"retry-after": "1"})
-        else:
-            await behave(request, answer)
-
-    async with site(tmp_path, busy) as here:
-        file = here.file(prompts(3))
-        found = await here.replay(
-            "--from", str(file), *ARMS, "--max-usd", "20", "--concurrency", "1"
-        )
+    limits = "limits: [{name: one-by-one, who: {key: replayer}, concurrent: 1}]"
+    async with site(tmp_path, slow, f"{PRICED}{limits}\n") as here:
+        file = here.file(prompts(6))
+        found = await here.replay("--from", str(file), *ARMS, "--max-usd", "20")
         report = await here.report()
 
     assert found.exit_code == 0, found.output
-    assert report["decided"] == 3
-    assert report["usd"] == pytest.approx(12 * CALL_USD)
+    assert "s: 429: " in found.output
+    assert report["decided"] == 6
+    assert report["usd"] == pytest.approx(24 * CALL_USD)
+    assert len(here.vendor.requests) == 24
 
 
 async def test_the_report_follows_from_the_exported_rows(tmp_path: Path) -> None:
@@ -254,3 +251,28 @@ async def test_a_key_that_may_not_use_an_arm_stops_the_run_at_once(tmp_path: Pat
     assert "The gateway refuses " in found.output
     assert (report["decided"], report["usd"]) == (0, 0)
     assert here.vendor.requests == []
+
+
+async def test_a_gateway_that_is_not_there_stops_the_run_at_once(tmp_path: Path) -> None:
+    async with site(tmp_path) as here:
+        file = here.file(prompts(1))
+        words = ("--from", str(file), *ARMS, "--max-usd", "20")
+        found = await here.replay(*words, url="http://127.0.0.1:9")
+
+    assert found.exit_code == 1
+    assert "Cannot reach http://127.0.0.1:9" in found.output
+    assert "start the gateway, or give --url. Spent: $0.0000" in found.output
+
+
+async def test_answers_that_end_at_their_limit_are_counted(tmp_path: Path) -> None:
+    async def short(request: Received, answer: Answer) -> None:
+        if request.json["model"] == "new":
+            await answer.chat("new says: ", finish="length")
+        else:
+            await behave(request, answer)
+
+    async with site(tmp_path, short) as here:
+        file = here.file(prompts(4))
+        found = await here.replay("--from", str(file), *ARMS, "--max-usd", "20")
+
+    assert "Note: 4 of 4 answers of new end at their limit of tokens." in found.output
