@@ -73,7 +73,7 @@ def _read(version: PromptVersion, path: Path, problems: Problems) -> PromptVersi
     except UnicodeDecodeError as exc:
         problems.add(place, Found(str(file)), f" is not UTF-8 text: see its byte {exc.start}")
         return version
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     try:
         parse_template(text)
     except InvalidTemplate as exc:

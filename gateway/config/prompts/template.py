@@ -36,6 +36,7 @@ _FIELD: Final = re.compile(
 )
 _LITERAL: Final = "{{{{"
 _OPEN: Final = "{{"
+_NUL: Final = "\0"
 _SHOWN: Final = 40
 
 
@@ -163,6 +164,7 @@ class _Reading:
 def parse_template(text: str) -> Template:
     """Parse a text, whose lines end with `\\n`. Raises InvalidTemplate with all faults."""
     reading = _Reading()
+    _check_characters(text, reading)
     parts = _parts(text, reading)
     sections = tuple(
         Section(role=one.role, pieces=_joined(reading.pieces(one.lines))) for one in parts
@@ -176,6 +178,15 @@ def parse_template(text: str) -> Template:
         fields=tuple(fields),
         defaults={name: default for name, default in fields.items() if default is not None},
     )
+
+
+def _check_characters(text: str, reading: _Reading) -> None:
+    """Name the first NUL: no text of a person has one, and PostgreSQL stores none."""
+    at = text.find(_NUL)
+    if at >= 0:
+        before = text[:at]
+        line, column = before.count("\n") + 1, at - before.rfind("\n")
+        reading.fault(line, column, "a NUL character; if the file is UTF-16, save it as UTF-8")
 
 
 def _parts(text: str, reading: _Reading) -> list[_Part]:

@@ -17,6 +17,7 @@ from strowger_gateway.gateway.config.schema.prompts.section import Prompt
 from strowger_gateway.gateway.content.prompts.reference import (
     HEADER,
     NO_VALUES,
+    REFERENCE_FIELDS,
     Reference,
     names_no_chat,
     reference_of,
@@ -33,6 +34,9 @@ from strowger_gateway.schemas.requests import ChatRequest, Request
 
 UNUSED = "unused_variable"
 """The repair that leaves a value out."""
+
+AS_TEXT = "as_text"
+"""The repair that takes a number or a boolean as the text that JSON writes it with."""
 
 _LONGEST_SHOWN = 64
 
@@ -92,6 +96,8 @@ class PromptCatalogue:
             return Prompted(request=request)
         reference = reference_of(request, header)
         arms = self._arms.get(route.name)
+        if reference is None and request.extra.keys() & REFERENCE_FIELDS:
+            request = replace(request, extra=without_reference(request.extra))
         if reference is None and arms is None:
             _check_messages(request, None)
             return Prompted(request=request)
@@ -223,7 +229,7 @@ class PromptCatalogue:
             request=request,
             text=text,
             why="which the request names" if named else "the default version",
-            repairs=_repairs(text.unused(values), field),
+            repairs=(*_repairs(text.unused(values), field), *_literals(text, reference)),
             added=added,
         )
 
@@ -242,7 +248,7 @@ def _check_messages(request: ChatRequest, text: PromptText | None) -> None:
     field = "messages"
     if original is not None and original.dialect == "openai-responses":
         field = "input"
-    why = "is empty"
+    why = "has no message of the user" if request.messages else "is empty"
     if text is not None:
         why += f", and the prompt {text.ref} does not end with a user section"
     raise InvalidRequest(f"{field} {why}; send at least one message", param=field)
@@ -269,6 +275,13 @@ def _repairs(unused: Sequence[str], field: str) -> tuple[str, ...]:
     named = [one if FIELD_NAME.fullmatch(one) else "" for one in unused]
     places = [f"{field}.{one}" if one else field for one in named]
     return tuple(dict.fromkeys(f"{place}:{UNUSED}" for place in places))
+
+
+def _literals(text: PromptText, reference: Reference | None) -> tuple[str, ...]:
+    if reference is None:
+        return ()
+    named = (one for one in reference.literals if one in text.template.fields)
+    return tuple(f"{reference.values_field}.{one}:{AS_TEXT}" for one in named)
 
 
 def _shown(name: str) -> str:

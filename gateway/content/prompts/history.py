@@ -43,14 +43,16 @@ class PromptView(Struct, frozen=True, kw_only=True):
     def find(self, version: str) -> VersionView | None:
         """Return a version by its name, or by a digest; the default one for "".
 
-        Of several texts of a version, the one of the configuration, or else the latest.
+        Of several texts of a version, the one of the configuration, or else the one that a gateway
+        had last.
         """
-        if not version:
-            return next((one for one in self.versions if one.default), None) or (
-                self.versions[-1] if self.versions else None
-            )
-        found = [one for one in self.versions if version in (one.version, one.digest)]
-        return next((one for one in found if one.current), found[-1] if found else None)
+        if version:
+            found = [one for one in self.versions if version in (one.version, one.digest)]
+            first = next((one for one in found if one.current), None)
+        else:
+            found = list(self.versions)
+            first = next((one for one in found if one.default), None)
+        return first or max(found, key=lambda one: one.last_seen or 0.0, default=None)
 
 
 def prompt_views(prompts: Sequence[Prompt], stored: Sequence[StoredText]) -> tuple[PromptView, ...]:

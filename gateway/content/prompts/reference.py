@@ -20,7 +20,9 @@ from strowger_gateway.schemas.requests import Request
 HEADER: Final = "x-gateway-prompt"
 
 _ID, _VERSION, _VARIABLES, _OBJECT = "prompt_id", "prompt_version", "prompt_variables", "prompt"
-_FIELDS: Final = frozenset({_ID, _VERSION, _VARIABLES, _OBJECT})
+REFERENCE_FIELDS: Final = frozenset({_ID, _VERSION, _VARIABLES, _OBJECT})
+"""Fields of bodies that name a prompt, and that no backend gets."""
+
 _MEMBERS: Final = frozenset({"id", "version", "variables"})
 _LONGEST_NAME: Final = 128
 
@@ -33,7 +35,8 @@ class _InputText(Struct, frozen=True, kw_only=True, tag="input_text"):
 
 
 _value: Final[msgspec.json.Decoder[str | _InputText]] = msgspec.json.Decoder(str | _InputText)
-
+_LITERAL_STARTS: Final = b"-0123456789tf"
+"""First characters of numbers and booleans in JSON."""
 
 NO_VALUES: Final[Mapping[str, str]] = {}
 
@@ -42,12 +45,14 @@ class Reference(Struct, frozen=True, kw_only=True):
     """A prompt that a request names.
 
     version: "" for the default one. values: of its fields, by name.
+    literals: names of values that came as numbers or booleans, and are texts in `values`.
     id_field, version_field, values_field: the names of these in the client's request.
     """
 
     name: str
     version: str = ""
     values: Mapping[str, str] = NO_VALUES
+    literals: tuple[str, ...] = ()
     id_field: str = _ID
     version_field: str = _VERSION
     values_field: str = _VARIABLES
@@ -59,7 +64,7 @@ def reference_of(request: Request, header: str | None) -> Reference | None:
     header: the value of `x-gateway-prompt`. Raises InvalidRequest that names the field.
     """
     extra = request.extra
-    if not extra.keys() & _FIELDS:
+    if not extra.keys() & REFERENCE_FIELDS:
         return None if header is None else _of_header(header)
     if _OBJECT in extra:
         return _of_object(extra)
@@ -67,13 +72,18 @@ def reference_of(request: Request, header: str | None) -> Reference | None:
         if header is not None:
             found = _of_header(header)
             version = _name_in(extra, _VERSION) or found.version
-            return replace(found, version=version, values=_values(extra, _VARIABLES))
+            values, literals = _values(extra, _VARIABLES)
+            return replace(found, version=version, values=values, literals=literals)
+        if _VERSION not in extra and not _values(extra, _VARIABLES)[0]:
+            return None  # no variables are for no prompt
         field = next(one for one in (_VARIABLES, _VERSION) if one in extra)
         raise InvalidRequest(f"{field} needs {_ID}, the name of a prompt", param=_ID)
+    values, literals = _values(extra, _VARIABLES)
     return Reference(
         name=_name_in(extra, _ID),
         version=_name_in(extra, _VERSION),
-        values=_values(extra, _VARIABLES),
+        values=values,
+        literals=literals,
     )
 
 
@@ -84,7 +94,7 @@ def names_no_chat(request: Request) -> str:
 
 def without_reference(extra: dict[str, Raw]) -> dict[str, Raw]:
     """Return the fields that backends may get."""
-    return {name: raw for name, raw in extra.items() if name not in _FIELDS}
+    return {name: raw for name, raw in extra.items() if name not in REFERENCE_FIELDS}
 
 
 def _of_object(extra: Mapping[str, Raw]) -> Reference:
@@ -99,10 +109,12 @@ def _of_object(extra: Mapping[str, Raw]) -> Reference:
         raise InvalidRequest(told, param=_OBJECT)
     if "id" not in inner:
         raise InvalidRequest(f"{_OBJECT}.id is required", param=f"{_OBJECT}.id")
+    values, literals = _values(inner, "variables", f"{_OBJECT}.")
     return Reference(
         name=_name_in(inner, "id", f"{_OBJECT}."),
         version=_name_in(inner, "version", f"{_OBJECT}."),
-        values=_values(inner, "variables", f"{_OBJECT}."),
+        values=values,
+        literals=literals,
         id_field=f"{_OBJECT}.id",
         version_field=f"{_OBJECT}.version",
         values_field=f"{_OBJECT}.variables",
@@ -119,7 +131,8 @@ def _members(raw: Raw, field: str) -> dict[str, Raw]:
     try:
         found = _fields.decode(raw)
     except (DecodeError, RecursionError) as exc:
-        raise InvalidRequest(f"{field} must be an object", param=field) from exc
+        shown = " with id, version and variables" if field == _OBJECT else ""
+        raise InvalidRequest(f"{field} must be an object{shown}", param=field) from exc
     return {name: one for name, one in found.items() if bytes(one) != b"null"}
 
 
@@ -135,15 +148,23 @@ def _name_in(fields: Mapping[str, Raw], name: str, parent: str = "") -> str:
         raise InvalidRequest(f"{field} must be a string", param=field) from exc
 
 
-def _values(fields: Mapping[str, Raw], name: str, parent: str = "") -> dict[str, str]:
+def _values(
+    fields: Mapping[str, Raw], name: str, parent: str = ""
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the values as texts, and the names of those that came as numbers or booleans."""
     raw = fields.get(name)
     if raw is None:
-        return {}
+        return {}, ()
     field = parent + name
-    return {key: _value_of(one, key, field) for key, one in _members(raw, field).items()}
+    members = _members(raw, field)
+    literals = tuple(key for key, one in members.items() if bytes(one)[0] in _LITERAL_STARTS)
+    return {key: _value_of(one, key, field) for key, one in members.items()}, literals
 
 
 def _value_of(raw: Raw, key: str, field: str) -> str:
+    """Return a value; a number or a boolean as it is written in JSON, so that no digit is lost."""
+    if bytes(raw)[0] in _LITERAL_STARTS:
+        return bytes(raw).decode()
     try:
         found = _value.decode(raw)
     except (DecodeError, RecursionError) as exc:

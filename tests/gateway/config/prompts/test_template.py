@@ -66,6 +66,7 @@ def test_rules_and_headings_of_markdown_are_text() -> None:
     ("text", "line", "column", "says"),
     [
         ("", 1, 1, "the file is empty"),
+        ("a\nb\0{{ na me }}", 2, 2, "if the file is UTF-16, save it as UTF-8"),
         ("a\n  {{ na me }}", 2, 3, '"{{ na me }}" is not a field'),
         ("{{ 1st }}", 1, 1, "no digit first"),
         ("a {{ open\n}}", 1, 3, "does not end on its line"),

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from strowger_gateway.gateway.config.load import load_config, read_config
 from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.content.prompts.history import prompt_views
 from strowger_gateway.gateway.content.prompts.text_rows import record_texts, stored_texts
 from strowger_gateway.gateway.storage.sql.open import open_store
 from strowger_gateway.gateway.storage.sql.sql import SqlStore
@@ -84,6 +85,20 @@ def test_another_text_of_a_version_is_a_row_of_its_own_and_reported_once(
         (TEXTS["support@1"], 10.0, 40.0),
         ("Other.", 20.0, 30.0),
     ]
+
+
+def test_a_removed_version_is_the_text_that_a_gateway_had_last(
+    store: SqlStore, tmp_path: Path
+) -> None:
+    before, after = loaded(tmp_path).prompts, loaded(tmp_path, v1="Other.").prompts
+    for at, prompts in enumerate((before, after, before)):
+        record_texts(store.database, prompts, 10.0 * at)
+
+    _, support = prompt_views((), stored_texts(store.database))
+
+    one = support.find("1")
+    assert one is not None
+    assert one.text == TEXTS["support@1"]
 
 
 @pytest.fixture
@@ -224,6 +239,8 @@ async def test_a_running_gateway_records_texts_and_warns_of_a_change(
 def test_the_texts_of_versions_are_those_of_the_files_at_the_last_start(tmp_path: Path) -> None:
     """Two gateways with the same file have the same digests, however its lines end."""
     unix = loaded(tmp_path, v1="One\nTwo\n").prompts[0].versions[0]
-    windows = loaded(tmp_path, v1="\ufeffOne\r\nTwo\r\n").prompts[0].versions[0]
+    others = ("\ufeffOne\r\nTwo\r\n", "One\rTwo\r", "One\r\nTwo\n")
 
-    assert replace(windows, file="") == replace(unix, file="")
+    for text in others:
+        version = loaded(tmp_path, v1=text).prompts[0].versions[0]
+        assert replace(version, file="") == replace(unix, file="")

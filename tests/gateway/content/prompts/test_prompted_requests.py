@@ -196,7 +196,7 @@ async def test_tokens_are_counted_with_the_prompt(
             "the prompt support@2 has the fields customer, company (optional), and no 'custmer'",
         ),
         (
-            {"prompt_id": "support", "prompt_variables": {"company": 7}},
+            {"prompt_id": "support", "prompt_variables": {"company": [7]}},
             400,
             "prompt_variables.company",
             "must be a string",
@@ -208,6 +208,8 @@ async def test_tokens_are_counted_with_the_prompt(
             "has 2001 characters; the prompt support takes at most 2000",
         ),
         ({"prompt_variables": {"a": "b"}}, 400, "prompt_id", "needs prompt_id"),
+        ({"prompt": "support"}, 400, "prompt", "an object with id, version and variables"),
+        ({"prompt_version": "1"}, 400, "prompt_id", "needs prompt_id"),
         ({"prompt_id": "support", "prompt_variables": []}, 400, "prompt_variables", "an object"),
         ({"prompt_id": ["support"]}, 400, "prompt_id", "must be a string"),
         ({"prompt": {"id": "support", "x": 1}}, 400, "prompt", "no 'x'"),
@@ -268,6 +270,48 @@ async def test_a_value_that_no_field_takes_is_left_out_and_named(gateway: Gatewa
     assert response.headers["x-gateway-repairs"] == (
         "prompt.variables.mood:unused_variable, prompt.variables:unused_variable"
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(30, "30"), (-0.5, "-0.5"), (10**30, "1" + "0" * 30), (True, "true")]
+)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_number_or_boolean_is_a_text_and_named(
+    gateway: Gateway, stream: bool, value: object, text: str
+) -> None:
+    running, vendor = gateway
+    values = {"company": value, "mood": 3}
+    of_chat = {"messages": HI, "prompt_id": "support", "prompt_variables": values}
+    of_responses = {"input": "hi", "prompt": {"id": "support", "variables": values}}
+    tried = (
+        ("/v1/chat/completions", of_chat, "prompt_variables"),
+        ("/v1/messages", {**of_chat, "max_tokens": 9}, "prompt_variables"),
+        ("/v1/responses", of_responses, "prompt.variables"),
+    )
+
+    for path, body, field in tried:
+        answer = await send(running, {**body, "stream": stream}, path)
+
+        assert answer.status_code == 200, answer.text
+        assert texts(vendor)[0] == ("system", f"You help customers of {text}.")
+        assert answer.headers["x-gateway-repairs"] == (
+            f"{field}.mood:unused_variable, {field}.company:as_text"
+        )
+
+
+@pytest.mark.parametrize(
+    "given", [{"prompt_id": None, "prompt_variables": None}, {"prompt_variables": {}}]
+)
+async def test_fields_that_say_nothing_name_no_prompt(
+    gateway: Gateway, given: dict[str, object]
+) -> None:
+    running, vendor = gateway
+
+    answer = await send(running, {"messages": HI, **given})
+
+    assert answer.status_code == 200, answer.text
+    assert texts(vendor) == [("user", "hi")]
+    assert "prompt_variables" not in vendor.requests[-1].json
 
 
 @pytest.mark.parametrize(
