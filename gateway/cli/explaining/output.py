@@ -70,7 +70,7 @@ def _facts(found: Explanation) -> Table:
         table.add_row("experiment", escape(_part(found.experiment)))
     if found.prompt is not None:
         prompt = found.prompt
-        left = f"; left out: {', '.join(prompt.repaired)}" if prompt.repaired else ""
+        left = f"; repaired: {', '.join(prompt.repaired)}" if prompt.repaired else ""
         table.add_row("prompt", escape(f"{prompt.name} ({prompt.digest}), {prompt.why}{left}"))
     if found.fallback:
         table.add_row("fallback", escape(", ".join(found.fallback)))

@@ -63,6 +63,18 @@ def test_it_shows_the_version_and_the_reason(
     assert (found.name, found.why, found.repaired) == (name, why, repaired)
 
 
+def test_it_names_repairs_of_values_as_repairs(tmp_path: Path) -> None:
+    explained(
+        tmp_path,
+        {"messages": HI, "prompt_id": "support", "prompt_variables": {"company": 7}},
+    )
+    file, request = tmp_path / "config.yaml", tmp_path / "request.json"
+
+    found = run("explain", str(request), "--config", str(file))
+
+    assert "repaired: prompt_variables.company:as_text" in " ".join(found.stdout.split())
+
+
 def test_it_shows_the_prompt_of_the_variant(tmp_path: Path) -> None:
     body: dict[str, object] = {
         "messages": HI,
