@@ -79,7 +79,7 @@ class Decoder:
     def _value(self, tree: Tree, kind: Kind, path: Path, default: object) -> object:
         if tree is None and kind.nullable:
             return None
-        if kind.struct is not None and not (kind.words and isinstance(tree, str)):
+        if kind.struct is not None and not (kind.words and isinstance(tree, str | bool)):
             return self.struct(tree, kind.struct, path)
         if isinstance(tree, Unresolved):
             return default

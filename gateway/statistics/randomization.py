@@ -102,11 +102,11 @@ def most_added(requests: int, worse_by: float, gamma: float) -> int:
 def fewest_units(share: float, alpha: float) -> int:
     """Return how many active units a look of level alpha needs to see an arm that fails entirely.
 
-    share: of the treatment, of its units and control's; in (0, 1).
+    share: of the treatment, of its units and control's; 0 to 1, where both have one at least.
     """
     needed = 1 / ((1 - RESERVED) * alpha)
-    units = ceil(1 / share)
-    while comb(units, max(int(units * share + _ROUNDING), 1)) < needed:
+    units = max(ceil(1 / max(share, _ROUNDING)), 2)
+    while comb(units, min(max(int(units * share + _ROUNDING), 1), units - 1)) < needed:
         units += 1
     return units
 

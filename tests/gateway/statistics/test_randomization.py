@@ -143,6 +143,11 @@ def test_the_documented_numbers_of_units_are_needed() -> None:
     assert [fewest_units(share, ALPHA) for share in (0.5, 0.1, 0.05, 0.01)] == [17, 40, 60, 200]
 
 
+@pytest.mark.parametrize("share", [0.0, 1e-300, 1e-9, 1 - 1e-9, 1.0])
+def test_however_uneven_the_shares_are_a_number_of_units_is_enough(share: float) -> None:
+    assert fewest_units(share, ALPHA) >= 13_334
+
+
 @pytest.mark.parametrize(
     ("treated", "others", "requests"), [(3, 57, 12), (10, 10, 15), (6, 60, 80)]
 )

@@ -2,6 +2,7 @@
 
 import pytest
 
+from strowger_gateway.gateway.config.schema.experiment import Circuit
 from tests.gateway.config.configs import GOOD, faults, read, warnings
 
 ARMS = "{name: a, backend: openai/gpt, weight: 1}, {name: b, backend: here/tiny, weight: 1}"
@@ -32,6 +33,22 @@ def test_a_whole_experiment_is_read() -> None:
     assert (found.per, found.alpha, found.planned, found.smallest) == ("unit", 0.1, 500, 0.02)
 
 
+@pytest.mark.parametrize(
+    ("circuit", "rule"),
+    [
+        ("", Circuit(requests=20, share=0.5)),
+        ("circuit: {requests: 50, share: 0.8},", Circuit(requests=50, share=0.8)),
+        ("circuit: off,", None),
+    ],
+)
+def test_every_experiment_has_a_circuit_unless_it_is_off(
+    circuit: str, rule: Circuit | None
+) -> None:
+    found = read(f"{GOOD}experiments:\n{experiment(circuit)}").experiments[0]
+
+    assert found.circuit_rule == rule
+
+
 SAME = "{name: a, backend: openai/gpt, weight: 1}, {name: b, backend: openai/gpt, weight: 1}"
 FAULTS = [
     (experiment(model="chatt"),
@@ -56,6 +73,10 @@ FAULTS = [
     (experiment("harm_limits: [{metric: errors, worse_by: 0.1}],"),
      'harm_limits[0].metric: "errors" is not a metric of the gateway; did you mean "error"? A '
      "feedback metric needs a name that cannot be confused with it"),
+    (experiment("circuit: false,"),
+     'circuit: expected a mapping or "off", found false'),
+    (experiment("circuit: {requests: 4},"),
+     "circuit.requests: expected an integer from 5 to 10000, found 4"),
     (experiment("primary: cost_usd,"),
      "primary: is cost_usd, but prices is empty, so no cost is known; add prices"),
     (experiment(arms=SAME),
