@@ -123,6 +123,8 @@ async def test_what_cannot_be_excluded_is_said(tmp_path: Path) -> None:
 
     found = [(one.status_code, one.json()["error"]["message"]) for one in answers]
     assert [status for status, _ in found] == [404, 400, 400, 404, 404]
+    codes = [one.json()["error"]["code"] for one in answers if one.status_code == 404]
+    assert codes == ["not_in_experiment", "exclusion_not_found", "experiment_not_found"]
     assert "has sent no request of experiment 'trial'" in found[0][1]
     assert found[1][1] == "give one of unit, user and key"
     assert "is not excluded" in found[3][1]
