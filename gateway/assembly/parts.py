@@ -33,6 +33,7 @@ _NAMES: Final = (
     "strowger_gateway.gateway.observability.payloads.part:PayloadsPart",
     "strowger_gateway.gateway.content.guardrails.part:GuardrailsPart",
     "strowger_gateway.gateway.content.cache.part:CachePart",
+    "strowger_gateway.gateway.experiments.hidden.part:HiddenVariantsPart",
 )
 
 

@@ -106,7 +106,8 @@ class AnswerRequest(BaseStage):
             answer = await collect()
         kept = storing(request, renderer, self._gateway) if self._stores else None
         body = renderer.answer(answer) if kept is None else await kept.body(answer)
-        await request.response.whole(200, body, renderer.headers(record.backend))
+        named = record.backend if record.participation.shown else record.model
+        await request.response.whole(200, body, renderer.headers(named))
 
     async def _embed(self, request: RequestContext, sent: EmbeddingsRequest, plan: Plan) -> None:
         record, response = request.record, request.response
@@ -118,4 +119,5 @@ class AnswerRequest(BaseStage):
         vectors = await with_usage(vectors, sent, response.own_headers, large=record.large)
         renderer = self._surface.renderer(sent, record.request_id)
         body = await rendered(renderer.embeddings, vectors, record)
-        await response.whole(200, body, renderer.headers(record.backend))
+        named = record.backend if record.participation.shown else record.model
+        await response.whole(200, body, renderer.headers(named))

@@ -108,7 +108,8 @@ class Streaming:
             async with aclosing(source):
                 held = await _first_batch(source, response)
                 if not response.started:
-                    await response.start(renderer.headers(record.backend))
+                    named = record.backend if record.participation.shown else record.model
+                    await response.start(renderer.headers(named))
                 with suppress(StopAsyncIteration):
                     while True:
                         await output.write(held)

@@ -12,6 +12,7 @@ class Participation(Struct, frozen=True, kw_only=True, gc=False):
              `when` rule, a pause, an epoch that is not known yet).
     variant, unit: as assigned, the unit hashed; "" if there is no unit to assign.
     assigned_backend: the variant's.
+    shown:   the client may know its variant.
     exclusion: why the request does not count; `None` if it counts, or there is no experiment.
     replayed: EXPERIMENT/VARIANT that a replay has asked for; "" for all other requests.
     """
@@ -21,6 +22,7 @@ class Participation(Struct, frozen=True, kw_only=True, gc=False):
     variant: str = ""
     unit: str = ""
     assigned_backend: str = ""
+    shown: bool = True
     exclusion: Exclusion | None = None
     replayed: str = ""
 

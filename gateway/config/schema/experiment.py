@@ -123,6 +123,7 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     aa:       all variants are the same, and the experiment tests the gateway.
     replay_keys: names of the API keys whose requests may ask for a variant, and then do not count.
     votes_until: how long after a request's end a vote on it counts; "": always.
+    show_variant: answers name their variant and backend in headers, and the backend's model.
     contracts: the configuration's `metrics`, set by `with_contracts`: the report of a removed
               experiment needs them after they are gone from the file.
     """
@@ -143,6 +144,7 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     aa: bool = False
     replay_keys: tuple[Name, ...] = ()
     votes_until: VotesUntil = ""
+    show_variant: bool = True
     contracts: Annotated[tuple[MetricContract, ...], Meta(extra={"resolved": True})] = ()
 
     def contract(self, metric: str) -> MetricContract | None:

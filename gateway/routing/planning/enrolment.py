@@ -135,6 +135,7 @@ class ExperimentRouter:
         self._chats_only = any(arm.system or arm.prompt for arm in self.arms.values())
         self._prompts = any(arm.prompt for arm in self.arms.values())
         self._state = state
+        self._shown = config.show_variant
         self._version = -1
         self._assignment = Assignment(
             config.name,
@@ -230,6 +231,7 @@ class ExperimentRouter:
             variant=arm.name,
             unit=self.hashed_unit(unit),
             assigned_backend=arm.backend.name,
+            shown=self._shown,
         )
         return Enrolment(arm=arm, participation=participation)
 

@@ -215,16 +215,19 @@ class ResponseWriter:
                 backend = record.upstream_ms(at)
                 gateway = (at - record.started) * 1e3 - backend
                 times = gateway if gateway > 0.0 else 0.0, backend  # noqa: FURB136  a call less
+                shown = record.participation.shown
+                if shown:
+                    backend_name = record.backend.encode("latin-1", "replace")
+                    headers.append((b"x-gateway-backend", backend_name))
                 headers += (
-                    (b"x-gateway-backend", record.backend.encode("latin-1", "replace")),
                     (b"x-gateway-attempts", b"%d" % record.attempts_sent),
                     (b"server-timing", b"gateway;dur=%.2f, backend;dur=%.2f" % times),
                 )
-                if len(record.attempts) > 1 and (hedged := record.hedged):
+                if shown and len(record.attempts) > 1 and (hedged := record.hedged):
                     both = ", ".join(hedged).encode("latin-1", "replace")
                     headers.append((b"x-gateway-hedged", both))
             part = record.participation
-            if part.variant:
+            if part.variant and part.shown:
                 headers.append((b"x-gateway-experiment", part.experiment.encode()))
                 headers.append((b"x-gateway-variant", part.variant.encode()))
             elif part.replayed:
