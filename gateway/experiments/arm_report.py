@@ -11,7 +11,8 @@ from strowger_gateway.gateway.storage.sql.base import RequestCounts
 
 
 class ArmReport(Struct, frozen=True, kw_only=True):
-    """A variant. units: first assigned to it. fallback_share: part of its requests, 0 to 1.
+    """A variant. units: each once, where it first came to a comparison; before there is one, where
+    it first came. fallback_share: part of its requests, 0 to 1.
 
     prompt: NAME@VERSION; "" for none.
     """

@@ -216,13 +216,15 @@ def doubts(report: Report) -> tuple[str, ...]:
 
 
 def adjusted(report: Report) -> tuple[str, ...]:
-    """Return a sentence without a full stop for each adjusted difference, or why there is none.
+    """Return a sentence without a full stop for each adjusted difference.
 
-    Metrics without a value are left out.
+    Of the metrics that the verdict depends on, also why one is not adjusted.
     """
+    deciding = {clause.metric for decision in report.decisions for clause in decision.clauses}
     return tuple(
         sentence
         for metric in report.metrics
-        if metric.adjustment is not None and not all(one.blank for one in metric.variants)
+        if metric.adjustment is not None
+        and (metric.adjustment.used or metric.primary or metric.name in deciding)
         for sentence in metric.adjustment.sentences
     )

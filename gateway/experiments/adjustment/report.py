@@ -151,8 +151,11 @@ def _differs(found: Sequence[tuple[Metric, Imbalance]], control: str) -> str:
 
 def _sentences(one: Adjustment, case: ReportInput) -> Iterator[str]:
     name = one.metric.name
-    if one.found is None or not one.found.regressors:
+    if one.found is None:
         yield f"{name}: not adjusted, because too few units of several variants can be compared"
+        return
+    if not one.found.regressors:
+        yield f"{name}: not adjusted, because it does not vary, or too few units have a covariate"
         return
     if one.differing:
         which = ", ".join(dict.fromkeys(_name(each.covariate) for each in one.differing))

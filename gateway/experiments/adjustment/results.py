@@ -10,7 +10,7 @@ from strowger_gateway.gateway.statistics.covariate_balance import Imbalance, imb
 from strowger_gateway.gateway.statistics.metrics import LOG_PROMPT_TOKENS, PROMPT_TOKENS, Metric
 from strowger_gateway.gateway.statistics.outcomes import Outcomes, Per
 from strowger_gateway.gateway.statistics.verdict import AdjustedOutcomes
-from strowger_gateway.gateway.storage.sql.base import Epoch, Store
+from strowger_gateway.gateway.storage.sql.base import Epoch, Store, first_comparison
 from strowger_gateway.gateway.storage.sql.experiments.adjusted_queries import (
     PAST,
     adjusted_outcomes,
@@ -83,19 +83,6 @@ def control_alone(
             session, experiment.name, metric.name, per, names, since, only=control
         )
     return None if found is None else found.outcomes
-
-
-def first_comparison(epochs: Sequence[Epoch]) -> int | None:
-    """Return the first epoch in which several variants have a weight; `None` if there is none.
-
-    The epochs before it are the past: one variant had all units.
-    """
-    numbers = (
-        one.number
-        for one in epochs
-        if not one.paused and sum(share > 0 for share in one.shares.values()) > 1
-    )
-    return min(numbers, default=None)
 
 
 def baseline_epochs(epochs: Sequence[Epoch]) -> tuple[int, ...]:

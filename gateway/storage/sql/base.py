@@ -93,6 +93,19 @@ class Epoch(Struct, frozen=True, kw_only=True):
     def paused(self) -> bool:
         return self.fingerprint.endswith(PAUSED)
 
+    @property
+    def compares(self) -> bool:
+        """Whether several variants have a weight."""
+        return not self.paused and sum(share > 0 for share in self.shares.values()) > 1
+
+
+def first_comparison(epochs: Sequence[Epoch]) -> int | None:
+    """Return the first epoch in which several variants have a weight; `None` if there is none.
+
+    In those before it, one variant had all units: they are the past of `adjust`.
+    """
+    return min((one.number for one in epochs if one.compares), default=None)
+
 
 class Pause(Struct, frozen=True, kw_only=True):
     """The experiment is paused: control serves everyone until it is resumed. at: Unix seconds."""

@@ -19,13 +19,14 @@ from strowger_gateway.gateway.storage.sql.base import (
     Pause,
     RequestCounts,
     Run,
+    first_comparison,
 )
 from strowger_gateway.gateway.storage.sql.database import Database, Driver, Session
 from strowger_gateway.gateway.storage.sql.errors import ConcurrentImport, StoreRejected
 from strowger_gateway.gateway.storage.sql.experiments import vote_queries as votes
-from strowger_gateway.gateway.storage.sql.experiments.exclusions import IN
 from strowger_gateway.gateway.storage.sql.experiments.interval_points import add_point, points
 from strowger_gateway.gateway.storage.sql.experiments.outcome_queries import outcomes, responses
+from strowger_gateway.gateway.storage.sql.experiments.split_counts import units_by_place
 from strowger_gateway.gateway.storage.sql.experiments.unit_pages import UnitTotal, pages
 from strowger_gateway.gateway.storage.sql.experiments.votes import Vote, Votes
 from strowger_gateway.gateway.storage.sql.import_rows import (
@@ -199,13 +200,7 @@ class SqlStore:
     def counts(self, experiment: str) -> tuple[EpochCounts, ...]:
         with self._database.reading() as session:
             epochs = _epochs(session, experiment)
-            rows = session.rows(
-                tuple[int, str, int],
-                "SELECT epoch, variant, COUNT(*) FROM experiment_first f WHERE experiment = ?"
-                f" AND {IN.format('f')} GROUP BY epoch, variant ORDER BY epoch, variant",
-                experiment,
-            )
-        units = {(epoch, variant): count for epoch, variant, count in rows}
+            units = units_by_place(session, experiment, first_comparison(epochs) or 0)
         return tuple(_counts(epoch, units) for epoch in epochs)
 
     def request_counts(self, experiment: str) -> Sequence[RequestCounts]:

@@ -1,6 +1,7 @@
 """Reports on the wire of experiments whose costs the prompts drive."""
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
@@ -45,8 +46,14 @@ async def priced(request: Received, answer: Answer) -> None:
     await answer.json({**chat_body(), "usage": usage})
 
 
-async def visits(up: Recorded, turn: str, length: Callable[[random.Random, str], int]) -> None:
-    """Every user sends two requests. length: a factor, by chance and the variant so far."""
+async def visits(
+    up: Recorded, turn: str, length: Callable[[random.Random, str], int]
+) -> Counter[str]:
+    """Every user sends two requests; return the users by variant.
+
+    length: a factor, by chance and the variant so far.
+    """
+    users: Counter[str] = Counter()
     for user in range(USERS):
         own = random.Random(f"{user}")
         chance = random.Random(f"{user} {turn}")
@@ -57,6 +64,8 @@ async def visits(up: Recorded, turn: str, length: Callable[[random.Random, str],
             answer = await ask(up.running, f"user-{user}", text)
             assert answer.status_code == 200
             variant = answer.headers["x-gateway-variant"]
+        users[variant] += 1
+    return users
 
 
 def text_of(base_url: str, weight: int, more: str) -> str:
@@ -99,7 +108,7 @@ async def test_an_interval_is_narrower_where_prompts_and_the_past_explain_the_co
             planned = plan(tmp_path, text_of(remote.base_url, 0, adjust))
             without = plan(tmp_path, text_of(remote.base_url, 0, ""))
         async with recorded(text_of(remote.base_url, 1, adjust), tmp_path) as up:
-            await visits(up, "after", same)
+            drawn = await visits(up, "after", same)
             up.settle()
             found = await report(up)
 
@@ -107,6 +116,8 @@ async def test_an_interval_is_narrower_where_prompts_and_the_past_explain_the_co
     raw, adjustment = row["unadjusted"], metric["adjustment"]
     assert (found["adjust"], found["baseline_epochs"]) == (["prompt_tokens", "past"], [1])
     assert found["differing"] == []
+    assert {one["name"]: one["units"] for one in found["arms"]} == drawn
+    assert found["split_p"] > 0.01
     assert adjustment["used"]
     tokens, past = adjustment["covariates"]
     assert tokens["theta"] == pytest.approx(1e-6, rel=0.2)

@@ -51,6 +51,29 @@ def test_a_pause_survives_the_store_and_keeps_its_first_reason(url: Secret) -> N
     store.close()
 
 
+def test_a_unit_that_came_before_the_comparison_counts_where_it_was_drawn(store: SqlStore) -> None:
+    store.epoch("e", "f1", {"a": 1.0, "b": 0.0}, 1.0)
+    store.epoch("e", "f2", {"a": 1.0, "b": 1.0}, 2.0)
+    store.epoch("e", "f3", {"a": 1.0, "b": 3.0}, 3.0)
+    rows = [
+        request_row(f"{unit}-{epoch}", unit=unit, variant=variant, epoch=epoch)
+        for unit, epoch, variant in (
+            ("never back", 1, "a"), ("back", 1, "a"), ("back", 2, "b"), ("back", 3, "a"),
+            ("late", 1, "a"), ("late", 3, "b"), ("new", 2, "a"), ("new", 3, "b"),
+        )
+    ]  # fmt: skip
+
+    store.import_rows("f", 0, 9, rows)
+
+    counted = {(one.epoch, arm.name): arm.units for one in store.counts("e") for arm in one.arms}
+    assert {place: units for place, units in counted.items() if units} == {
+        (1, "a"): 1,
+        (2, "a"): 1,
+        (2, "b"): 1,
+        (3, "b"): 1,
+    }
+
+
 def test_units_count_for_the_split_where_they_were_seen_first(store: SqlStore) -> None:
     store.epoch("e", "f1", HALVES, 1.0)
     store.epoch("e", "f2", {"a": 90.0, "b": 10.0}, 2.0)
