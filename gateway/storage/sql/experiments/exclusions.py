@@ -68,7 +68,8 @@ _UNIT_KEY: Final = Insert(
     otherwise="""ON CONFLICT (experiment, key, unit, variant) DO UPDATE SET
     requests = experiment_unit_keys.requests + excluded.requests""",
 )
-_COUNTED: Final = """SELECT COUNT(*), COALESCE(SUM(requests), 0), COALESCE(SUM(shared), 0) FROM
+_COUNTED: Final = """SELECT COUNT(*), CAST(COALESCE(SUM(requests), 0) AS BIGINT),
+    CAST(COALESCE(SUM(shared), 0) AS BIGINT) FROM
     (SELECT CAST(SUM(o.requests) AS BIGINT) AS requests,
         CASE WHEN COUNT(DISTINCT o.key) > 1 THEN 1 ELSE 0 END AS shared
         FROM experiment_unit_keys o WHERE o.experiment = ? AND o.unit IN ({units})
