@@ -41,6 +41,7 @@ _ALIKE = ("parallel_tool_calls", "user", "metadata")
 _NO_PARAMETERS: Mapping[str, object] = {"type": "object", "properties": {}}
 _QUOTE = b'"'
 
+_SYSTEM: Final = frozenset({"system", "developer"})
 _EMPTY: Final = b'""'
 _NOTHING: Final[dict[str, Raw]] = {}
 
@@ -61,6 +62,11 @@ class _TypedTool(Struct, frozen=True, kw_only=True):
     name: str = ""
 
 
+class _RoleOfItem(Struct, frozen=True, kw_only=True):
+    role: str | None = ""
+
+
+_read_role = msgspec.json.Decoder(_RoleOfItem).decode
 _read_tools = msgspec.json.Decoder(list[_TypedTool]).decode
 _read_reasoning = msgspec.json.Decoder(dict[str, Raw]).decode
 
@@ -300,11 +306,33 @@ def _unchanged_fields(request: ChatRequest) -> _UnchangedFields:
         sent |= _of(fields, INPUT, "instructions")
         return _UnchangedFields(fields=sent, before=())
     items = read.messages[_instructed(fields) :]
-    place = len(messages) - len(items)
-    if place < 0 or not all(a is b for a, b in zip(messages[place:], items, strict=True)):
+    if _ends_with(messages, items):
+        sent |= _of(fields, INPUT)
+        return _UnchangedFields(fields=sent, before=messages[: len(messages) - len(items)])
+    lead, raw = _after_system(items, fields[INPUT])
+    if not lead or not _ends_with(messages, items[lead:]):
         return _UnchangedFields(fields=sent, before=messages)
-    sent |= _of(fields, INPUT)
-    return _UnchangedFields(fields=sent, before=messages[:place])
+    sent[INPUT] = raw
+    return _UnchangedFields(fields=sent, before=messages[: len(messages) - len(items) + lead])
+
+
+def _ends_with(messages: Sequence[Message], items: Sequence[Message]) -> bool:
+    place = len(messages) - len(items)
+    return place >= 0 and all(a is b for a, b in zip(messages[place:], items, strict=True))
+
+
+def _after_system(items: Sequence[Message], raw: Raw) -> tuple[int, Raw]:
+    """Return how many system messages `input` begins with, and its items after them.
+
+    The gateway puts a prompt's turns after them, and so between the client's items.
+    """
+    lead = next((at for at, one in enumerate(items) if one.role not in _SYSTEM), 0)
+    if not lead:
+        return 0, raw
+    given = _raws(raw)
+    if any(_read_role(one).role not in _SYSTEM for one in given[:lead]):
+        return 0, raw  # such a message is not one item of its own
+    return lead, Raw(_encode(given[lead:]))
 
 
 def _instructed(fields: Mapping[str, Raw]) -> int:

@@ -53,7 +53,8 @@ class PromptText(Struct, frozen=True, kw_only=True, eq=False):
         """Return the rendered messages, and the client's after them.
 
         The system section becomes one message with the client's own system message, which follows
-        it, because many models accept only one. values: of all required fields.
+        it, because many models accept only one, and none accepts one after a turn: all system
+        messages with which the client begins stay in front. values: of all required fields.
         """
         filled = self._filled(values)
         sections = self.template.sections
@@ -62,7 +63,8 @@ class PromptText(Struct, frozen=True, kw_only=True, eq=False):
             text = rendered.pop(0).content
             assert isinstance(text, str)
             messages = with_system(messages, text)
-        head = 1 if messages and messages[0].role in _SYSTEM else 0
+        turns = (at for at, one in enumerate(messages) if one.role not in _SYSTEM)
+        head = next(turns, len(messages))
         return (*messages[:head], *rendered, *messages[head:])
 
     def _filled(self, values: Mapping[str, str]) -> Mapping[str, str]:

@@ -1,5 +1,6 @@
 """The rendered prompt reaches each vendor in its own dialect, from each API that names one."""
 
+import json
 from collections.abc import AsyncGenerator
 
 import httpx
@@ -56,3 +57,39 @@ async def test_the_vendor_gets_the_texts_in_order_and_nothing_of_the_reference(
     assert "variables" not in body
     if path != "/v1/chat/completions":
         assert body.count("In German.") == 1
+
+
+OPENAI = next(one for one in READERS if one.name == "openai-responses")
+
+
+@pytest.mark.parametrize("instructions", ["", "In German."])
+async def test_a_prompts_turns_come_after_the_system_items_and_leave_the_others_as_they_are(
+    setting: Setting, instructions: str
+) -> None:
+    """As of Codex, which sends instructions, a developer message, and sealed reasoning."""
+    setting.plays(answering(OPENAI, Said(text=("hello",))))
+    developer = {"type": "message", "role": "developer", "content": "Use tools."}
+    rest: list[dict[str, object]] = [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "One?"}]},
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "sealed"},
+        {"type": "message", "role": "assistant", "content": "Two."},
+        {"type": "message", "role": "user", "content": "Three?"},
+    ]
+    body: dict[str, object] = {
+        "model": OPENAI.name,
+        "input": [developer, *rest],
+        "prompt": {"id": "support", "version": "2", "variables": VALUES},
+        **({"instructions": instructions} if instructions else {}),
+    }
+
+    async with httpx.AsyncClient(base_url=setting.gateway.url, timeout=60) as client:
+        answer = await client.post("/v1/responses", json=body)
+
+    assert answer.status_code == 200, answer.text
+    sent = json.loads(setting.server.requests[-1].body)["input"]
+    assert sent[-4:] == rest
+    front = "".join(json.dumps(one) for one in sent[:-6])
+    assert [one["role"] for one in sent[-6:-4]] == ["user", "assistant"]
+    places = [front.find(one) for one in ("You help Ada of Acme.", instructions, "Use tools.")]
+    assert -1 not in places
+    assert all(one["role"] in ("system", "developer") for one in sent[:-6])

@@ -55,3 +55,15 @@ def test_a_prompt_without_system_section_leaves_the_clients_system_message_first
     found = text.with_messages((own, Message(role="user", content="Why?")), {})
 
     assert [one.content for one in found] == ["Theirs.", "Hi", "Why?"]
+
+
+@pytest.mark.parametrize("text", ["Ours.\n--- user ---\nHi", "--- user ---\nHi"])
+def test_no_system_message_of_the_client_comes_after_a_turn_of_the_prompt(text: str) -> None:
+    """As of clients that send instructions and a developer message before the first question."""
+    own = (Message(role="system", content="One."), Message(role="developer", content="Two."))
+    later = (Message(role="user", content="Why?"), Message(role="system", content="Three."))
+
+    found = prompt_text("p", "1", text, "").with_messages((*own, *later), {})
+
+    assert [one.role for one in found] == ["system", "developer", "user", "user", "system"]
+    assert found[3:] == later
