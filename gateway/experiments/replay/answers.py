@@ -43,35 +43,53 @@ class _TokenCounts(Struct):
     output_tokens_details: _TokenDetails | None = None
 
 
-class _Response(Struct):
+class _Choices(Struct):
+    """Of chat completions and completions. A vendor's own fields may have any names."""
+
     usage: Raw = Raw()
     choices: list[dict[str, object]] = []
+
+
+class _Message(Struct):
+    usage: Raw = Raw()
     content: list[dict[str, object]] = []
-    output: list[dict[str, object]] = []
     stop_reason: str | None = None
+
+
+class _Output(Struct):
+    usage: Raw = Raw()
+    output: list[dict[str, object]] = []
     status: str | None = None
 
 
 _CUT: Final = ("length", "max_tokens", "incomplete")
 """How the APIs say that an answer ends at its limit."""
 
-_decode = msgspec.json.Decoder(_Response).decode
+_choices = msgspec.json.Decoder(_Choices).decode
+_a_message = msgspec.json.Decoder(_Message).decode
+_output = msgspec.json.Decoder(_Output).decode
 _counts = msgspec.json.Decoder(_TokenCounts | None).decode
 
 
 def read_answer(api: Api, data: bytes) -> Answered:
     """Read a response with status 200. Raises msgspec.DecodeError."""
-    found = _decode(data)
     match api:
         case "chat":
+            found = _choices(data)
             text = _message(found.choices)
+            ends = [one.get("finish_reason") for one in found.choices]
         case "completions":
+            found = _choices(data)
             text = str(found.choices[0].get("text", "")) if found.choices else ""
+            ends = [one.get("finish_reason") for one in found.choices]
         case "messages":
+            found = _a_message(data)
             text = _blocks(found.content)
+            ends = [found.stop_reason]
         case "responses":
+            found = _output(data)
             text = "\n".join(filter(None, map(_item, found.output)))
-    ends = [found.stop_reason, found.status, *(one.get("finish_reason") for one in found.choices)]
+            ends = [found.status]
     cut = any(end in _CUT for end in ends)
     return Answered(text=text, cut=cut, usage=_usage(api, found.usage))
 

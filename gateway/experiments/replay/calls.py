@@ -49,6 +49,7 @@ _CALM: Final = 16
 """Rounds of calls in flight that succeed before one more is sent at once."""
 
 _FIRST_WAIT_S: Final = 1.0
+_MOST_ATTEMPTS: Final = 100
 _T = TypeVar("_T")
 
 
@@ -115,9 +116,10 @@ class Calls:
     async def ask(self, one: ReplayCall, hold: PairHold) -> tuple[CallOutcome, Answered | None]:
         """Return how a call ended; the outcome is not stored yet if there is an answer.
 
-        A failure is stored. Raises Stopped, BoundReached, LeaseLost, StoreUnavailable.
+        A failure is stored, after the last attempt: a run that stops between attempts has none, and
+        asks again when it continues. Raises Stopped, BoundReached, LeaseLost, StoreUnavailable.
         """
-        failure = CallOutcome(state="failed")
+        failure = CallOutcome(state="asked")
         for attempt in range(1, ATTEMPTS + 1):
             reply, failure = await self._attempt(one, hold)
             if reply is None:
@@ -140,10 +142,15 @@ class Calls:
                     text=answered.text,
                     cut=answered.cut,
                 )
+                if "x-gateway-hedged" in reply.headers:
+                    # The backend that has lost writes a bill, too.
+                    await self.settle(one, failure, one.worst)
                 return outcome, answered
             if reply.status < 500:
                 break
             await self._pause(_FIRST_WAIT_S * 2 ** (attempt - 1))
+        failure = replace(failure, state="failed")
+        await self.settle(one, failure, NOTHING)
         return failure, None
 
     async def settle(self, one: ReplayCall, outcome: CallOutcome, change: Spent) -> None:
@@ -164,7 +171,7 @@ class Calls:
     ) -> tuple[GatewayReply | None, CallOutcome]:
         """Send a call until the gateway is neither busy nor away; return its answer.
 
-        `None`: what came of it is unknown. The failure is stored, if it is one.
+        `None`: what came of it is unknown. What a failure has cost is stored.
         """
         headers = {"x-request-id": f"{REQUEST_ID}{self._run}-{one.place}-{one.step}"}
         headers |= {REPLAY: one.variant} if one.variant else {}
@@ -174,18 +181,18 @@ class Calls:
             try:
                 reply = await self._exchange(one, hold, data, headers)
             except NotSent as exc:
-                failure = CallOutcome(state="failed", error=str(exc))
+                failure = CallOutcome(state="asked", error=str(exc))
                 await self._free(one, hold, failure)
                 if not self._replied:
                     raise Stopped(f"{exc}; start the gateway, or give --url") from exc
                 self._wait(_FIRST_WAIT_S * 4, str(exc))
                 continue
             except NoReply as exc:
-                failure = CallOutcome(state="failed", error=str(exc))
+                failure = CallOutcome(state="asked", error=str(exc))
                 await self.settle(one, failure, NOTHING)
                 return None, failure
             self._replied = True
-            failure = CallOutcome(state="failed", status=reply.status, ms=reply.ms)
+            failure = CallOutcome(state="asked", status=reply.status, ms=reply.ms)
             if reply.status == 200:
                 self._busy_since = None
                 self._most = min(self._concurrency, self._most + 1 / (_CALM * self._most))
@@ -193,7 +200,9 @@ class Calls:
                 return reply, failure
             failure = replace(failure, error=error_of(reply))
             if reply.status == 504 or code_of(reply) in _BILLED:
-                await self.settle(one, failure, NOTHING)
+                # The gateway has repeated it itself, and each attempt may be on the bill.
+                again = [one.worst] * (_attempts(reply) - 1)
+                await self.settle(one, failure, sum(again, NOTHING))
                 return reply, failure
             await self._free(one, hold, failure)
             if reply.status in (429, 503):
@@ -275,6 +284,12 @@ def _check_variant(variant: str, reply: GatewayReply) -> None:
             f"the running gateway does not know {variant}, or its experiment has no replay_keys; "
             "reload its configuration"
         )
+
+
+def _attempts(reply: GatewayReply) -> int:
+    """Return how often the gateway has sent a call, from 1."""
+    told = reply.headers.get("x-gateway-attempts", "")
+    return min(max(1, int(told)), _MOST_ATTEMPTS) if told.isdecimal() else 1
 
 
 class _Detail(Struct):

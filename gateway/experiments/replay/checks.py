@@ -47,25 +47,82 @@ def is_expected(answer: str, expected: str) -> bool:
 def fits_schema(answer: str, schema: str) -> bool:
     """Whether an answer is JSON that fits a JSON schema; a fence of Markdown around it is ignored.
 
-    Raises CheckFailed without the package, or for a schema that is none.
+    Raises CheckFailed as `check_schema` does.
+    """
+    fenced = _CODE.search(answer)
+    try:
+        value = read_json(fenced[1] if fenced else answer)
+    except NotJson:
+        return False
+    try:
+        return _fits(value, schema)
+    except RecursionError:
+        return False
+
+
+def check_schema(schema: str) -> None:
+    """Raises CheckFailed for what is not a JSON schema, or refers to something outside of it, and
+    without the package jsonschema.
     """
     try:
+        _fits(None, schema)
+        _check_references(read_json(schema))
+    except RecursionError as exc:
+        raise CheckFailed("schema: refers to itself without end") from exc
+
+
+def _fits(value: object, schema: str) -> bool:
+    """Raises CheckFailed, RecursionError."""
+    try:
         from jsonschema import Draft202012Validator, SchemaError
+        from jsonschema_specifications import REGISTRY
+        from referencing.exceptions import Unresolvable
     except ImportError as exc:
         raise CheckFailed(
             "checking `schema` needs jsonschema; pip install 'strowger-gateway[replay]'"
         ) from exc
-    fenced = _CODE.search(answer)
-    try:
-        value = cast(Any, read_json(fenced[1] if fenced else answer))
-    except NotJson:
-        return False
     rules = cast("dict[str, Any] | bool", read_json(schema))
     try:
         Draft202012Validator.check_schema(rules)
+        # A registry of its own: by default, references are fetched from wherever they name.
+        return bool(Draft202012Validator(rules, registry=REGISTRY).is_valid(cast(Any, value)))  # pyright: ignore[reportUnknownMemberType]  # jsonschema's own types are partial
     except SchemaError as exc:
         raise CheckFailed(f"schema: {exc.message}") from exc
-    return bool(Draft202012Validator(rules).is_valid(value))  # pyright: ignore[reportUnknownMemberType]  # jsonschema's own types are partial
+    except Unresolvable as exc:
+        raise CheckFailed(_NOT_WITHIN.format(ref=exc.ref)) from exc
+
+
+_NOT_WITHIN: Final = "schema: $ref: nothing is at {ref!r} within the schema"
+
+
+def _check_references(rules: object) -> None:
+    """Also those that only some answers would reach. Raises CheckFailed, RecursionError."""
+    from jsonschema_specifications import REGISTRY
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    references: list[str] = []
+    _collect(rules, references)
+    if not references or not isinstance(rules, dict) or "$id" in rules:
+        return
+    whole = DRAFT202012.create_resource(cast("dict[str, Any]", rules))
+    resolver = REGISTRY.with_resource("", whole).resolver()
+    for reference in references:
+        try:
+            resolver.lookup(reference)
+        except Unresolvable as exc:
+            raise CheckFailed(_NOT_WITHIN.format(ref=reference)) from exc
+
+
+def _collect(value: object, into: list[str]) -> None:
+    if isinstance(value, dict):
+        for name, one in cast("dict[str, object]", value).items():
+            if name == "$ref" and isinstance(one, str):
+                into.append(one)
+            _collect(one, into)
+    elif isinstance(value, list):
+        for one in cast("list[object]", value):
+            _collect(one, into)
 
 
 def has_checks(prompt: ReplayedPrompt, command: str) -> bool:
@@ -88,7 +145,10 @@ async def run_test(command: str, prompt: ReplayedPrompt, answer: str, timeout_s:
     cannot be started.
     """
     words = _absolute(shlex.split(command))
-    with tempfile.TemporaryDirectory(prefix="strowger-replay-") as folder:
+    # A child that has left the session may still write when the folder is removed.
+    with tempfile.TemporaryDirectory(
+        prefix="strowger-replay-", ignore_cleanup_errors=True
+    ) as folder:
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
         environment |= {"HOME": folder, "TMPDIR": folder, "STROWGER_TEST": prompt.test or ""}
         try:

@@ -1,4 +1,4 @@
-"""A model as the judge of two answers: what it is asked, and how its verdict is read.
+"""A model as the judge of two answers: what it is asked.
 
 It sees the answers without names, in either order. The answers are data: each stands between marks
 with a number that was drawn for this question, so that a text in an answer cannot end it.
@@ -6,7 +6,7 @@ with a number that was drawn for this question, so that a text in an answer cann
 
 import re
 import secrets
-from typing import Final, Literal, cast
+from typing import Final, cast
 
 import msgspec
 from msgspec import Struct
@@ -16,20 +16,17 @@ from strowger_gateway.gateway.experiments.replay.prompts import (
     Body,
     ReplayedPrompt,
 )
-from strowger_gateway.gateway.experiments.replay.spending import BYTES_PER_TOKEN
+from strowger_gateway.gateway.experiments.replay.spending import text_size
 
 PROMPT_CHARACTERS: Final = 24_000
 ANSWER_CHARACTERS: Final = 12_000
 """The most that the judge sees of each."""
 
-REASON_CHARACTERS: Final = 2_000
 _WIDEST: Final = 4
 """Bytes of a character, at most."""
 
-_BYTES_OF_TOKEN: Final = 6
-"""Bytes of a token of an answer, on average at most."""
-
-Verdict = Literal["A", "B", "tie"]
+_SIZE_OF_TOKEN: Final = 8
+"""Size of a token of an answer, on average at most: eight letters, or four other bytes."""
 
 RUBRIC: Final = """\
 Decide which answer serves the person who asked better.
@@ -85,11 +82,6 @@ class Question(Struct, frozen=True, kw_only=True):
     cut: tuple[str, ...]
 
 
-class Judgement(Struct, frozen=True, kw_only=True):
-    verdict: Verdict
-    reason: str
-
-
 def question(
     prompt: ReplayedPrompt,
     first: str,
@@ -127,10 +119,10 @@ def question(
 
 def largest_question(prompt: ReplayedPrompt, answer_tokens: int, rubric: str) -> int:
     """Return an upper estimate of the tokens of a question whose answers are not known yet."""
-    size = len(_TASK) + len(_MATERIAL) + len((rubric or RUBRIC).encode()) + 1_000
-    size += min(len(conversation(prompt).encode()), _WIDEST * PROMPT_CHARACTERS)
-    size += 2 * min(_BYTES_OF_TOKEN * answer_tokens, _WIDEST * ANSWER_CHARACTERS)
-    return size // BYTES_PER_TOKEN + 1
+    size = text_size(_TASK) + text_size(_MATERIAL) + text_size(rubric or RUBRIC) + 2_000
+    size += text_size(_fitted(conversation(prompt), PROMPT_CHARACTERS, "conversation", []))
+    size += 2 * min(_SIZE_OF_TOKEN * answer_tokens, 2 * _WIDEST * ANSWER_CHARACTERS)
+    return size // 2 + 1
 
 
 def conversation(prompt: ReplayedPrompt) -> str:
@@ -189,39 +181,3 @@ def _fitted(text: str, most: int, name: str, cut: list[str]) -> str:
     cut.append(name)
     left_out = len(text) - most
     return f"{text[: most * 2 // 3]}\n[… {left_out:,} characters left out …]\n{text[-most // 3 :]}"
-
-
-class _Verdict(Struct):
-    verdict: str
-    reason: str = ""
-
-
-_FENCED: Final = re.compile(r"\{[^{}]*\"verdict\"[^{}]*\}", re.DOTALL)
-_NAMED: Final = re.compile(
-    r"(?:verdict|better answer|winner)\W{1,6}(?:is\W{1,3})?(?:answer\W{1,3})?(A|B|tie)\b",
-    re.IGNORECASE,
-)
-_WORDS: Final[dict[str, Verdict]] = {
-    "a": "A", "b": "B", "tie": "tie", "answer a": "A", "answer b": "B",
-    "equal": "tie", "both": "tie", "draw": "tie", "neither": "tie",
-}  # fmt: skip
-
-
-def read_judgement(text: str) -> Judgement | None:
-    """Read a judge's answer; `None` if it has no verdict, or several different ones."""
-    stripped = text.strip()
-    for piece in (stripped, *_FENCED.findall(text)):
-        try:
-            found = msgspec.json.decode(piece, type=_Verdict)
-        except msgspec.DecodeError:
-            continue
-        verdict = _WORDS.get(found.verdict.strip().strip(".\"'").lower())
-        if verdict is not None:
-            return Judgement(verdict=verdict, reason=found.reason[:REASON_CHARACTERS])
-    bare = _WORDS.get(stripped.strip(".*\"'").lower())
-    if bare is not None:
-        return Judgement(verdict=bare, reason="")
-    named: set[Verdict] = {_WORDS[one.lower()] for one in _NAMED.findall(text)}
-    if len(named) == 1:
-        return Judgement(verdict=named.pop(), reason=stripped[:REASON_CHARACTERS])
-    return None

@@ -39,6 +39,13 @@ _DROPPED: Final = frozenset(
 _STATE: Final = ("previous_response_id", "conversation")
 """Fields of requests that continue what a server has stored."""
 
+_REFERENCE: Final = "item_reference"
+_LARGEST_ANSWER: Final = 10_000_000
+"""Tokens: more than any model answers, whatever a request allows."""
+
+_DEEPEST: Final = 100
+"""Levels of lists and objects in a request."""
+
 UNIT_KEY: Final = b"strowger replay, unit 1"
 
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -97,7 +104,11 @@ def prompt_of(api: Api, logged: Mapping[str, object], unit: str = "") -> Replaye
         if logged.get(name) is not None:
             raise Unusable(name, "continues what a server has stored")
     body: Body = {name: value for name, value in logged.items() if name not in _DROPPED}
+    if _is_deep(body):
+        raise Unusable("", f"has lists or objects in more than {_DEEPEST} levels")
     turns = _turns(api, body)
+    if any(isinstance(one, dict) and cast("Body", one).get("type") == _REFERENCE for one in turns):
+        raise Unusable(_field(api), "has an item_reference to what a server has stored")
     if not turns:
         raise Unusable(_field(api), "has nothing to answer")
     return ReplayedPrompt(
@@ -124,7 +135,22 @@ def request_body(prompt: ReplayedPrompt, model: str, answer_tokens: int) -> tupl
         body["priority"] = LOWEST_PRIORITY
     if prompt.api == "responses":
         body["store"] = False
-    return body, max(given, default=answer_tokens)
+    return body, min(max(given, default=answer_tokens), _LARGEST_ANSWER)
+
+
+def _is_deep(value: object) -> bool:
+    level: list[object] = [value]
+    for _ in range(_DEEPEST):
+        inner: list[object] = []
+        for one in level:
+            if isinstance(one, dict):
+                inner += cast("Body", one).values()
+            elif isinstance(one, list):
+                inner += cast("list[object]", one)
+        if not inner:
+            return False
+        level = inner
+    return True
 
 
 def _field(api: Api) -> str:

@@ -3,6 +3,7 @@
 Money is in 10⁻⁹ US dollars. A call whose outcome is unknown stays charged at its worst case.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
@@ -12,8 +13,9 @@ from msgspec import Struct
 from strowger_gateway.gateway.routing.planning.prices import BackendPrice, Prices, nanos_of
 from strowger_gateway.schemas.usage import Usage
 
-BYTES_PER_TOKEN: Final = 2
-"""At least as many bytes of text make a token, on average over any prompt in practice."""
+_WORDS: Final = bytes(range(ord("a"), ord("z") + 1)) + bytes(range(ord("A"), ord("Z") + 1)) + b" "
+"""Of these, at least two make a token on average; any other byte may be one: a digit, a sign, a
+byte of an emoji."""
 
 _FRAME: Final = 100
 """Tokens that an API adds to a prompt."""
@@ -21,8 +23,11 @@ _FRAME: Final = 100
 _MEDIA: Final = 4_096
 """Tokens of an image or a file: a text of base64 has no meaning as text."""
 
-_BASE64: Final = 2_048
-"""Characters from which a text without blanks counts as media."""
+_BASE64: Final = re.compile(r"(?:data:[^,]{0,200},)?[A-Za-z0-9+/_-]{2048,}={0,2}")
+"""A text that counts as media, where it is no text of a message."""
+
+_TEXTS: Final = ("text", "content", "prompt", "input", "system", "instructions", "arguments")
+"""Fields whose value reaches a model as text, whatever it looks like."""
 
 NANOS: Final = 1_000_000_000
 
@@ -149,22 +154,30 @@ def _dearest(usage: Usage, price: BackendPrice) -> int:
 def prompt_tokens(body: Mapping[str, object]) -> int:
     """Return an upper estimate of a request's tokens."""
     size, media = _sized(body)
-    return size // BYTES_PER_TOKEN + media * _MEDIA + _FRAME
+    return size // 2 + media * _MEDIA + _FRAME
 
 
-def _sized(value: object) -> tuple[int, int]:
-    """Return the bytes of all texts and names in a value, and how many of its texts are media."""
+def text_size(text: str) -> int:
+    """Return twice the most tokens of a text."""
+    data = text.encode("utf-8", "replace")
+    return len(data) + len(data.translate(None, _WORDS))
+
+
+def _sized(value: object, field: str = "") -> tuple[int, int]:
+    """Return the size of all texts and names in a value, and how many of its texts are media."""
     if isinstance(value, str):
-        if len(value) >= _BASE64 and not any(blank in value for blank in " \n"):
-            return 0, 1
-        if value.startswith(("http://", "https://", "data:")):
-            return len(value), 1
-        return len(value.encode("utf-8", "replace")), 0
+        if field not in _TEXTS:
+            if _BASE64.fullmatch(value):
+                return 0, 1
+            if value.startswith(("http://", "https://", "data:")):
+                return text_size(value), 1
+        return text_size(value), 0
     if isinstance(value, dict):
         items = cast("dict[str, object]", value).items()
-        parts = [(len(name) + 4, 0) for name, _ in items] + [_sized(one) for _, one in items]
+        parts = [(text_size(name) + 8, 0) for name, _ in items]
+        parts += [_sized(one, name) for name, one in items]
     elif isinstance(value, list):
-        parts = [_sized(one) for one in cast("list[object]", value)]
+        parts = [_sized(one, field) for one in cast("list[object]", value)]
     else:
-        return 4, 0
+        return 2 * len(str(value)), 0
     return sum(size for size, _ in parts), sum(media for _, media in parts)

@@ -17,12 +17,7 @@ from msgspec.structs import replace
 from strowger_gateway.gateway.experiments.replay.calls import Calls, PairHold, ReplayCall, Stopped
 from strowger_gateway.gateway.experiments.replay.checks import CheckFailed, has_checks, passes
 from strowger_gateway.gateway.experiments.replay.definition import Definition, ReplayArm
-from strowger_gateway.gateway.experiments.replay.judge import (
-    Judgement,
-    largest_question,
-    question,
-    read_judgement,
-)
+from strowger_gateway.gateway.experiments.replay.judge import largest_question, question
 from strowger_gateway.gateway.experiments.replay.prompts import ReplayedPrompt, request_body
 from strowger_gateway.gateway.experiments.replay.rows import (
     LEASE_S,
@@ -34,11 +29,14 @@ from strowger_gateway.gateway.experiments.replay.rows import (
     StoredCall,
 )
 from strowger_gateway.gateway.experiments.replay.spending import (
+    NANOS,
     NOTHING,
+    Bound,
     BoundReached,
     ModelPrice,
     Spent,
 )
+from strowger_gateway.gateway.experiments.replay.verdicts import Judgement, read_judgement
 
 COMPLETE: Final = "all pairs are decided"
 BOUND: Final = "the next pair could exceed the bound"
@@ -171,7 +169,7 @@ class Replay:
                 if spending.hold(worst):
                     return True
                 if spending.held == NOTHING:
-                    self.stop(BOUND)
+                    self.stop(f"{BOUND}: it may cost {_words(worst, spending.bound)}")
                     return False
                 await self._freed.wait()
         return False
@@ -378,6 +376,13 @@ def _length(control: CallOutcome, treatment: CallOutcome) -> float | None:
     if not control.text or not treatment.text:
         return None
     return log(len(treatment.text) / len(control.text))
+
+
+def _words(worst: Spent, bound: Bound) -> str:
+    """Name an amount in what is bounded."""
+    words = [] if bound.nanos is None else [f"${worst.nanos / NANOS:.4f}"]
+    words += [] if bound.tokens is None else [f"{worst.tokens:,} tokens"]
+    return " and ".join(words)
 
 
 def _first(failed: ExceptionGroup[Exception]) -> Exception:

@@ -3,6 +3,7 @@
 import sys
 import time
 from pathlib import Path
+from typing import Final
 
 import click
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from strowger_gateway.gateway.cli.address import Address, address_of, url_option
 from strowger_gateway.gateway.cli.config_loading import config_option, load
 from strowger_gateway.gateway.cli.experiments.replay.arms import is_judged_by_arm, prices_for
+from strowger_gateway.gateway.cli.experiments.replay.numbers import FiniteRange
 from strowger_gateway.gateway.cli.experiments.replay.output import print_report
 from strowger_gateway.gateway.cli.experiments.replay.preparing import (
     Given,
@@ -34,6 +36,8 @@ from strowger_gateway.gateway.experiments.replay.spending import NANOS, Bound
 from strowger_gateway.gateway.experiments.replay.votes import VoteRows
 from strowger_gateway.gateway.experiments.replay.work import BOUND, COMPLETE
 
+MOST_USD: Final = 1_000_000_000
+
 
 @click.command()
 @click.argument("name")
@@ -53,7 +57,7 @@ from strowger_gateway.gateway.experiments.replay.work import BOUND, COMPLETE
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="File that says what the judge judges by.",
 )
-@click.option("--max-usd", type=click.FloatRange(min=0, min_open=True), help="Spend no more.")
+@click.option("--max-usd", type=FiniteRange(0, MOST_USD, min_open=True), help="Spend no more.")
 @click.option("--max-tokens", type=click.IntRange(min=1), help="Use no more tokens.")
 @click.option("--run", "run_name", help="Name of the run. Default: NAME.")
 @click.option("--since", default="", help="Only payloads since so long ago: 24h, 7d.")
@@ -89,12 +93,12 @@ from strowger_gateway.gateway.experiments.replay.work import BOUND, COMPLETE
 )
 @click.option(
     "--test-timeout",
-    type=click.FloatRange(0.1, 3_600),
+    type=FiniteRange(0.1, 3_600),
     default=10.0,
     show_default=True,
     help="Seconds for the command.",
 )
-@click.option("--alpha", type=click.FloatRange(0.0001, 0.5), default=0.05, show_default=True)
+@click.option("--alpha", type=FiniteRange(0.0001, 0.5), default=0.05, show_default=True)
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 64),
@@ -157,5 +161,5 @@ def replay(
         click.echo(f"\n{ended[:1].upper()}{ended[1:]}. Spent: {spent}.")
         if left := report.pairs - report.decided:
             click.echo(f"The same command continues; {left:,} pairs are left.")
-    if ended not in (COMPLETE, BOUND):
+    if ended != COMPLETE and not ended.startswith(BOUND):
         sys.exit(130 if ended == INTERRUPTED else 1)

@@ -22,7 +22,9 @@ def spent_words(spent: Spent, bound: Bound) -> str:
     """Say what is spent, of what may be."""
     words: list[str] = []
     if bound.nanos is not None:
-        words.append(f"${spent.nanos / NANOS:.4f} of ${bound.nanos / NANOS:.2f}")
+        most = bound.nanos / NANOS
+        shown = f"{most:.2f}" if round(most, 2) == most else f"{most:g}"
+        words.append(f"${spent.nanos / NANOS:.4f} of ${shown}")
     elif spent.nanos:
         words.append(f"${spent.nanos / NANOS:.4f}")
     if bound.tokens is not None:

@@ -8,6 +8,7 @@
 Each may have `unit`, `expected`, `schema` and `test` at its top.
 """
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -17,7 +18,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strowger_gateway.gateway.experiments.replay.checks import CheckFailed, fits_schema
+from strowger_gateway.gateway.experiments.replay.checks import CheckFailed, check_schema
 from strowger_gateway.gateway.experiments.replay.prompts import (
     PATHS,
     Api,
@@ -33,6 +34,12 @@ from strowger_gateway.schemas.measured_json import NotJson, read_json
 
 MOST_BYTES: Final = 16 << 20
 """Of one line."""
+
+MOST_TEST_BYTES: Final = 100 << 10
+"""Of `test`, which an environment variable carries: Linux takes at most 128 KiB in one.
+
+https://man7.org/linux/man-pages/man2/execve.2.html, on MAX_ARG_STRLEN
+"""
 
 _OWN: Final = ("unit", "expected", "schema", "test")
 _APIS: Final[Mapping[str, Api]] = {path: api for api, path in PATHS.items()}
@@ -60,6 +67,8 @@ def file_prompts(path: Path) -> Iterator[PromptLine]:
         number = 0
         while line := file.readline(MOST_BYTES + 1):
             number += 1
+            if number == 1:
+                line = line.removeprefix(BOM_UTF8)
             if len(line) > MOST_BYTES:
                 while line and not line.endswith(b"\n"):
                     line = file.readline(MOST_BYTES)
@@ -84,7 +93,9 @@ def _prompt(line: bytes) -> ReplayedPrompt | Unusable:
 
 
 def _read(fields: dict[str, object]) -> ReplayedPrompt:
-    unit = fields.get("unit", "")
+    unit = fields.get("unit")
+    if unit is None:
+        unit = ""
     if not isinstance(unit, str | int):
         raise Unusable("unit", "is not a text")
     if "surface" in fields:
@@ -117,11 +128,13 @@ def _checked(prompt: ReplayedPrompt, fields: Mapping[str, object]) -> ReplayedPr
             raise Unusable("schema", "is not a JSON schema")
         schema = msgspec.json.encode(schema).decode()
         try:
-            fits_schema("null", schema)
+            check_schema(schema)
         except CheckFailed as exc:
             raise Unusable("", str(exc)) from exc
     if test is not None and not isinstance(test, str):
         raise Unusable("test", "is not a text")
+    if test is not None and ("\0" in test or len(test.encode()) > MOST_TEST_BYTES):
+        raise Unusable("test", f"has a NUL, or more than {MOST_TEST_BYTES >> 10} KiB")
     shown = expected if isinstance(expected, str) or expected is None else _json(expected)
     return replace(prompt, expected=shown, schema=schema, test=test)
 

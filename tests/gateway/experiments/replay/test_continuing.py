@@ -12,6 +12,7 @@ import pytest
 from tests.gateway.experiments.replay.replaying import (
     ARMS,
     CALL_USD,
+    PRICED,
     behave,
     new_wins,
     prompts,
@@ -65,7 +66,8 @@ async def test_a_run_stops_before_its_bound_and_continues_with_a_higher_one(
         unchanged = len(here.vendor.requests)
         done = await here.replay(*words, "--max-usd", "20")
 
-    assert "The next pair could exceed the bound. Spent: $0." in stopped.output
+    assert "The next pair could exceed the bound: it may cost $0." in stopped.output
+    assert " of $0.60." in stopped.output
     assert "The same command continues; " in stopped.output
     assert 0 < part["decided"] < 60
     assert part["counted"] == part["decided"]
@@ -150,3 +152,109 @@ async def test_a_terminal_gets_a_bar(tmp_path: Path) -> None:
     assert process.returncode == 0
     assert "20/20" in shown
     assert "$0.0800 of $20.00" in shown
+
+
+async def test_what_stops_a_run_between_two_attempts_costs_no_arm_its_pair(tmp_path: Path) -> None:
+    async with site(tmp_path) as here:
+        file = here.file(prompts(20))
+        words = ("--from", str(file), *ARMS, "--max-usd", "20")
+        refused = await here.replay(*words, key="wrong")
+        part = await here.report()
+        continued = await here.replay(*words)
+        report = await here.report()
+
+    assert (refused.exit_code, continued.exit_code) == (1, 0)
+    assert "gave no answer" not in refused.output
+    assert sum(arm["failed"] for arm in part["arms"]) == 0
+    assert report["by"] == {"judge": 20}
+
+
+async def test_a_run_that_is_interrupted_while_it_waits_costs_no_arm_its_pair(
+    tmp_path: Path,
+) -> None:
+    full = False
+
+    async def quota(request: Received, answer: Answer) -> None:
+        if full:
+            await answer.json({"error": {"message": "slow down"}}, 429, {"retry-after": "3"})
+        else:
+            await behave(request, answer)
+
+    async with site(tmp_path, quota) as here:
+        file = here.file(prompts(30))
+        words = ("--from", str(file), *ARMS, "--max-usd", "20")
+        async with here.started(*words) as process:
+            await here.vendor.until(lambda: len(here.vendor.requests) >= 20)
+            full = True
+            refused = len(here.vendor.requests) + 1
+            await here.vendor.until(lambda: len(here.vendor.requests) >= refused)
+            await asyncio.sleep(0.5)
+            process.send_signal(signal.SIGINT)
+            said = (await process.communicate())[0].decode()
+        full = False
+        continued = await here.replay(*words)
+        report = await here.report()
+
+    assert process.returncode == 130, said
+    assert continued.exit_code == 0, continued.output
+    assert report["by"] == {"judge": 30}
+    assert report["unjudged"] == 0
+
+
+async def test_attempts_that_the_gateway_repeats_are_within_the_bound(tmp_path: Path) -> None:
+    async def cuts(request: Received, answer: Answer) -> None:
+        if request.json["model"] == "new":
+            await answer.raw(b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{")
+            answer.close()
+        else:
+            await behave(request, answer)
+
+    async with site(tmp_path, cuts) as here:
+        file = here.file(prompts(1))
+        found = await here.replay("--from", str(file), *ARMS, "--max-usd", "20")
+        report = await here.report()
+
+    sent = len(here.asked("new"))
+    assert report["by"] == {"failed": 1}, found.output
+    assert sent > 3
+    assert report["arms"][1]["usd"] >= sent * 0.0001 * 100
+
+
+HEDGED = """
+  - name: hedged
+    policy: in_order
+    hedge_after_s: 0.1
+    backends: [{provider: v, model: slow}, {provider: v, model: new}]
+"""
+
+
+async def test_both_backends_of_a_hedge_are_within_the_bound(tmp_path: Path) -> None:
+    async def slow(request: Received, answer: Answer) -> None:
+        if request.json["model"] == "slow":
+            await asyncio.wait_for(answer.gone.wait(), 30)
+        else:
+            await behave(request, answer)
+
+    prices = PRICED + "  - {match: v/slow, input: 100, output: 100}\n"
+    async with site(tmp_path, slow, HEDGED + prices) as here:
+        file = here.file(prompts(1))
+        arms = ("--arms", "old,hedged", *ARMS[2:])
+        found = await here.replay("--from", str(file), *arms, "--max-usd", "20")
+        report = await here.report()
+
+    assert [one["failed"] for one in report["arms"]] == [0, 0], found.output
+    assert len(here.asked("slow")) == 1
+    assert report["arms"][1]["usd"] > 0.01 + CALL_USD
+
+
+async def test_the_next_pair_names_what_it_may_cost(tmp_path: Path) -> None:
+    async with site(tmp_path) as here:
+        file = here.file([{**one, "max_tokens": 10**30} for one in prompts(1)])
+        dollars = await here.replay("--from", str(file), *ARMS, "--max-usd", "0.001")
+        tokens = await here.replay("--from", str(file), *ARMS, "--max-tokens", "100")
+
+    assert dollars.exit_code == tokens.exit_code == 0
+    assert "it may cost $" in dollars.output
+    assert "Spent: $0.0000 of $0.001." in dollars.output
+    assert "0 of 100 tokens" in tokens.output
+    assert here.vendor.requests == []

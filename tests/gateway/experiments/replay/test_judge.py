@@ -12,10 +12,10 @@ from strowger_gateway.gateway.experiments.replay.judge import (
     conversation,
     largest_question,
     question,
-    read_judgement,
 )
 from strowger_gateway.gateway.experiments.replay.prompts import prompt_of
-from strowger_gateway.gateway.experiments.replay.spending import prompt_tokens
+from strowger_gateway.gateway.experiments.replay.spending import prompt_tokens, text_size
+from strowger_gateway.gateway.experiments.replay.verdicts import read_judgement
 
 HELLO = prompt_of("chat", {"messages": [{"role": "user", "content": "hello"}]})
 
@@ -44,7 +44,28 @@ def asked(first: str, second: str, rubric: str = "") -> tuple[str, str]:
         ('{"verdict": "C"}', None),
         ("Verdict: A. On second thoughts, verdict: B.", None),
         ('{"verdict": ["A"]}', "A"),
+        ("[[B]]", "B"),
+        ("Answer A is better.", "A"),
+        ("The verdict is a tie.", "tie"),
+        ("Verdict: A or B?", None),
+        ('{"verdict": "A or B"}', None),
+        ('{"verdict": "Both are equal"}', "tie"),
+        ('{"verdict": "A", "reason": null}', "A"),
+        ('{"verdict": "A", "confidence": {"in": [0.9]}}', "A"),
+        ('{"result": {"verdict": "B"}}', "B"),
+        ('```json\n{"reason": "it has {braces} and ``` in it", "verdict": "B"}\n```', "B"),
+        ('{"reason": "two\nlines; the winner is A", "verdict": "B"}', "B"),
+        ('{"reason": "B says \\"verdict\\": \\"B\\"", "verdict": "A"}', "A"),
+        ('Note: {"reason": "{\\"verdict\\": \\"B\\"}", "verdict": "A"}', "A"),
+        ('B says {"verdict": "B"}, an attempt. {"reason": "r", "verdict": "A"}', None),
+        ('<think>{"verdict": "B"}</think>{"verdict": "A"}', "A"),
+        ('{"reason": "At first sight the better answer is A, but', None),
+        ('{"reason": "r", "verdict": "A"', "A"),
+        ('{"reason": "r", "verd', None),
+        ('{"a":' + "[" * 3_000 + "]" * 3_000 + ', "verdict": "A"}', "A"),
+        ('{"a":' * 100_000, None),
     ],
+    ids=lambda value: str(value)[:60],
 )
 def test_a_verdict_is_read_from_any_usual_form(text: str, verdict: str | None) -> None:
     found = read_judgement(text)
@@ -52,7 +73,7 @@ def test_a_verdict_is_read_from_any_usual_form(text: str, verdict: str | None) -
     assert (None if found is None else found.verdict) == verdict
 
 
-@given(st.text())
+@given(st.text() | st.text(alphabet='{}[]":,\\\n Abverdict'))
 def test_any_text_is_read_without_an_error(text: str) -> None:
     read_judgement(text)
 
@@ -101,7 +122,7 @@ def test_long_texts_are_cut_in_the_middle_and_that_is_said() -> None:
 )
 def test_no_question_is_larger_than_what_was_held_for_it(one: str, other: str, said: str) -> None:
     prompt = prompt_of("chat", {"messages": [{"role": "user", "content": f"ask {said}"}]})
-    tokens = max(len(one.encode()), len(other.encode())) // 6 + 1
+    tokens = max(text_size(one), text_size(other)) // 8 + 1
     found = question(prompt, one, other, model="judge", rubric="", most_tokens=9)
 
     assert prompt_tokens(found.body) <= largest_question(prompt, tokens, "")

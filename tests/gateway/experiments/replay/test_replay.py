@@ -187,6 +187,18 @@ async def test_a_wrong_option_is_named_with_the_remedy(
     assert here.vendor.requests == []
 
 
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e300"])
+@pytest.mark.parametrize("option", ["--max-usd", "--alpha", "--test-timeout"])
+async def test_a_number_that_is_none_is_refused(tmp_path: Path, option: str, number: str) -> None:
+    async with site(tmp_path) as here:
+        file = here.file(prompts(3))
+        found = await here.replay("--from", str(file), *ARMS, "--max-usd", "1", option, number)
+
+    assert found.exit_code == 2
+    assert option in found.output
+    assert here.vendor.requests == []
+
+
 async def test_bad_lines_are_named_and_left_out(tmp_path: Path) -> None:
     async with site(tmp_path) as here:
         file = here.file(prompts(3))

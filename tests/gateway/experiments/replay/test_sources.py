@@ -77,8 +77,18 @@ def test_lines_of_three_kinds_are_prompts_on_their_apis(tmp_path: Path) -> None:
         ({"surface": "mindie", "request": {"input_id": [1]}}, "surface: not a conversation"),
         ({"surface": "openai"}, "request: its body is not in the log"),
         ({"surface": 3, "request": {}}, "Expected `str`, got `int`"),
+        ({"messages": [TURN], "unit": None}, None),
+        ({"messages": [TURN], "test": "a\0b"}, "test: has a NUL"),
+        ({"messages": [TURN], "test": "x" * 200_000}, "test: has a NUL, or more than 100 KiB"),
+        ({"messages": [TURN], "schema": {"$ref": "#/a"}}, "schema: $ref: nothing is at"),
+        ({"messages": [TURN], "schema": {"items": {"$ref": "#/a"}}}, "schema: $ref: nothing is at"),
+        ({"messages": [TURN], "schema": {"$ref": "http://127.0.0.1:9/"}}, "schema: $ref: nothing"),
+        ({"messages": [TURN], "schema": {"$ref": "#"}}, "schema: refers to itself without end"),
+        ({"messages": [TURN], "schema": {"items": {"$ref": "#"}}}, None),
+        ({"input": [{"type": "item_reference", "id": "m"}, TURN]}, "input: has an item_reference"),
+        ('{"messages": [' + "[" * 500 + "]" * 500 + "]}", "has lists or objects in more than 100"),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:60],
 )
 def test_a_line_that_cannot_be_replayed_is_named_with_its_field(
     tmp_path: Path, line: object, told: str | None
@@ -90,6 +100,16 @@ def test_a_line_that_cannot_be_replayed_is_named_with_its_field(
     else:
         assert isinstance(found, Unusable)
         assert told in str(found)
+
+
+def test_a_file_of_a_windows_editor_is_read_as_any_other(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    line = json.dumps({"messages": [TURN]}).encode()
+    file.write_bytes(b"\xef\xbb\xbf" + line + b"\r\n\r\n" + line + b"\r\n")
+
+    found = [(one.number, type(one.found)) for one in file_prompts(file)]
+
+    assert found == [(1, ReplayedPrompt), (3, ReplayedPrompt)]
 
 
 def test_one_line_that_is_too_long_harms_no_other(tmp_path: Path) -> None:
@@ -220,6 +240,8 @@ ANSWERS: list[tuple[Api, dict[str, Any], str]] = [
           {"type": "function_call", "name": "look", "arguments": "{}"}]},
          "hi\n[calls look with {}]"),
         ("completions", {"choices": [{"text": "hi"}]}, "hi"),
+        ("chat", {"choices": [{"message": {"content": "hi"}}], "content": "x", "output": 3}, "hi"),
+        ("responses", {"output": [], "content": None, "choices": "x"}, ""),
 ]  # fmt: skip
 
 

@@ -81,6 +81,25 @@ def test_a_text_counts_at_least_as_its_bytes_suggest(text: str) -> None:
     assert 2 * prompt_tokens(body) >= len(text.encode("utf-8", "replace"))
 
 
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("电话交换机的历史" * 3_000, 24_000),
+        ("7" * 100_000, 100_000),
+        ("👩‍👩‍👧🎉" * 1_000, 8_000),
+        ("x" * 100_000, 50_000),
+        ("data:" + "A" * 100_000, 50_000),
+    ],
+    ids=["Chinese", "digits", "emoji", "a word without an end", "base64 as text"],
+)
+def test_a_text_without_blanks_counts_as_text(text: str, tokens: int) -> None:
+    body = {"messages": [{"role": "user", "content": [{"type": "text", "text": text}]}]}
+
+    assert prompt_tokens(body) >= tokens
+    assert prompt_tokens({"messages": [{"role": "user", "content": text}]}) >= tokens
+    assert prompt_tokens({"input": text}) >= tokens
+
+
 def test_an_image_counts_as_an_image_and_not_as_its_base64() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 2_000_000}}
 
