@@ -4,6 +4,7 @@ A few runs always; the tables of docs/experiments-statistics.md in `make nightly
 STROWGER_TRIALS runs for each cell.
 """
 
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,20 @@ WITHIN: dict[str, Cell] = {
         "units": 200, "treated": 0.5, "control": 0.03, "treatment": 0.05, "likeness": 0.05,
         "shape": 1.5,
     },
+    "at the limit, 0.01 to 0.03, Pareto(1.2), 30 of 60": {
+        "units": 60, "treated": 30, "control": 0.01, "treatment": 0.03, "likeness": 0.05,
+        "shape": 1.2,
+    },
+    "at the limit, 0.01 to 0.03, Pareto(1.5), 20 of 400": {
+        "units": 400, "treated": 20, "control": 0.01, "treatment": 0.03, "likeness": 0.02,
+        "shape": 1.5,
+    },
+    "at the limit, 0.05 to 0.07, keys that differ, 20 of 40": {
+        "units": 40, "treated": 20, "control": 0.05, "treatment": 0.07, "likeness": 0.3,
+    },
+    "A/A 0.002, 17 of 340": {
+        "units": 340, "treated": 17, "control": 0.002, "treatment": 0.002, "likeness": 0.02,
+    },
     "at the limit on average, all errors of 2 % of the keys, 30 of 60": {
         "units": 60, "treated": 30, "control": 0.01, "treatment": 0.03, "concentrated": 1.0,
     },
@@ -130,7 +145,7 @@ HARMED: dict[str, tuple[Cell, float]] = {
         f"60 keys of 1,000 requests, 0.01 to 0.05, likeness {likeness:g}": (
             {**BUSY, "likeness": likeness}, least
         )
-        for likeness, least in ((0.0, 0.99), (0.005, 0.95), (0.01, 0.8), (0.05, 0.0))
+        for likeness, least in ((0.0, 0.99), (0.005, 0.95), (0.01, 0.82), (0.05, 0.1))
     },
     "3 of 60 keys, dead": (DEAD, 1.0),
     "3 of 60 keys, 30 % errors": ({**DEAD, "treatment": 0.3, "likeness": 0.05}, 0.9),
@@ -153,4 +168,4 @@ def test_harm_is_found_by_20_000_requests(cell: str) -> None:
         f"\n{cell}: found {100 * by_any(found):.0f} %, half by {np.median(first):.0f} of the"
         f" treatment's requests {parts}"
     )
-    assert by_any(found) >= least
+    assert by_any(found) >= least - 3 * sqrt(least * (1 - least) / TRIALS)
