@@ -80,7 +80,7 @@ class HistoryRecorder:
         self._store = store
         self._experiments = experiments
         self._shown = shown
-        self._made: dict[tuple[str, int, float], float] = {}
+        self._made: dict[tuple[str, int, float, float], float] = {}
         self._every_s = every_s
         self._clock = clock
 

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from strowger_gateway.gateway.config.schema.experiment import Experiment
 from strowger_gateway.gateway.storage.sql.base import Store
+from strowger_gateway.gateway.storage.sql.experiments.exclusions import exclusion_marks
 
 UNKNOWN = (
     "it was removed from the configuration, and the store has no readable definition: it ended "
@@ -20,17 +21,19 @@ class RemovedExperiment(Struct, frozen=True, kw_only=True):
 
     experiment: its last definition; `None` if the store has none that can be read.
     requests:   the number enrolled. last: end of the last one, Unix seconds; 0: unknown.
+    exclusions: changes with what operators exclude.
     """
 
     name: str
     experiment: Experiment | None
     requests: int
     last: float
+    exclusions: float = 0.0
 
     @property
-    def state(self) -> tuple[str, int, float]:
-        """A key that changes when anything is recorded for it."""
-        return self.name, self.requests, self.last
+    def state(self) -> tuple[str, int, float, float]:
+        """A key that changes when anything is recorded for it, or excluded."""
+        return self.name, self.requests, self.last, self.exclusions
 
 
 def definition(experiment: Experiment) -> str:
@@ -43,12 +46,15 @@ def removed_experiments(store: Store, configured: Collection[str]) -> tuple[Remo
 
     Blocks. Raises StoreUnavailable.
     """
+    with store.database.reading() as session:
+        excluded = exclusion_marks(session)
     found = [
         RemovedExperiment(
             name=one.experiment,
             experiment=_read(one.definition),
             requests=one.requests,
             last=one.last,
+            exclusions=excluded.get(one.experiment, 0.0),
         )
         for one in store.runs()
         if one.experiment not in configured

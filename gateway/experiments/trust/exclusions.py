@@ -44,8 +44,9 @@ class ExclusionReport(Struct, frozen=True, kw_only=True):
             if self.shared_units
             else ""
         )
+        subject = f"key {self.name}" if self.name else "no key"
         return (
-            f"key {self.name} is excluded{why}: {self.units:,} units with {self.requests:,} "
+            f"{subject} is excluded{why}: {self.units:,} units with {self.requests:,} "
             f"requests{shared}"
         )
 

@@ -5,7 +5,7 @@ Every query of outcomes leaves them out.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -43,6 +43,7 @@ class ExcludedCounts(Struct, frozen=True, kw_only=True):
 
 _LISTED: Final = """SELECT kind, name, reason, excluded_by, at FROM experiment_exclusions
     WHERE experiment = ? ORDER BY at, kind, name"""
+_MARKS: Final = "SELECT experiment, SUM(at) FROM experiment_exclusions GROUP BY experiment"
 _ADD: Final = """INSERT INTO experiment_exclusions
     (experiment, kind, name, reason, excluded_by, at) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (experiment, kind, name) DO UPDATE SET reason = excluded.reason,
@@ -84,6 +85,12 @@ def excluded_names(session: Session, experiment: str) -> Sequence[ExcludedName]:
         ExcludedName(kind=kind, name=name, reason=reason, by=by, at=at)
         for kind, name, reason, by, at in rows
     ]
+
+
+def exclusion_marks(session: Session) -> Mapping[str, float]:
+    """Return, by experiment, a number that changes with its exclusions."""
+    rows = session.rows(tuple[str, float], _MARKS)
+    return dict(rows)
 
 
 def has_sent(session: Session, experiment: str, kind: Kind, name: str) -> bool:

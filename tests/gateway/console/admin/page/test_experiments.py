@@ -221,6 +221,10 @@ async def test_an_experiment_survives_its_removal_from_the_configuration(tmp_pat
             one = await client.get("/admin/experiments/shorter-answers")
             none = await client.get("/admin/experiments/shorter-answer")
             paused = await client.post("/admin/experiments/shorter-answers/pause")
+            key = {"key": "", "reason": "a test"}
+            left = await client.post("/admin/experiments/shorter-answers/exclude", json=key)
+            await jobs.history.update()
+            later = (await client.get("/admin/live")).text
     records.store.close()
 
     assert '<details id="over-shorter-answers">' in page
@@ -230,3 +234,6 @@ async def test_an_experiment_survives_its_removal_from_the_configuration(tmp_pat
     assert (one.json()["removed"], one.json()["arms"][1]["units"]) == (True, 120)
     assert none.json()["error"]["message"].endswith('did you mean "shorter-answers"?')
     assert (paused.status_code, paused.json()["error"]["code"]) == (404, "experiment_not_found")
+    assert left.status_code == 200
+    assert "no key is excluded (a test)" in later
+    assert "is excluded (a test)" not in page
