@@ -98,6 +98,7 @@ NO_ATTEMPTS: Mapping[str, str] = {
     "internal_error": "is a bug of the gateway, which no backend can fix",
     "store_unavailable": "is not a failure of a backend",
     "invalid_config": "is not a failure of a backend",
+    "unknown_replay": "is not a failure of a backend",
     "unknown_request": "is not a failure of a backend",
     "request_not_found": "is not a failure of a backend",
     "vote_too_late": "is not a failure of a backend",
