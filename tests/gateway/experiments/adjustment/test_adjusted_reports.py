@@ -7,14 +7,17 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, cast
 
+import httpx
 import msgspec
 import pytest
 from click.testing import CliRunner
 
 from strowger_gateway.gateway.cli.main import strowger
+from strowger_gateway.gateway.experiments.process_side import ExperimentsSide
 from tests.gateway.content.prompts.prompted import config as prompted
 from tests.gateway.experiments.recorded_gateway import (
     ADMIN,
+    BEARER,
     Recorded,
     ask,
     config,
@@ -90,6 +93,15 @@ def plan(folder: Path, text: str) -> Json:
     return cast("Json", found)
 
 
+async def page_of(up: Recorded) -> str:
+    """The page at /admin, with the reports as of now."""
+    jobs = up.running.state.side(ExperimentsSide).jobs
+    assert jobs is not None
+    await jobs.history.update()
+    async with httpx.AsyncClient(timeout=60) as client:
+        return (await client.get(f"{up.running.url}/admin", headers=BEARER)).text
+
+
 def measured(found: Json, metric: str) -> tuple[Json, Json]:
     """The metric, and its row of the treatment."""
     (one,) = [one for one in found["metrics"] if one["name"] == metric]
@@ -111,6 +123,7 @@ async def test_an_interval_is_narrower_where_prompts_and_the_past_explain_the_co
             drawn = await visits(up, "after", same)
             up.settle()
             found = await report(up)
+            page = await page_of(up)
 
     metric, row = measured(found, "cost_usd")
     raw, adjustment = row["unadjusted"], metric["adjustment"]
@@ -129,6 +142,7 @@ async def test_an_interval_is_narrower_where_prompts_and_the_past_explain_the_co
     assert found["sentence"].startswith("treatment is better than control: cost_usd −")
     (sentence,) = [one for one in adjustment["sentences"] if "takes off" in one]
     assert sentence.startswith("cost_usd of treatment: adjusted by prompt_tokens, past, which")
+    assert f"<li>{sentence}.</li>" in page
     assert planned["baseline"]["explained"] > 0.7
     assert planned["units"] < 0.3 * without["units"]
     assert without["baseline"]["explained"] == 0
@@ -150,6 +164,7 @@ async def test_prompts_that_the_variant_makes_longer_are_not_adjusted_for(tmp_pa
             await visits(up, "again", longer)
             up.settle()
             found = await report(up)
+            page = await page_of(up)
             file = tmp_path / "again.yaml"
             file.write_text(f"{text}\nstore: {{url: 'sqlite:///{tmp_path / 'strowger.db'}'}}\n")
             shown = CliRunner().invoke(
@@ -165,6 +180,7 @@ async def test_prompts_that_the_variant_makes_longer_are_not_adjusted_for(tmp_pa
     assert row["unadjusted"] is None
     assert "not adjusted, because prompt_tokens differs" in metric["adjustment"]["sentences"][0]
     assert shown.stdout.index("PROMPTS DIFFER") < shown.stdout.index("Verdict:")
+    assert page.index("PROMPTS DIFFER") < page.index(found["sentence"][:24])
 
 
 async def test_without_adjust_no_prompt_is_measured_and_nothing_is_adjusted(tmp_path: Path) -> None:
