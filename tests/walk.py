@@ -10,6 +10,7 @@ a warmed gateway with remote providers:
 """
 
 import asyncio
+import gc
 import re
 import sys
 import tempfile
@@ -236,6 +237,7 @@ async def traced(walk: Walk, folder: Path) -> list[Entry]:
         for number in range(3):
             await _send(walk, client, up, number)
         await _rest(up, upstream)
+        gc.collect()  # the finalizers of an earlier gateway are not of this request's walk
         with recorded(entries):
             await _send(walk, client, up, 3)
             up.access_lines()
