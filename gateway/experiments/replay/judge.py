@@ -15,6 +15,7 @@ from strowger_gateway.gateway.experiments.replay.prompts import (
     LOWEST_PRIORITY,
     Body,
     ReplayedPrompt,
+    named_prompt,
 )
 from strowger_gateway.gateway.experiments.replay.spending import text_size
 
@@ -131,6 +132,8 @@ def conversation(prompt: ReplayedPrompt) -> str:
     lines: list[str] = []
     heads = [body.pop(name) for name in ("system", "instructions") if name in body]
     lines += [f"[system] {_plain(head)}" for head in heads]
+    name, values = named_prompt(body)
+    lines += [f"[value of {field}] {_value(value)}" for field, value in values.items() if name]
     for name in ("messages", "input", "prompt"):
         turns = body.pop(name, None)
         if isinstance(turns, str):
@@ -141,6 +144,11 @@ def conversation(prompt: ReplayedPrompt) -> str:
     if isinstance(tools, list):
         lines.insert(0, f"[tools] {msgspec.json.encode(tools).decode()}")
     return "\n\n".join(lines)
+
+
+def _value(value: object) -> str:
+    """Return the value of a field of a prompt, whose text depends on the arm."""
+    return _plain(cast("Body", value).get("text") if isinstance(value, dict) else value)
 
 
 def _turn(turn: object) -> str:

@@ -109,7 +109,7 @@ def prompt_of(api: Api, logged: Mapping[str, object], unit: str = "") -> Replaye
     turns = _turns(api, body)
     if any(isinstance(one, dict) and cast("Body", one).get("type") == _REFERENCE for one in turns):
         raise Unusable(_field(api), "has an item_reference to what a server has stored")
-    if not turns:
+    if not turns and not named_prompt(body)[0]:
         raise Unusable(_field(api), "has nothing to answer")
     return ReplayedPrompt(
         api=api,
@@ -153,6 +153,22 @@ def _is_deep(value: object) -> bool:
     return True
 
 
+def named_prompt(body: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
+    """Return the name of the prompt that a body names, and its values; "" if it names none.
+
+    Such a request needs no message of its own: the prompt may end with a user section.
+    """
+    inner = body.get("prompt")
+    if isinstance(inner, dict):
+        found = cast("Body", inner)
+        name, values = found.get("id"), found.get("variables")
+    else:
+        name, values = body.get("prompt_id"), body.get("prompt_variables")
+    if not isinstance(name, str | int) or isinstance(name, bool):
+        return "", {}
+    return str(name), cast("Body", values) if isinstance(values, dict) else {}
+
+
 def _field(api: Api) -> str:
     return {"responses": "input", "completions": "prompt"}.get(api, "messages")
 
@@ -166,6 +182,8 @@ def _turns(api: Api, body: Body) -> Sequence[object]:
     found = body.get(name)
     if isinstance(found, str):
         return (found,) if found else ()
+    if found is None and named_prompt(body)[0]:
+        return ()
     if not isinstance(found, list):
         raise Unusable(name, "is missing" if found is None else "is not a list or a text")
     turns = cast("list[object]", found)
@@ -203,7 +221,9 @@ def _unit_in(logged: Mapping[str, object]) -> str:
 
 def _beginning(body: Body, turns: Sequence[object]) -> str:
     """Return what all turns of one conversation have in common: its system and first user text."""
-    first = next((one for one in turns if isinstance(one, str) or _role(one) == "user"), turns[0])
+    first = next((one for one in turns if isinstance(one, str) or _role(one) == "user"), None)
+    if first is None:
+        first = turns[0] if turns else named_prompt(body)
     head = [body.get("system"), body.get("instructions")]
     head += [one for one in turns if not isinstance(one, str) and _role(one) == "system"]
     return _encoder.encode([*head, first]).decode()

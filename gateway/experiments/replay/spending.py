@@ -4,7 +4,7 @@ Money is in 10⁻⁹ US dollars. A call whose outcome is unknown stays charged a
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
 import msgspec
@@ -112,7 +112,14 @@ class ModelPrice:
     unpriced: backends whose price is unknown.
     """
 
-    def __init__(self, prices: Prices, backends: Sequence[str]) -> None:
+    def __init__(
+        self,
+        prices: Prices,
+        backends: Sequence[str],
+        added: Callable[[Mapping[str, object]], int] = lambda _: 0,
+    ) -> None:
+        """added: the most tokens that the gateway adds to a request with this body."""
+        self._added = added
         found = {name: prices.of(name) for name in backends}
         self._prices = prices
         self._known = [one for one in found.values() if one is not None and one.prices is not None]
@@ -122,7 +129,7 @@ class ModelPrice:
 
     def worst(self, body: Mapping[str, object], answer_tokens: int) -> Spent:
         """Return the most that a request can cost."""
-        return self.of_tokens(prompt_tokens(body), answer_tokens)
+        return self.of_tokens(prompt_tokens(body) + self._added(body), answer_tokens)
 
     def of_tokens(self, prompt: int, answer: int) -> Spent:
         usage = Usage(prompt_tokens=prompt, completion_tokens=answer)

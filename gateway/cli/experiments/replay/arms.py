@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from strowger_gateway.gateway.assembly.wiring.prices import prices_of
 from strowger_gateway.gateway.cli.config_loading import Faults
+from strowger_gateway.gateway.cli.experiments.replay.added_texts import added_tokens
 from strowger_gateway.gateway.config.problems import nearest
 from strowger_gateway.gateway.config.schema.config import Config, Model
-from strowger_gateway.gateway.config.schema.experiment import Experiment
+from strowger_gateway.gateway.config.schema.experiment import Experiment, Variant
 from strowger_gateway.gateway.experiments.replay.definition import Definition, ReplayArm
 from strowger_gateway.gateway.experiments.replay.spending import Bound, ModelPrice
 from strowger_gateway.gateway.experiments.replay.work import ReplayPrices
@@ -91,10 +92,9 @@ def backends_of(config: Config, arm: ReplayArm) -> tuple[str, ...]:
     """Return the backends that may answer an arm's requests, as PROVIDER/MODEL."""
     models = {one.name: one for one in config.models}
     found: dict[str, None] = {}
-    if arm.variant:
-        experiment = experiment_of(config, arm.variant.partition("/")[0])
-        if experiment is not None:
-            found |= {one.backend: None for one in experiment.variants if one.name == arm.name}
+    variant = _variant_of(config, arm)
+    if variant is not None:
+        found[variant.backend] = None
     own = model_of(config, arm.model, "--arms")
     others = [*own.fallback, *(name for row in own.fallback_by_error for name in row.models)]
     for model in (own, *(models[name] for name in others if name in models)):
@@ -104,6 +104,12 @@ def backends_of(config: Config, arm: ReplayArm) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _variant_of(config: Config, arm: ReplayArm) -> Variant | None:
+    experiment = experiment_of(config, arm.variant.partition("/")[0]) if arm.variant else None
+    variants = () if experiment is None else experiment.variants
+    return next((one for one in variants if one.name == arm.name), None)
+
+
 def _named(backend: str, model: str) -> str:
     return f"{backend[:-1]}{model}" if backend.endswith("/*") else backend
 
@@ -111,7 +117,10 @@ def _named(backend: str, model: str) -> str:
 def prices_for(config: Config, definition: Definition, bound: Bound) -> ReplayPrices:
     """Return what calls cost. Raises Faults if the bound is in dollars, and a price is unknown."""
     known = prices_of(config)
-    control, treatment = (ModelPrice(known, backends_of(config, arm)) for arm in definition.arms)
+    control, treatment = (
+        ModelPrice(known, backends_of(config, arm), added_tokens(config, _variant_of(config, arm)))
+        for arm in definition.arms
+    )
     judge = None
     if definition.judge:
         arm = ReplayArm(name=definition.judge, model=definition.judge)

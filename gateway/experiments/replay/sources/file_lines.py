@@ -113,7 +113,14 @@ def _read(fields: dict[str, object]) -> ReplayedPrompt:
             raise Unusable("body", "is not an object")
         return prompt_of(api, cast("dict[str, object]", body), str(unit))
     bare = {name: value for name, value in fields.items() if name not in _OWN}
-    for name, api in (("messages", "chat"), ("input", "responses"), ("prompt", "completions")):
+    if isinstance(bare.get("prompt"), dict):
+        return prompt_of("responses", bare, str(unit))
+    for name, api in (
+        ("messages", "chat"),
+        ("input", "responses"),
+        ("prompt", "completions"),
+        ("prompt_id", "chat"),
+    ):
         if name in bare:
             return prompt_of(cast("Api", api), bare, str(unit))
     raise Unusable("messages", "is missing; write messages, body, or surface and request")

@@ -146,3 +146,13 @@ def test_a_conversation_is_shown_with_its_roles_tools_and_without_data() -> None
     assert "[user] what is it?" in text
     assert '"look"' in text
     assert "QUJD" * 20 not in text
+
+
+@pytest.mark.parametrize("value", ["Ada", {"type": "input_text", "text": "Ada"}])
+def test_the_judge_sees_the_values_that_fill_a_prompt(value: object) -> None:
+    of_chat = prompt_of("chat", {"prompt_id": "p", "prompt_variables": {"name": value, "age": 7}})
+    variables = {"name": value, "age": 7}
+    of_responses = prompt_of("responses", {"prompt": {"id": "p", "variables": variables}})
+
+    for one in (of_chat, of_responses):
+        assert conversation(one) == "[value of age] 7\n\n[value of name] Ada"

@@ -55,6 +55,32 @@ def test_lines_of_three_kinds_are_prompts_on_their_apis(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_request_that_names_a_prompt_needs_no_message(tmp_path: Path) -> None:
+    """The prompt may end with a user section."""
+    given = {"prompt_id": "sum", "prompt_variables": {"first": 4}}
+    prompt = {"id": "sum", "variables": {"first": 4}}
+    found = read(
+        tmp_path,
+        given,
+        {"messages": [], **given},
+        {"messages": [{"role": "system", "content": "Be brief."}], **given},
+        {"surface": "openai", "task": "chat", "request": given},
+        {"surface": "anthropic", "request": {"messages": [], "max_tokens": 5, **given}},
+        {"prompt": prompt},
+        {"input": [], "prompt": prompt},
+        {"surface": "responses", "request": {"prompt": prompt}},
+    )
+
+    prompts = [one for one in found if isinstance(one, ReplayedPrompt)]
+    assert len(prompts) == len(found), found
+    assert [one.api for one in prompts] == [
+        "chat", "chat", "chat", "chat", "messages", "responses", "responses", "responses",
+    ]  # fmt: skip
+    others = read(tmp_path, {**given, "prompt_variables": {"first": 5}})
+    units = {one.unit for one in (prompts[0], *others) if isinstance(one, ReplayedPrompt)}
+    assert len(units) == 2
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [

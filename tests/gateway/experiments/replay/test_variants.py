@@ -96,6 +96,36 @@ async def test_variants_of_an_experiment_are_replayed(tmp_path: Path) -> None:
     assert [arm["backends"] for arm in report["arms"]] == [{"v/old": 6}, {"v/new": 6}]
 
 
+@pytest.mark.parametrize("added", ["prompt", "prompt of the request", "system"])
+async def test_what_the_gateway_adds_to_a_request_is_within_the_bound(
+    tmp_path: Path, added: str
+) -> None:
+    long = tmp_path / "long.md"
+    long.write_text("Be brief. " * 2_000 + "{{ word }}" * 50)
+    text = "Be brief. " * 2_000
+    more = {
+        "prompt": "prompt: long@1",
+        "prompt of the request": "set: {}",
+        "system": f"set: {{system: '{text}'}}",
+    }[added]
+    treatment = "{name: treatment, backend: v/new, weight: 50"
+    changed = experiment().replace(treatment, f"{treatment}, {more}")
+    changed += f"prompts: [{{name: long, versions: [{{version: 1, file: {long}}}]}}]\n"
+    values = {"word": "word " * 100}
+    line = {"messages": [{"role": "user", "content": "hi"}]}
+    if added != "system":
+        line |= {"prompt_id": "long", "prompt_variables": values}
+    async with site(tmp_path, more=changed) as here:
+        file = here.file([line])
+        found = await here.replay(
+            "--from", str(file), "--judge", "judge", "--max-tokens", "9000",
+            "--answer-tokens", "10", "--judge-tokens", "10",
+        )  # fmt: skip
+
+    assert "The next pair could exceed the bound" in found.output
+    assert here.vendor.requests == []
+
+
 async def test_a_model_in_an_experiment_is_no_arm(tmp_path: Path) -> None:
     async with site(tmp_path, more=experiment()) as here:
         file = here.file(prompts(6))
