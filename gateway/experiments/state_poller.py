@@ -8,7 +8,8 @@ from strowger_gateway.gateway.config.schema.experiment import Experiment
 from strowger_gateway.gateway.experiments.plans.changes import record_plan
 from strowger_gateway.gateway.experiments.removed import definition
 from strowger_gateway.gateway.routing.planning.enrolment import ExperimentStatus, fingerprint
-from strowger_gateway.gateway.storage.sql.base import PAUSED, Pause, Store
+from strowger_gateway.gateway.storage.sql.base import Pause, Store
+from strowger_gateway.gateway.storage.sql.experiments.pause_epochs import PAUSED
 
 _log = logging.getLogger("strowger.experiments")
 
@@ -32,6 +33,7 @@ class ExperimentPoller:
         self._coming: dict[str, tuple[str, int]] = {}
         self._defined: dict[str, Experiment] = {}
         self._paused: dict[str, Pause] = {}
+        self._ended: Mapping[str, int] = {}
 
     def poll(self, experiments: Sequence[Experiment]) -> Mapping[str, ExperimentStatus]:
         """Return states by fingerprint. Pausing and resuming start an epoch, like any change."""
@@ -58,7 +60,7 @@ class ExperimentPoller:
         found: dict[str, ExperimentStatus] = {}
         if not experiments:
             return found
-        pauses = self._store.pauses()
+        pauses, self._ended = self._store.pauses(), self._store.paused_epochs()
         for experiment in experiments:
             pause = pauses.get(experiment.name)
             self._announce(experiment, pause)
@@ -72,20 +74,24 @@ class ExperimentPoller:
 
     def _coming_epoch(self, experiment: Experiment, mark: str) -> int:
         known = self._marks.get(experiment.name)
-        if known is None or known[0] != mark:
+        if known is None or known[0] != mark or self._is_over(experiment.name, known):
             known = self._coming[experiment.name] = (mark, self._epoch_from_store(experiment, mark))
         return known[1]
 
     def _epoch(self, experiment: Experiment, mark: str) -> int:
         name = experiment.name
         known = self._marks.get(name)
-        if known is None or known[0] != mark:
+        if known is None or known[0] != mark or self._is_over(name, known):
             known = self._coming.pop(name, None)
-            if known is None or known[0] != mark:
+            if known is None or known[0] != mark or self._is_over(name, known):
                 known = (mark, self._epoch_from_store(experiment, mark))
             self._marks[name] = known
             _log.log(self._level, "experiment %s is in epoch %d", name, known[1])
         return known[1]
+
+    def _is_over(self, name: str, known: tuple[str, int]) -> bool:
+        """True if a pause has ended this epoch, and the pause itself was over between two polls."""
+        return not known[0].endswith(PAUSED) and known[1] < self._ended.get(name, 0)
 
     def _epoch_from_store(self, experiment: Experiment, mark: str) -> int:
         shares = {variant.name: variant.weight for variant in experiment.variants}

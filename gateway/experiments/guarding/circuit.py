@@ -26,6 +26,13 @@ class Sums(Struct, frozen=True, kw_only=True, array_like=True):
     control_requests: int = 0
     control_errors: int = 0
 
+    def before(self, now: "Sums") -> bool:
+        """False if a unit that is excluded since then makes this more than `now`."""
+        gone = now.since(self)
+        return (
+            0 <= gone.errors <= gone.requests and 0 <= gone.control_errors <= gone.control_requests
+        )
+
     def since(self, before: "Sums") -> "Sums":
         return Sums(
             requests=self.requests - before.requests,
@@ -40,7 +47,7 @@ def last_requests(circuit: Circuit, past: Sequence[Sums], now: Sums) -> Sums | N
 
     past: sums of earlier checks in this epoch, oldest first; the epoch's beginning comes before.
     """
-    for before in (*reversed(past), Sums()):
+    for before in (*reversed([one for one in past if one.before(now)]), Sums()):
         if now.requests - before.requests >= circuit.requests:
             return now.since(before)
     return None
@@ -60,7 +67,7 @@ def opens(circuit: Circuit, last: Sums) -> bool:
 
 def kept(circuit: Circuit, past: Sequence[Sums], now: Sums) -> tuple[Sums, ...]:
     """Return the sums to keep for the next check: `past`, `now` if it is new, without old ones."""
-    found = list(past)
+    found = [one for one in past if one.before(now)]
     latest = found[-1] if found else Sums()
     if now.requests - latest.requests >= max(circuit.requests // STEPS, 1):
         found.append(now)

@@ -10,15 +10,13 @@ from strowger_gateway.gateway.statistics.interval_history import Point
 from strowger_gateway.gateway.statistics.outcomes import Outcomes, Per
 from strowger_gateway.gateway.statistics.sample_ratio import EpochCounts
 from strowger_gateway.gateway.storage.sql.database import Database
+from strowger_gateway.gateway.storage.sql.experiments.pause_epochs import PAUSED
 from strowger_gateway.gateway.storage.sql.experiments.unit_pages import UnitTotal
 from strowger_gateway.gateway.storage.sql.experiments.votes import Vote, Votes
 from strowger_gateway.gateway.storage.sql.request_queries import RecordedRequest
 from strowger_gateway.gateway.storage.sql.rows import Row
 from strowger_gateway.gateway.storage.sql.spend_rows import SpendRows
 from strowger_gateway.gateway.storage.sql.usage_rows import Usage
-
-PAUSED = " paused"
-"""Suffix of the fingerprint of an epoch in which control serves everyone."""
 
 
 class ImportResult(Struct, frozen=True, kw_only=True):
@@ -190,11 +188,18 @@ class Store(Protocol):
     def pauses(self) -> Mapping[str, Pause]: ...
 
     def pause(self, experiment: str, reason: str, now: float) -> bool:
-        """Pause until `resume`; return whether it is new. A second pause keeps the first reason."""
+        """Pause until `resume`; return whether it is new. A second pause keeps the first reason.
+
+        A paused epoch begins, so that a pause leaves one even if no process polls before `resume`.
+        """
         ...
 
     def resume(self, experiment: str) -> bool:
         """Resume; return whether it was paused."""
+        ...
+
+    def paused_epochs(self) -> Mapping[str, int]:
+        """Return by experiment the number of its last paused epoch."""
         ...
 
     def claim(self, name: str, every_s: float, now: float) -> bool:

@@ -26,6 +26,7 @@ from strowger_gateway.gateway.storage.sql.errors import ConcurrentImport, StoreR
 from strowger_gateway.gateway.storage.sql.experiments import vote_queries as votes
 from strowger_gateway.gateway.storage.sql.experiments.interval_points import add_point, points
 from strowger_gateway.gateway.storage.sql.experiments.outcome_queries import outcomes, responses
+from strowger_gateway.gateway.storage.sql.experiments.pause_epochs import begin_pause, last_paused
 from strowger_gateway.gateway.storage.sql.experiments.split_counts import units_by_place
 from strowger_gateway.gateway.storage.sql.experiments.unit_pages import UnitTotal, pages
 from strowger_gateway.gateway.storage.sql.experiments.votes import Vote, Votes
@@ -148,12 +149,19 @@ class SqlStore:
     def pause(self, experiment: str, reason: str, now: float) -> bool:
         sql = "INSERT INTO experiment_pauses (experiment, reason, at) VALUES (?, ?, ?)"
         with self._database.writing() as session:
-            return session.run(f"{sql} ON CONFLICT DO NOTHING", experiment, reason, now) > 0
+            new = session.run(f"{sql} ON CONFLICT DO NOTHING", experiment, reason, now) > 0
+            if new:
+                begin_pause(session, experiment, now)
+            return new
 
     def resume(self, experiment: str) -> bool:
         with self._database.writing() as session:
             sql = "DELETE FROM experiment_pauses WHERE experiment = ?"
             return session.run(sql, experiment) > 0
+
+    def paused_epochs(self) -> Mapping[str, int]:
+        with self._database.reading() as session:
+            return last_paused(session)
 
     def claim(self, name: str, every_s: float, now: float) -> bool:
         sql = "INSERT INTO turns (name, at) VALUES (?, ?) ON CONFLICT (name) DO UPDATE"

@@ -96,3 +96,20 @@ def test_two_configurations_side_by_side_begin_no_epochs_when_read(
 
     assert epochs == [(1, 2)] * 3
     assert len(store.epochs("trial")) == 2
+
+
+def test_a_pause_that_is_over_between_two_polls_leaves_an_epoch(store: SqlStore) -> None:
+    old, new = ExperimentPoller(store), ExperimentPoller(store)
+    ramped = experiments(ARMS.replace("weight: 50}", "weight: 90}"))
+    before = [standing(old, experiments()).epoch, standing(new, ramped).epoch]
+
+    for at in (1.0, 2.0):
+        store.pause("trial", "too dear", at)
+        store.resume("trial")
+    (coming,) = old.prepare(experiments()).values()
+    after = [(standing(old, experiments()).epoch, standing(new, ramped).epoch) for _ in range(3)]
+
+    assert before == [1, 2]
+    assert coming.epoch == 4
+    assert after == [(4, 5)] * 3
+    assert [one.number for one in store.epochs("trial") if one.paused] == [3]

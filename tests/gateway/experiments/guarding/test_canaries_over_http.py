@@ -178,6 +178,49 @@ async def test_after_a_resume_a_circuit_counts_from_zero(tmp_path: Path) -> None
     assert not healthy["paused"]
 
 
+async def test_a_circuit_and_looks_count_from_zero_also_if_no_process_saw_the_pause(
+    tmp_path: Path,
+) -> None:
+    async with provider(behave) as remote:
+        text = config(remote.base_url, more=LIMIT, other=ADMIN)
+        async with recorded(text, tmp_path, check_interval_s=600) as up:
+            monitor = HarmLimitMonitor(up.store, every_s=0)
+            experiments = up.running.state.runtime.config.experiments
+            await send(up, sessions=20, requests=4)
+            up.settle()
+            found = [monitor.check(experiments)]
+            up.store.resume("trial")
+            while len(up.store.epochs("trial")) < 3:  # noqa: ASYNC110  a thread polls
+                await asyncio.sleep(0.01)
+            await send(up, sessions=20, requests=2, text="hi")
+            up.settle()
+            found.append(monitor.check(experiments))
+
+    assert found == [("trial",), ()]
+
+
+async def test_an_excluded_unit_opens_no_circuit(tmp_path: Path) -> None:
+    async with provider(behave) as remote:
+        more = "    circuit: {requests: 40}"
+        async with recorded(config(remote.base_url, more=more, other=ADMIN), tmp_path) as up:
+            session = await treated(up)
+            await send(up, sessions=10, requests=1, text="hi")
+            for _ in range(25):
+                await ask(up.running, session, DEAD)
+            up.settle()
+            async with httpx.AsyncClient(timeout=60) as client:
+                url = f"{up.running.url}/admin/experiments/trial"
+                await client.post(f"{url}/exclude", headers=BEARER, json={"user": session})
+                for _ in range(50):
+                    await ask(up.running, session, DEAD)
+                excluded = await paused(up)
+                await client.post(f"{url}/include", headers=BEARER, json={"user": session})
+            included = await paused(up)
+
+    assert not excluded["paused"], excluded["reason"]
+    assert included["reason"].startswith("circuit of treatment open: 75 of its last")
+
+
 async def test_a_look_is_spent_once_by_all_gateways_on_a_store(tmp_path: Path) -> None:
     async with provider(behave) as remote:
         text = config(remote.base_url, more=f"{LIMIT}\n    circuit: off")
