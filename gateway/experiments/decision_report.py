@@ -11,7 +11,8 @@ class ClauseReport(Struct, frozen=True, kw_only=True):
     """One clause of the decision.
 
     by:         how much worse the metric may be; `None`: it must be better.
-    at_least:   always valid lower bound of the improvement; below 0: worse. `None`: unknown.
+    at_least:   always valid lower bound of the improvement; below 0: worse; for times relative,
+                0.2 = 20 % faster. `None`: unknown.
     more_units: approximate number until it holds if the estimate stays; `None`: no end in sight.
     """
 

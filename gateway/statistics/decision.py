@@ -44,7 +44,8 @@ class ClauseVerdict(Struct, frozen=True, kw_only=True):
     """The verdict on one clause for one treatment.
 
     holds:      shown to hold. refuted: shown not to hold.
-    at_least:   the lower bound of the gain, above 0 is better; relative for "log". −inf: unknown.
+    at_least:   the lower bound of the gain, above 0 is better; relative for "log", 0.2 = 20 %
+                faster. −inf: unknown.
     more_units: approximate number until it holds if the estimate stays; `None`: no end in sight.
     """
 
@@ -102,7 +103,7 @@ def _clause(clause: Clause, found: Effect, look: Look) -> ClauseVerdict:
         by=clause.by,
         holds=holds,
         refuted=refuted,
-        at_least=metric.effect(low) if isfinite(low) else -inf,
+        at_least=sign * metric.effect(sign * low) if isfinite(low) else -inf,
         more_units=round(more) if isfinite(more) else None,
         sentence=_clause_sentence(clause, found, low=low, high=high, more=more),
     )
@@ -115,10 +116,10 @@ def _clause_sentence(clause: Clause, found: Effect, *, low: float, high: float, 
     rises, falls = ("rises", "falls") if metric.better == "higher" else ("falls", "rises")
     if low > margin:
         if clause.by is None:
-            return f"{metric.name} {rises} by at least {amount(metric, low)}"
+            return f"{metric.name} {rises} by at least {_changed(metric, low)}"
         if low >= 0:
             return f"{metric.name} is not worse ({allowed} is allowed)"
-        return f"{metric.name} {falls} by at most {amount(metric, low)} ({allowed} is allowed)"
+        return f"{metric.name} {falls} by at most {_changed(metric, low)} ({allowed} is allowed)"
     if high < margin:
         over = "" if clause.by is None else f" by more than the {allowed} that is allowed"
         return f"{metric.name} is worse{over}"
@@ -128,6 +129,12 @@ def _clause_sentence(clause: Clause, found: Effect, *, low: float, high: float, 
     end = f"about {rounded(more)} more units" if isfinite(more) else "no end in sight"
     so_far = change(metric, found.difference)
     return f"{metric.name} is not shown to be {goal} (so far {so_far}; {end})"
+
+
+def _changed(metric: Metric, gain: float) -> str:
+    """Format the size of a change by its gain; a time that falls to a half falls by 50 %."""
+    difference = gain if metric.better == "higher" else -gain
+    return change(metric, difference).lstrip("+−")
 
 
 def _sentence(treatment: str, clauses: Iterable[ClauseVerdict], *, ship: bool) -> str:

@@ -237,3 +237,34 @@ def test_the_bounds_are_those_of_the_one_sided_sequence(sign: int) -> None:
 
 def test_a_margin_for_times_is_a_part() -> None:
     assert Clause(metric=BUILT_IN["latency_ms"], by=0.1).margin == pytest.approx(-log(1.1))
+
+
+@pytest.mark.parametrize(("change", "words"), [(-0.8, "falls by at least"), (0.05, "rises by")])
+def test_a_bound_on_a_time_is_the_change_that_it_says(change: float, words: str) -> None:
+    metric = BUILT_IN["latency_ms"]
+    outcomes = summarised(
+        UnitRow(
+            unit=f"{arm}-{number}",
+            epoch=1,
+            variant=arm,
+            count=1,
+            total=5 + 0.1 * (number % 7) + change * (arm == "new"),
+        )
+        for arm in ("old", "new")
+        for number in range(1_000)
+    )
+    look = Look(planned=400)
+    found = effect(outcomes, control="old", treatment="new", look=look)
+    most = -lower_bound(found, look, sign=-1)
+
+    (clause,) = decided(
+        [Clause(metric=metric, by=None if change < 0 else 0.3)],
+        [found],
+        treatment="new",
+        look=look,
+    ).clauses
+
+    assert clause.holds
+    assert clause.at_least == pytest.approx(1 - exp(most))
+    assert words in clause.sentence
+    assert f"{100 * abs(1 - exp(most)):.3g} %" in clause.sentence
