@@ -78,6 +78,8 @@ def _guards(
     level = alpha(looks, looks + 1)
     weights = {variant.name: variant.weight for variant in experiment.variants}
     for treatment in case.treatments:
+        if not weights[treatment]:
+            continue  # it gets no requests
         arms = EpochArms(
             experiment=experiment.name, epoch=epoch, treatment=treatment, control=case.control
         )
@@ -171,6 +173,20 @@ def _assignment(
     if units is not None:
         seen = smallest_seen(units.treated, units.others, worse_by=harm_limit.worse_by, alpha=level)
     needed = fewest_units(share, level) if 0 < share < 1 else 0
+    if not needed:
+        sentence = (
+            f"{arms.treatment} is not watched in {metric.name}: {arms.control} has no weight, so"
+            " there is nothing to compare with"
+        )
+        return GuardReport(
+            variant=arms.treatment,
+            metric=metric.name,
+            rule="assignment",
+            units=number,
+            needed=0,
+            smallest=None,
+            sentence=sentence,
+        )
     sees = (
         "nothing can be seen yet"
         if seen is None
