@@ -22,6 +22,9 @@ from strowger_gateway.gateway.experiments.replay.votes import Side
 from strowger_gateway.gateway.observability.recording.process_side import AuditSide
 from strowger_gateway.gateway.parts.console import AdminCall, AdminRoute, Nothing, PageView
 
+MOST_PLACES: Final = 1_000_000
+"""More than a run has."""
+
 RunName = Annotated[str, Meta(max_length=200, description="name of a run")]
 
 
@@ -39,12 +42,14 @@ class ReplayView(Struct, frozen=True, kw_only=True):
     """run: "" for that of the person's last vote, or the newest. after: a place to skip to."""
 
     run: RunName = ""
-    after: Annotated[int, Meta(ge=-1)] = -1
+    after: Annotated[int, Meta(ge=-1, le=MOST_PLACES)] = -1
 
 
 class NextPair(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     run: RunName
-    after: Annotated[int, Meta(ge=-1, description="only pairs after this place")] = -1
+    after: Annotated[
+        int, Meta(ge=-1, le=MOST_PLACES, description="only pairs after this place")
+    ] = -1
 
 
 class PairToVote(Struct, frozen=True, kw_only=True):
@@ -57,7 +62,7 @@ class ReplayVote(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """side: the better answer."""
 
     run: RunName
-    place: Annotated[int, Meta(ge=0)]
+    place: Annotated[int, Meta(ge=0, le=MOST_PLACES)]
     side: Side
 
 

@@ -5,6 +5,7 @@ import secrets
 import shlex
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +34,7 @@ from strowger_gateway.gateway.experiments.replay.checks import has_checks
 from strowger_gateway.gateway.experiments.replay.definition import Definition, differences
 from strowger_gateway.gateway.experiments.replay.rows import ReplayRows, ReplayRun
 from strowger_gateway.gateway.experiments.replay.sources.file_lines import file_digest
+from strowger_gateway.gateway.storage.sql.errors import StoreRejected
 from strowger_gateway.gateway.storage.sql.sql import SqlStore
 
 _RUN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -160,8 +162,9 @@ def found_or_new(
         if words := left_out_words(left_out):
             click.echo(f"{run_name}: {words}", err=True)
         salt, now = secrets.token_hex(8), time.time()
-        rows.create(run_name, definition, prompts, left_out=left_out, salt=salt, now=now)
-        return find_run(rows, run_name)
+        with suppress(StoreRejected):  # another command may have made it in the meantime
+            rows.create(run_name, definition, prompts, left_out=left_out, salt=salt, now=now)
+        known = find_run(rows, run_name)
     if wrong := differences(known.definition, definition):
         told = f"{run_name} exists, and this command differs from it; give another --run"
         raise Faults((told, *wrong))

@@ -5,6 +5,7 @@ import os
 import pty
 import signal
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,37 @@ async def test_two_commands_never_work_on_one_run(tmp_path: Path) -> None:
     assert "Interrupted. Spent: $" in said
     assert report["usd"] == pytest.approx(len(here.vendor.requests) * CALL_USD)
     assert report["ended"] == "interrupted"
+
+
+async def test_a_run_that_another_command_begins_meanwhile_is_continued(tmp_path: Path) -> None:
+    """The first command waits for its prompts, in a pipe, until the second one has made the run."""
+    async with site(tmp_path) as here:
+        file = here.file(prompts(5))
+        pipe = tmp_path / "pipe" / file.name
+        pipe.parent.mkdir()
+        os.mkfifo(pipe)
+        options = (*ARMS, "--max-usd", "20")
+        first = asyncio.create_task(here.replay("--from", str(pipe), *options))
+        await asyncio.to_thread(pipe.write_bytes, file.read_bytes())  # for the digest
+        while _is_open(pipe):  # noqa: ASYNC110  nothing reports it
+            await asyncio.sleep(0.01)
+        with await asyncio.to_thread(pipe.open, "wb") as prompts_of_first:
+            second = await here.replay("--from", str(file), *options)
+            prompts_of_first.write(file.read_bytes())
+        found = await first
+
+    assert (second.exit_code, found.exit_code) == (0, 0), found.output
+    assert "All pairs are decided" in found.output
+    assert len(here.vendor.requests) == 20
+
+
+def _is_open(path: Path) -> bool:
+    """Whether this process has the file open."""
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            if link.readlink() == path:
+                return True
+    return False
 
 
 async def test_a_second_interrupt_ends_the_command_at_once(tmp_path: Path) -> None:

@@ -121,6 +121,15 @@ async def test_a_vote_on_what_is_not_there_is_refused(here: Served) -> None:
     assert [one.status_code for one in (unknown, wrong, without)] == [404, 400, 404]
 
 
+@pytest.mark.parametrize("place", [10**7, 2**63, 10**30])
+async def test_a_place_beyond_any_run_is_refused(here: Served, place: int) -> None:
+    vote = await post(here, "/admin/replay-votes", {"run": "trial", "place": place, "side": "left"})
+    pair = await get(here, "/admin/replay-pair", run="trial", after=place)
+    view = await get(here, "/admin/view/replay", run="trial", after=place)
+
+    assert [one.status_code for one in (vote, pair, view)] == [400, 400, 400]
+
+
 async def test_reading_a_pair_and_voting_are_in_the_audit_log(here: Served) -> None:
     text = ""
     async with asyncio.timeout(SOON_S):
