@@ -5,6 +5,9 @@ from msgspec import Struct
 LEVEL = 5
 """Of requests without a priority; those with one have the levels 1 (most urgent) to 5."""
 
+BACKGROUND = 6
+"""The level of requests that wait behind all others."""
+
 AT_ONCE = 0
 """The level of a request that is served now or not at all."""
 

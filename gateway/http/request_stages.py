@@ -55,6 +55,7 @@ from strowger_gateway.gateway.surfaces.hot_route import HotRoute, TemplatedPaths
 from strowger_gateway.gateway.surfaces.path_aliases import own_path
 from strowger_gateway.gateway.surfaces.stored_items import EarlierItemsNeeded
 from strowger_gateway.schemas.errors import GatewayError, InvalidRequest
+from strowger_gateway.schemas.holdings import BACKGROUND
 from strowger_gateway.schemas.requests import EmbeddingsRequest, Request, TokenRequest
 from strowger_gateway.schemas.usage import tier_in
 
@@ -316,6 +317,8 @@ class FindRoute(BaseStage):
             record.stream = sent.stream
             if sent.priority is not UNSET:
                 request.use(prioritised(sent, caller, record))
+        if caller.background:
+            record.level = BACKGROUND
 
 
 class PlanRequest(BaseStage):

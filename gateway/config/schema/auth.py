@@ -47,6 +47,7 @@ class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     team:         a team of `teams`, whose models limit the key's.
     tags:         free texts, by which usage is reported.
     client_certificates: names or subjects of the certificates with which it may be used; (): any.
+    background:   its requests wait behind all others, whatever priority they name.
     """
 
     name: Name
@@ -56,6 +57,7 @@ class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     team: Name | None = None
     tags: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
     client_certificates: tuple[Name, ...] = ()
+    background: bool = False
 
     @property
     def digest(self) -> bytes:

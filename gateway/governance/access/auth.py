@@ -37,6 +37,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     team: its team, "" for none. team_models: of the team, if they are limited; both lists apply.
     user: of an issued key or a token. tags: of a key, for reports of usage. plan: of a token.
     holder: as what is scarce is shared out; ANONYMOUS for the only key, which nothing bounds.
+    background: its requests wait behind all others.
     """
 
     name: str = ""
@@ -48,6 +49,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     plan: str = ""
     holder: Holder = ANONYMOUS
+    background: bool = False
 
     def may_use(self, *names: str) -> bool:
         """Return whether the key may use any of the names (the requested one, the model's own)."""
@@ -238,6 +240,7 @@ class Keyring:
             team_models=None if team is None or "*" in team.models else team.models,
             tags=key.tags,
             holder=self._holder(key.name, key.team or ""),
+            background=key.background,
         )
 
     def _holder(self, name: str, team: str) -> Holder:
