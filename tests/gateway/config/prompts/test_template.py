@@ -50,6 +50,21 @@ def test_four_braces_are_two_and_closing_braces_alone_are_text() -> None:
     assert found.sections[0].pieces == ('{{ name }} {"a": {"b": 1}} ', Gap("x"), "}")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Reply with {"name": "x", "list": [{"a": {"b": 1}}]}',
+        "an empty {} or { } and a lone } or {",
+        "{text} %s %(x)s ${HOME} $x #{x} <%= x %> [[x]]",
+        "\\frac{a}{b} {a}}} }}",
+    ],
+)
+def test_single_braces_and_the_fields_of_other_languages_are_text(text: str) -> None:
+    found = parse_template(f"{text} {{{{ x }}}}")
+
+    assert found.sections[0].pieces == (f"{text} ", Gap("x"))
+
+
 def test_a_backslash_before_a_marker_makes_it_text() -> None:
     assert parse_template("a\n\\--- user ---").sections == (
         Section(role="system", pieces=("a\n--- user ---",)),

@@ -104,6 +104,19 @@ async def test_one_active_key_is_enough_for_a_circuit_and_control_serves_it_then
     assert after.status_code == 200
 
 
+async def test_one_error_of_a_few_requests_pauses_nothing(tmp_path: Path) -> None:
+    """One of three requests of the canary: a share of errors that proves nothing."""
+    async with provider(behave) as remote:
+        text = config(remote.base_url, more=LIMIT, other=ADMIN)
+        async with recorded(text, tmp_path) as up:
+            session = await treated(up)
+            for said in (DEAD, "hi", "hi"):
+                await ask(up.running, session, said)
+            found = await paused(up)
+
+    assert not found["paused"]
+
+
 async def test_without_a_circuit_one_key_proves_nothing(tmp_path: Path) -> None:
     async with provider(behave) as remote:
         text = config(remote.base_url, more=f"{LIMIT}\n    circuit: off", other=ADMIN)

@@ -62,6 +62,7 @@ def asked(first: str, second: str, rubric: str = "") -> tuple[str, str]:
         ('{"reason": "At first sight the better answer is A, but', None),
         ('{"reason": "r", "verdict": "A"', "A"),
         ('{"reason": "r", "verd', None),
+        ('{"reason": "a button with "Allow" on it", "verdict": "A"}', "A"),
         ('{"a":' + "[" * 3_000 + "]" * 3_000 + ', "verdict": "A"}', "A"),
         ('{"a":' * 100_000, None),
     ],
@@ -88,6 +89,17 @@ def test_an_answer_cannot_end_its_marks() -> None:
     assert user.count(f"answer A {nonce}>>>") == 1
     assert user.index(attack) < user.index(f"answer A {nonce}>>>")
     assert nonce not in asked(attack, "fine")[1]
+
+
+def test_the_judge_writes_its_reason_before_its_verdict() -> None:
+    """A model fills the fields in this order: a verdict that comes first is a guess."""
+    found = question(HELLO, "one", "two", model="j", rubric="", most_tokens=9)
+    form = cast("dict[str, dict[str, dict[str, object]]]", found.body["response_format"])
+    schema = cast("dict[str, dict[str, object]]", form["json_schema"]["schema"])
+    _, material = asked("one", "two")
+
+    assert list(schema["properties"]) == ["reason", "verdict"]
+    assert material.rindex('"reason"') < material.rindex('"verdict"')
 
 
 def test_the_judge_does_not_learn_whose_answers_it_reads() -> None:
