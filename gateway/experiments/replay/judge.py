@@ -99,6 +99,8 @@ def question(
     """
     cut: list[str] = []
     shown = _fitted(conversation(prompt), PROMPT_CHARACTERS, "conversation", cut)
+    if _has_media([prompt.fields().get(name) for name in ("messages", "input")]):
+        cut.append("images and files")
     one = _fitted(first, ANSWER_CHARACTERS, "answer A", cut)
     other = _fitted(second, ANSWER_CHARACTERS, "answer B", cut)
     nonce = secrets.token_hex(8)
@@ -177,6 +179,22 @@ def _plain(content: object) -> str:
         else:
             parts.append(_DATA.sub("…", msgspec.json.encode(part).decode()))
     return "\n".join(parts)
+
+
+_MEDIA: Final = frozenset(
+    {
+        "image_url", "image", "input_image", "file", "input_file", "document", "input_audio",
+        "audio", "audio_url", "video", "video_url",
+    }
+)  # fmt: skip
+"""Types of parts that the judge does not see, of all APIs."""
+
+
+def _has_media(value: object) -> bool:
+    if isinstance(value, dict):
+        found = cast("Body", value)
+        return found.get("type") in _MEDIA or any(map(_has_media, found.values()))
+    return isinstance(value, list) and any(map(_has_media, cast("list[object]", value)))
 
 
 _DATA: Final = re.compile(r"[A-Za-z0-9+/=_-]{256,}")

@@ -83,6 +83,8 @@ class ReplaySide(ProcessSide[None, None]):
         def write(store: Store) -> bool:
             rows = ReplayRows(store.database)
             found = _found(rows, run)
+            if found.redacted:
+                raise RouteNotFound(f"the texts of {run} are deleted", code="unknown_replay")
             _answers(rows, found, place)
             score = score_of(side, treatment_on_left=treatment_left(found, place))
             votes = VoteRows(store.database)

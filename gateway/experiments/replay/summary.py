@@ -62,7 +62,10 @@ def notes(found: ReplayReport) -> tuple[str, ...]:
             f"{found.unjudged:,} of {found.judgements:,} questions got no verdict and count as ties"
         )
     if found.cut:
-        said.append(f"the judge has not seen all of the text in {found.cut:,} questions")
+        said.append(
+            f"the judge has not seen everything in {found.cut:,} questions: long texts are cut, "
+            "images and files left out"
+        )
     said += [
         f"{arm.name} gave no answer to {arm.failed:,} prompts, and loses them unless the other arm "
         "gave none"

@@ -137,7 +137,11 @@ class Replay:
         for place in places:
             if self._calls.stop.is_set():
                 return
-            prompt = await asyncio.to_thread(self._rows.prompt, self._run, place)
+            try:
+                prompt = await asyncio.to_thread(self._rows.prompt, self._run, place)
+            except LookupError:
+                self.stop("its texts are deleted (store.keep_payload_days)")
+                return
             known = await asyncio.to_thread(self._rows.calls, self._run, place)
             hold = PairHold(self._needed(prompt, known))
             if not await self._admitted(hold.left):

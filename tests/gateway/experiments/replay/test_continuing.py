@@ -4,12 +4,15 @@ import asyncio
 import os
 import pty
 import signal
+import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from strowger_gateway.gateway.storage.sql.open import open_existing
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.experiments.replay.replaying import (
     ARMS,
     CALL_USD,
@@ -290,3 +293,24 @@ async def test_the_next_pair_names_what_it_may_cost(tmp_path: Path) -> None:
     assert "Spent: $0.0000 of $0.001." in dollars.output
     assert "0 of 100 tokens" in tokens.output
     assert here.vendor.requests == []
+
+
+async def test_a_run_whose_texts_are_deleted_while_it_works_says_so(tmp_path: Path) -> None:
+    async def slow(request: Received, answer: Answer) -> None:
+        await asyncio.sleep(0.05)
+        await behave(request, answer)
+
+    async with site(tmp_path, slow) as here:
+        file = here.file(prompts(300))
+        words = ("--from", str(file), *ARMS, "--max-usd", "20")
+        async with here.started(*words) as process:
+            await here.vendor.until(lambda: len(here.vendor.requests) >= 20)
+            store = open_existing(Secret(f"sqlite:///{tmp_path / 'store.db'}"))
+            await asyncio.to_thread(store.prune, 0.0, 0.0, payloads_before=time.time() + 1)
+            store.close()
+            said = (await process.communicate())[0].decode()
+        again = await here.replay(*words)
+
+    assert process.returncode == 1, said
+    assert "Its texts are deleted (store.keep_payload_days). Spent: $" in said
+    assert "trial: its texts are deleted (store.keep_payload_days)" in again.output

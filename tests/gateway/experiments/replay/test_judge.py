@@ -127,6 +127,22 @@ def test_long_texts_are_cut_in_the_middle_and_that_is_said() -> None:
     assert "characters left out" in text
 
 
+@pytest.mark.parametrize(
+    ("part", "cut"),
+    [
+        ({"type": "image_url", "image_url": {"url": "https://x.test/a.png"}}, True),
+        ({"type": "tool_result", "content": [{"type": "image", "source": {"type": "url"}}]}, True),
+        ({"type": "text", "text": "an image"}, False),
+    ],
+)
+def test_what_the_judge_cannot_see_is_said(part: dict[str, object], cut: bool) -> None:
+    turn = {"role": "user", "content": [{"type": "text", "text": "look"}, part]}
+    prompt = prompt_of("chat", {"messages": [turn]})
+    found = question(prompt, "one", "two", model="j", rubric="", most_tokens=9)
+
+    assert found.cut == (("images and files",) if cut else ())
+
+
 @given(
     st.text(max_size=2_000),
     st.text(max_size=2_000),

@@ -2,12 +2,16 @@
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from strowger_gateway.gateway.storage.sql.open import open_existing
+from strowger_gateway.schemas.secret import Secret
 from tests.gateway.commanded import OPERATOR, SOON_S
 from tests.gateway.experiments.replay.replaying import (
     ARMS,
@@ -149,3 +153,26 @@ async def test_without_the_key_nothing_is_shown(here: Served) -> None:
         ]
 
     assert [one.status_code for one in answers] == [401, 401, 401]
+
+
+async def test_texts_that_are_deleted_are_not_voted_on(
+    tmp_path: Path,
+) -> None:
+    async with served(tmp_path, anonymous) as here:
+        file = written(tmp_path / "prompts.jsonl", prompts(2))
+        await here.run("replay", "trial", "--from", str(file), *ARMS, "--max-usd", "20")
+        store = open_existing(Secret(f"sqlite:///{tmp_path / 'store.db'}"))
+        await asyncio.to_thread(store.prune, 0.0, 0.0, payloads_before=time.time() + 1)
+        store.close()
+        vote = await post(here, "/admin/replay-votes", {"run": "trial", "place": 0, "side": "left"})
+        pair = await get(here, "/admin/replay-pair", run="trial")
+        view = await get(here, "/admin/view/replay", run="trial")
+        report = await get(here, "/admin/replay-report", run="trial")
+
+    assert (vote.status_code, vote.json()["error"]["message"]) == (
+        404,
+        "the texts of trial are deleted",
+    )
+    assert pair.json() == {"pair": None}
+    assert "No further pair" in view.text
+    assert report.json()["counted"] == 2
