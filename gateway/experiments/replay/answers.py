@@ -73,6 +73,13 @@ _counts = msgspec.json.Decoder(_TokenCounts | None).decode
 
 def read_answer(api: Api, data: bytes) -> Answered:
     """Read a response with status 200. Raises msgspec.DecodeError."""
+    try:
+        return _read(api, data)
+    except RecursionError as exc:
+        raise msgspec.DecodeError("nested too deeply") from exc
+
+
+def _read(api: Api, data: bytes) -> Answered:
     match api:
         case "chat":
             found = _choices(data)
@@ -80,7 +87,7 @@ def read_answer(api: Api, data: bytes) -> Answered:
             ends = [one.get("finish_reason") for one in found.choices]
         case "completions":
             found = _choices(data)
-            text = str(found.choices[0].get("text", "")) if found.choices else ""
+            text = _text(found.choices[0].get("text")) if found.choices else ""
             ends = [one.get("finish_reason") for one in found.choices]
         case "messages":
             found = _a_message(data)

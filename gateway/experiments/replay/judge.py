@@ -122,7 +122,7 @@ def question(
 
 def largest_question(prompt: ReplayedPrompt, answer_tokens: int, rubric: str) -> int:
     """Return an upper estimate of the tokens of a question whose answers are not known yet."""
-    size = text_size(_TASK) + text_size(_MATERIAL) + text_size(rubric or RUBRIC) + 2_000
+    size = text_size(_TASK) + text_size(_MATERIAL) + text_size(rubric or RUBRIC) + 1_300
     size += text_size(_fitted(conversation(prompt), PROMPT_CHARACTERS, "conversation", []))
     size += 2 * min(_SIZE_OF_TOKEN * answer_tokens, 2 * _WIDEST * ANSWER_CHARACTERS)
     return size // 2 + 1

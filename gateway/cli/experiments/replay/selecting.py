@@ -41,7 +41,10 @@ def select(
     chosen = selection.chosen()
     left_out = dict(selection.left_out.most_common())
     if not chosen:
-        why = left_out_words(left_out) or "the source is empty"
+        empty = "the source is empty"
+        if definition.source == PAYLOADS:
+            empty = f"the store has no payload of {definition.model} (see logging.payloads)"
+        why = left_out_words(left_out) or empty
         raise Faults((f"--from {definition.source}: has no prompt to replay; {why}",))
     return chosen, left_out
 

@@ -102,4 +102,6 @@ async def test_logged_requests_are_replayed_and_the_rest_is_counted(tmp_path: Pa
     assert again.exit_code == 0, again.output
     assert "8 (a request of a replay)" in again.output
     assert "second: 4 prompts" in again.output
-    assert "--from payloads: has no prompt to replay; the source is empty" in none.output
+    assert (
+        "--from payloads: has no prompt to replay; the store has no payload of chat" in none.output
+    )

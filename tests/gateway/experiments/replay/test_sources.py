@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -267,6 +268,7 @@ ANSWERS: list[tuple[Api, dict[str, Any], str]] = [
          "hi\n[calls look with {}]"),
         ("completions", {"choices": [{"text": "hi"}]}, "hi"),
         ("chat", {"choices": [{"message": {"content": "hi"}}], "content": "x", "output": 3}, "hi"),
+        ("completions", {"choices": [{"text": None}]}, ""),
         ("responses", {"output": [], "content": None, "choices": "x"}, ""),
 ]  # fmt: skip
 
@@ -276,6 +278,21 @@ def test_an_answer_is_its_text_and_its_calls_of_tools(
     api: Api, response: dict[str, object], text: str
 ) -> None:
     assert read_answer(api, json.dumps(response).encode()).text == text
+
+
+@pytest.mark.parametrize(
+    ("api", "data"),
+    [
+        ("chat", b"<html>"),
+        ("chat", b'{"choices": [null]}'),
+        ("responses", b'{"output": "x"}'),
+        ("messages", b'{"content": [{"type": "tool_use", "input": ' + b"[" * 5000 + b"]" * 5000),
+    ],
+    ids=["no JSON", "no choice", "no items", "deep"],
+)
+def test_an_answer_that_cannot_be_read_is_an_error_of_its_own(api: Api, data: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        read_answer(api, data)
 
 
 @pytest.mark.parametrize(
