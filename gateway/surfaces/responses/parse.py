@@ -4,7 +4,7 @@ https://platform.openai.com/docs/api-reference/responses/create. Nulls count as 
 absent field stays absent. What the answer repeats is kept as the client wrote it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from operator import attrgetter
 from typing import Final
@@ -173,8 +173,8 @@ def _request(
         form = read_text(wire.text, extra)
         effort = read_effort(wire.reasoning, extra)
         kept = _kept(wire, extra)
-    elif wire.instructions is not UNSET and not is_null(wire.instructions):
-        kept["instructions"] = wire.instructions
+    elif wire.instructions is not UNSET or extra:
+        kept = _kept_alone(wire, extra)
     if wire.store and storage is None:
         extra["store"] = Raw(b"true")
     if has_settings:
@@ -268,6 +268,12 @@ def _is_given(raw: Raw | UnsetType) -> bool:
     return isinstance(raw, Raw) and not is_null(raw)
 
 
+def _kept_alone(wire: ResponsesWire, extra: Mapping[str, Raw]) -> dict[str, Raw]:
+    """Return what the answer repeats of a request without settings."""
+    found = {"instructions": wire.instructions, "prompt": extra.get("prompt", UNSET)}
+    return {name: raw for name, raw in found.items() if isinstance(raw, Raw) and not is_null(raw)}
+
+
 def _kept(wire: ResponsesWire, extra: dict[str, Raw]) -> dict[str, Raw]:
     """Return what the answer repeats; of it, `extra` gets what any backend may know."""
     kept: dict[str, Raw] = {}
@@ -281,6 +287,8 @@ def _kept(wire: ResponsesWire, extra: dict[str, Raw]) -> dict[str, Raw]:
         raw = getattr(wire, name)
         if isinstance(raw, Raw) and not is_null(raw):
             kept[name] = raw
+    if "prompt" in extra:
+        kept["prompt"] = extra["prompt"]
     if "metadata" in kept and not is_object(kept["metadata"]):
         raise InvalidRequest("metadata must be an object", param="metadata")
     if wire.tools:

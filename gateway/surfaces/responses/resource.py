@@ -40,6 +40,8 @@ NATIVE: Final = "(responses)"
 _PLAIN_FIELDS: Final = frozenset({"input", "instructions"})
 """Of these, an answer repeats nothing but the instructions."""
 
+_REPEATED_IF_SENT: Final = ("prompt", "prompt_cache_retention")
+
 _NOTHING: Final = Raw(b"null")
 _TIER: Final = Raw(b'"default"')
 _TIERS: Final = frozenset(
@@ -173,8 +175,9 @@ def _members(request: ChatRequest, kept: Mapping[str, Raw], previous: str | None
         "safety_identifier": kept.get("safety_identifier"),
         "prompt_cache_key": kept.get("prompt_cache_key"),
     }
-    if "prompt_cache_retention" in kept:
-        settings["prompt_cache_retention"] = kept["prompt_cache_retention"]
+    for name in _REPEATED_IF_SENT:
+        if name in kept:
+            settings[name] = kept[name]
     if request.user is not UNSET:
         settings["user"] = request.user
     return b',%b,"usage":' % one_line(encode(settings))[1:-1]

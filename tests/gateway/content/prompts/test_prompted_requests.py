@@ -7,6 +7,7 @@ from typing import Any
 import anthropic
 import openai
 import pytest
+from openai.types.responses import ResponseCompletedEvent
 
 from tests.gateway.content.prompts.prompted import (
     TEXTS,
@@ -128,16 +129,22 @@ async def test_openais_client_names_a_prompt_in_the_responses_api(gateway: Gatew
         stream = await client.responses.create(
             model="chat", prompt={"id": "summary", "variables": {"text": "x"}}, stream=True
         )
-        kinds = [event.type async for event in stream]
+        events = [event async for event in stream]
 
+    last = events[-1]
+    assert isinstance(last, ResponseCompletedEvent)
     assert whole.output_text == "hello"
+    for response, version in ((whole, "2"), (last.response, None)):
+        assert response.prompt is not None
+        assert response.prompt.version == version
+    assert whole.prompt is not None
+    assert whole.prompt.id == "support"
     assert sent == [
         ("system", "You help Ada of Example Ltd.\n\nAnswer in German."),
         ("user", "My name is Ada."),
         ("assistant", "Hello!"),
         ("user", "hi"),
     ]
-    assert kinds[-1] == "response.completed"
     assert texts(vendor) == [("system", "Be brief."), ("user", "Summarise: x")]
 
 
