@@ -24,8 +24,9 @@ _REPORT = Markup("""<section class="card table"><header><h2>{run}</h2>
 <p class="verdict{tone}">{sentence}</p>
 <p class="conditions">{counted} of {pairs} pairs count, of {units} units: {wins} won, {ties} tied,
 {losses} lost. Spent: ${usd}.</p>{notes}
+<details{open}><summary>The arms, with figures that may tell them apart</summary>
 <table><thead><tr><th>Arm</th><th>Model</th><th>Answers</th><th>Failed</th><th>Passed</th>
-<th>Seconds</th><th>Tokens</th><th>USD</th></tr></thead><tbody>{arms}</tbody></table></section>""")
+<th>Seconds</th><th>Tokens</th><th>USD</th></tr></thead><tbody>{arms}</tbody></table></details></section>""")
 _ARM = Markup("""<tr><td data-label="Arm">{name}</td><td data-label="Model">{model}</td>
 <td data-label="Answers" class="n">{answers}</td><td data-label="Failed" class="n">{failed}</td>
 <td data-label="Passed" class="n">{passed}</td><td data-label="Seconds" class="n">{seconds}</td>
@@ -66,7 +67,7 @@ def page(
     """Build the view. voted: of the person's last vote in this run. pair: the next one."""
     if report is None:
         return _NONE
-    parts = [_report(report)]
+    parts = [_report(report, blind=pair is not None)]
     if voted is not None:
         parts.append(_voted(voted))
     parts.append(_ALL.format(report.run) if pair is None else _pair(pair))
@@ -86,7 +87,8 @@ def _run(one: ListedRun) -> Markup:
     )
 
 
-def _report(found: ReplayReport) -> Markup:
+def _report(found: ReplayReport, *, blind: bool) -> Markup:
+    """blind: a pair to vote on is shown, too. Means of lengths and times could tell its sides."""
     whole = found.win_rate
     said = Markup().join(_NOTE.format(f"{note[:1].upper()}{note[1:]}.") for note in notes(found))
     tones = {"better": " good", "worse": " bad"}
@@ -106,6 +108,7 @@ def _report(found: ReplayReport) -> Markup:
         usd=f"{found.usd:.4f}",
         notes=_NOTES.format(said) if said else "",
         arms=Markup().join(map(_arm, found.arms)),
+        open=Markup("") if blind else Markup(" open"),
     )
 
 

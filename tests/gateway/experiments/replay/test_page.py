@@ -85,6 +85,16 @@ async def test_a_pair_is_shown_without_the_names_of_the_arms(here: Served) -> No
     assert set(blind) == {"run", "place", "prompt", "left", "right"}
 
 
+async def test_means_of_the_arms_are_closed_while_there_is_a_pair_to_vote_on(here: Served) -> None:
+    text = (await get(here, "/admin/view/replay", run="trial")).text
+    all_seen = (await get(here, "/admin/view/replay", run="trial", after=1_000)).text
+    head = "<details{}><summary>The arms, with figures that may tell them apart"
+
+    assert 'id="pair"' in text
+    assert head.format("") in text
+    assert head.format(" open") in all_seen
+
+
 async def test_a_vote_reveals_the_arms_and_counts_once(here: Served) -> None:
     sides: list[str] = []
     async with httpx.AsyncClient(base_url=here.up.url, headers=OPERATOR, timeout=60) as client:
