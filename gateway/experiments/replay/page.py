@@ -24,7 +24,7 @@ _REPORT = Markup("""<section class="card table"><header><h2>{run}</h2>
 <p class="verdict{tone}">{sentence}</p>
 <p class="conditions">{counted} of {pairs} pairs count, of {units} units: {wins} won, {ties} tied,
 {losses} lost. Spent: ${usd}.</p>{notes}
-<details{open}><summary>The arms, with figures that may tell them apart</summary>
+<details{open}><summary>The arms, with figures that may reveal them</summary>
 <table><thead><tr><th>Arm</th><th>Model</th><th>Answers</th><th>Failed</th><th>Passed</th>
 <th>Seconds</th><th>Tokens</th><th>USD</th></tr></thead><tbody>{arms}</tbody></table></details></section>""")
 _ARM = Markup("""<tr><td data-label="Arm">{name}</td><td data-label="Model">{model}</td>
@@ -88,7 +88,7 @@ def _run(one: ListedRun) -> Markup:
 
 
 def _report(found: ReplayReport, *, blind: bool) -> Markup:
-    """blind: a pair to vote on is shown, too. Means of lengths and times could tell its sides."""
+    """blind: a pair to vote on is shown, too. Means of lengths and times could reveal its sides."""
     whole = found.win_rate
     said = Markup().join(_NOTE.format(f"{note[:1].upper()}{note[1:]}.") for note in notes(found))
     tones = {"better": " good", "worse": " bad"}
