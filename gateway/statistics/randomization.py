@@ -218,5 +218,6 @@ def _bound(treated: Counter[float], others: Counter[float], reach: float) -> flo
     for step in range(1, 41):
         slope = step / highest
         mean = sum(many * exp(slope * (one - highest)) for one, many in scores.items()) / units
-        best = min(best, exp(size * log(mean) + slope * (size * highest - reach)))
+        power = size * log(mean) + slope * (size * highest - reach)
+        best = min(best, exp(min(power, 0.0)))  # above 1 it bounds nothing, and may overflow
     return max(best, 1 / comb(units, size))

@@ -163,3 +163,11 @@ def test_what_is_said_to_be_seen_is_seen(treated: int, others: int, requests: in
 def test_what_no_failure_could_show_is_said_to_be_unseen() -> None:
     assert smallest_seen(failing(2, 50, 0), failing(10, 50, 0), worse_by=0.02, alpha=ALPHA) is None
     assert smallest_seen(failing(3, 1, 0), failing(57, 1, 0), worse_by=0.02, alpha=ALPHA) is None
+
+
+def test_what_can_be_seen_is_known_for_any_number_of_units() -> None:
+    """One busy unit among a thousand: the score test is not for them."""
+    treated = [UnitErrors(requests=5_000, errors=0), *failing(500, 1, 0)]
+
+    assert smallest_seen(treated, failing(500, 1, 0), worse_by=0.02, alpha=ALPHA) is not None
+    assert smallest_seen(failing(900, 2, 0), failing(900, 2, 2), worse_by=0.9, alpha=ALPHA) is None
