@@ -42,12 +42,16 @@ class Sums(Struct, frozen=True, kw_only=True, array_like=True):
         )
 
 
-def last_requests(circuit: Circuit, past: Sequence[Sums], now: Sums) -> Sums | None:
+def last_requests(
+    circuit: Circuit, past: Sequence[Sums], now: Sums, *, whole: bool = True
+) -> Sums | None:
     """Return the sums of at least the last `circuit.requests` of the variant; `None`: too few.
 
-    past: sums of earlier checks in this epoch, oldest first; the epoch's beginning comes before.
+    past: sums of earlier checks in this epoch, oldest first. whole: the epoch's beginning comes
+    before them.
     """
-    for before in (*reversed([one for one in past if one.before(now)]), Sums()):
+    first = (Sums(),) if whole else ()
+    for before in (*reversed([one for one in past if one.before(now)]), *first):
         if now.requests - before.requests >= circuit.requests:
             return now.since(before)
     return None

@@ -27,25 +27,35 @@ MOST_UNITS = 20_000
 """Units that `unit_errors` reads."""
 
 
-class ArmPast(Struct, frozen=True, kw_only=True):
-    """A treatment's sums at earlier checks, oldest first."""
+WATCHED_EPOCHS = 8
+"""The last epochs that circuits watch: gateways with different files have one each."""
+
+
+class ArmPast(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A treatment's sums at earlier checks of one epoch, oldest first.
+
+    older:    a newer epoch had begun at all of these checks.
+    requests: at the last check.
+    """
 
     variant: str
     sums: tuple[Sums, ...]
+    epoch: int = 0
+    older: bool = False
+    requests: int = 0
 
 
 class GuardState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The state of one experiment, as the store has it.
 
     resumed: the epoch of the last pause that was resumed: with another, looks start again.
-    looks:   spent since then. epoch: of `past`.
+    looks:   spent since then.
     exclusions: by operators, when `past` was kept, which has no requests of excluded units.
     stopped: the reason of the last pause by a circuit or a look.
     """
 
     resumed: int = 0
     looks: int = 0
-    epoch: int = 0
     exclusions: int = 0
     past: tuple[ArmPast, ...] = ()
     stopped: str = ""
@@ -96,11 +106,13 @@ def watch(database: Database, experiment: Experiment, *, resumed: int, epoch: in
         spent = state.looks
         due = max(passed(sum(requests for requests, _ in counts.values())), spent)
         ((exclusions,),) = session.rows(tuple[int], _EXCLUSIONS, experiment.name)
-        if (state.epoch, state.exclusions) != (epoch, exclusions):
-            state = replace(state, epoch=epoch, exclusions=exclusions, past=())
+        if state.exclusions != exclusions:
+            state = replace(state, exclusions=exclusions, past=())
+        epochs = sorted({epoch, *(number for number, _ in counts)})[-WATCHED_EPOCHS:]
         if exclusions:
-            _leave_out(session, experiment.name, epoch, counts)
-        found, opened = _circuits(experiment, epoch, counts, state.past)
+            for number in epochs:
+                _leave_out(session, experiment.name, number, counts)
+        found, opened = _circuits(experiment, epochs, counts, state.past)
         state = replace(state, looks=due, past=found)
         if state != before:
             _save(session, experiment.name, state)
@@ -119,26 +131,47 @@ def _leave_out(
 
 def _circuits(
     experiment: Experiment,
-    epoch: int,
+    epochs: Sequence[int],
     counts: Mapping[tuple[int, str], tuple[int, int]],
     past: Sequence[ArmPast],
 ) -> tuple[tuple[ArmPast, ...], tuple[str, ...]]:
-    """Return the sums to keep, and why circuits are open."""
+    """Return the sums to keep, and why circuits are open. epochs: to watch; the last is current.
+
+    A gateway with an older file continues in an older epoch. Such an epoch is watched from the
+    first check that finds a newer one, and only while requests come: what failed before the file
+    was changed, or was not answered yet then, says nothing about the new one.
+    """
     circuit, control = experiment.circuit_rule, experiment.control.name
     if circuit is None:
         return (), ()
-    known = {one.variant: one.sums for one in past}
+    known = {(one.epoch, one.variant): one for one in past}
     found: list[ArmPast] = []
     opened: list[str] = []
-    base = counts.get((epoch, control), (0, 0))
-    for variant in experiment.variants[1:]:
-        own = counts.get((epoch, variant.name), (0, 0))
-        now = Sums(requests=own[0], errors=own[1], control_requests=base[0], control_errors=base[1])
-        before = known.get(variant.name, ())
-        last = last_requests(circuit, before, now)
-        if last is not None and opens(circuit, last):
-            opened.append(sentence(variant.name, control, last))
-        found.append(ArmPast(variant=variant.name, sums=kept(circuit, before, now)))
+    for epoch in epochs:
+        base = counts.get((epoch, control), (0, 0))
+        for variant in experiment.variants[1:]:
+            own = counts.get((epoch, variant.name), (0, 0))
+            now = Sums(
+                requests=own[0],
+                errors=own[1],
+                control_requests=base[0],
+                control_errors=base[1],
+            )
+            before, older = known.get((epoch, variant.name)), epoch != epochs[-1]
+            sums = before.sums if before is not None and before.older == older else ()
+            if not older or (sums and before is not None and now.requests > before.requests):
+                last = last_requests(circuit, sums, now, whole=not older)
+                if last is not None and opens(circuit, last):
+                    opened.append(sentence(variant.name, control, last))
+            found.append(
+                ArmPast(
+                    variant=variant.name,
+                    sums=kept(circuit, sums, now) if sums or not older else (now,),
+                    epoch=epoch,
+                    older=older,
+                    requests=now.requests,
+                )
+            )
     return tuple(found), tuple(opened)
 
 

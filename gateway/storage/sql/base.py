@@ -167,7 +167,10 @@ class Store(Protocol):
     def epoch(
         self, experiment: str, fingerprint: str, shares: Mapping[str, float], now: float
     ) -> Epoch:
-        """Return the current epoch: the last one if its fingerprint is the same, else a new one."""
+        """Return the current epoch: the last one if its fingerprint is the same, else a new one.
+
+        All configurations share the epoch of a pause.
+        """
         ...
 
     def epochs(self, experiment: str) -> tuple[Epoch, ...]: ...

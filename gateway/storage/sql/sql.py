@@ -26,7 +26,11 @@ from strowger_gateway.gateway.storage.sql.errors import ConcurrentImport, StoreR
 from strowger_gateway.gateway.storage.sql.experiments import vote_queries as votes
 from strowger_gateway.gateway.storage.sql.experiments.interval_points import add_point, points
 from strowger_gateway.gateway.storage.sql.experiments.outcome_queries import outcomes, responses
-from strowger_gateway.gateway.storage.sql.experiments.pause_epochs import begin_pause, last_paused
+from strowger_gateway.gateway.storage.sql.experiments.pause_epochs import (
+    PAUSED,
+    begin_pause,
+    last_paused,
+)
 from strowger_gateway.gateway.storage.sql.experiments.split_counts import units_by_place
 from strowger_gateway.gateway.storage.sql.experiments.unit_pages import UnitTotal, pages
 from strowger_gateway.gateway.storage.sql.experiments.votes import Vote, Votes
@@ -87,6 +91,8 @@ class SqlStore:
             known = _epochs(session, experiment)
             if known and known[-1].fingerprint == fingerprint:
                 return known[-1]
+            if known and known[-1].paused and fingerprint.endswith(PAUSED):
+                return known[-1]  # no request counts in it, so files need none of their own
             epoch = Epoch(
                 experiment=experiment,
                 number=len(known) + 1,

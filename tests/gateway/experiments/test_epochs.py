@@ -113,3 +113,20 @@ def test_a_pause_that_is_over_between_two_polls_leaves_an_epoch(store: SqlStore)
     assert coming.epoch == 4
     assert after == [(4, 5)] * 3
     assert [one.number for one in store.epochs("trial") if one.paused] == [3]
+
+
+def test_two_configurations_have_one_epoch_for_a_pause(store: SqlStore) -> None:
+    old, new = ExperimentPoller(store), ExperimentPoller(store)
+    ramped = experiments(ARMS.replace("weight: 50}", "weight: 90}"))
+
+    def both() -> list[int]:
+        return [standing(old, experiments()).epoch, standing(new, ramped).epoch]
+
+    before = both()
+    store.pause("trial", "too dear", 1.0)
+    paused = [*both(), *both(), standing(ExperimentPoller(store), experiments()).epoch]
+    store.resume("trial")
+
+    assert before == [1, 2]
+    assert paused == [3] * 5
+    assert both() == both() == [4, 5]

@@ -267,7 +267,7 @@ async def test_a_harm_limits_pause_survives_a_restart_and_all_requests_are_count
 
     assert noticed == [False, False]
     assert report["paused"]
-    assert report["reason"].startswith("treatment")
+    assert "treatment" in report["reason"]  # a circuit may be first
     assert len(announced) == 1
     assert restarted == [False, False]
     assert others == [True, True]
