@@ -3,11 +3,13 @@
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
 
+from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema.prompts.section import Prompt
 from strowger_gateway.gateway.content.prompts.text_rows import record_texts
 from strowger_gateway.gateway.parts.leader_side import LeaderContext, LeaderSide, Work
@@ -16,7 +18,10 @@ from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
 _log = logging.getLogger("strowger")
 
 LOOK_S: Final = 1.0
-"""Seconds between looks at the configuration in effect."""
+"""Seconds between looks at what is to be recorded."""
+
+MOST_WAITING: Final = 64
+"""Configurations that wait for the store; of more, the oldest are not recorded."""
 
 AGAIN_S: Final = 600.0
 """Seconds after which prompts that have not changed are seen again."""
@@ -33,6 +38,12 @@ class PromptsLeader(LeaderSide[None, None]):
     def __init__(self, at: LeaderContext) -> None:
         self._at = at
         self._thread = ThreadPoolExecutor(1, "prompt-texts")
+        self._waiting: deque[tuple[float, tuple[Prompt, ...]]] = deque(maxlen=MOST_WAITING)
+
+    async def prepare(self, config: Config) -> None:
+        """Note each configuration, also one that the next one replaces at once."""
+        if config.prompts:
+            self._waiting.append((time.time(), config.prompts))
 
     def works(self) -> Sequence[Work]:
         return (("prompt texts", self._record),)
@@ -41,19 +52,22 @@ class PromptsLeader(LeaderSide[None, None]):
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _record(self) -> None:
-        """Record the prompts of each configuration that is in effect, and then now and again."""
-        known: tuple[Prompt, ...] = ()
+        """Record the prompts of each configuration, and those in effect now and again."""
         seen = 0.0
         while True:
-            prompts = self._at.config().prompts
-            at = time.time()
-            if prompts and (prompts != known or at >= seen + AGAIN_S):
+            prompts, at = self._at.config().prompts, time.time()
+            if prompts and not self._waiting and at >= seen + AGAIN_S:
+                self._waiting.append((at, prompts))
+            while self._waiting:
+                one = self._waiting.popleft()
                 try:
-                    await self._record_once(prompts, at)
+                    await self._record_once(one[1], one[0])
                 except StoreUnavailable as exc:
                     _log.debug("texts of prompts are not recorded yet: %s", exc)
-                else:
-                    known, seen = prompts, at
+                    if len(self._waiting) < MOST_WAITING:
+                        self._waiting.appendleft(one)
+                    break
+                seen = at
             await asyncio.sleep(LOOK_S)
 
     async def _record_once(self, prompts: tuple[Prompt, ...], at: float) -> None:

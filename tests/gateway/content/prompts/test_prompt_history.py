@@ -236,6 +236,23 @@ async def test_a_running_gateway_records_texts_and_warns_of_a_change(
     assert "+You help people." in page.text
 
 
+async def test_a_text_that_another_one_replaces_at_once_is_recorded(
+    gateway: Commanded, tmp_path: Path
+) -> None:
+    text = gateway.config.read_text()
+    for number in range(3):
+        (tmp_path / "support-1.md").write_text(f"Text {number}.")
+        await gateway.reload(text.replace("drain_delay_s: 0}", f"drain_delay_s: 0.{number + 1}}}"))
+
+    async with asyncio.timeout(SOON_S):
+        while True:
+            (support,) = (await listed(gateway, "support"))["prompts"]
+            texts = [one["text"] for one in support["versions"] if one["first_seen"]]
+            if {"Text 0.", "Text 1.", "Text 2."} <= set(texts):
+                break
+            await asyncio.sleep(0.05)
+
+
 def test_the_texts_of_versions_are_those_of_the_files_at_the_last_start(tmp_path: Path) -> None:
     """Two gateways with the same file have the same digests, however its lines end."""
     unix = loaded(tmp_path, v1="One\nTwo\n").prompts[0].versions[0]
