@@ -135,6 +135,8 @@ def _subject(name: str, body: ExclusionBody) -> tuple[Kind, str]:
     given = [one for one in (body.unit, body.user, body.key) if one is not None]
     if len(given) != 1:
         raise InvalidRequest("give one of unit, user and key", param="unit")
+    if not f"{body.unit or ''}{body.key or ''}".isprintable():
+        raise InvalidRequest("unit, key: no name has control characters", param="unit")
     if body.key is not None:
         return "key", body.key
     return "unit", unit_hash(name, given[0]) if body.unit is None else body.unit

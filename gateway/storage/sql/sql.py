@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 
 import msgspec
 
-from strowger_gateway.gateway.audit.event import AuditEvent
+from strowger_gateway.gateway.audit.event import AuditEvent, clean
 from strowger_gateway.gateway.statistics.interval_history import Point
 from strowger_gateway.gateway.statistics.outcomes import Outcomes, Per
 from strowger_gateway.gateway.statistics.sample_ratio import ArmCount, EpochCounts
@@ -24,6 +24,7 @@ from strowger_gateway.gateway.storage.sql.base import (
 from strowger_gateway.gateway.storage.sql.database import Database, Driver, Session
 from strowger_gateway.gateway.storage.sql.errors import ConcurrentImport, StoreRejected
 from strowger_gateway.gateway.storage.sql.experiments import vote_queries as votes
+from strowger_gateway.gateway.storage.sql.experiments.exclusions import LONGEST_REASON
 from strowger_gateway.gateway.storage.sql.experiments.interval_points import add_point, points
 from strowger_gateway.gateway.storage.sql.experiments.outcome_queries import outcomes, responses
 from strowger_gateway.gateway.storage.sql.experiments.pause_epochs import (
@@ -155,7 +156,8 @@ class SqlStore:
     def pause(self, experiment: str, reason: str, now: float) -> bool:
         sql = "INSERT INTO experiment_pauses (experiment, reason, at) VALUES (?, ?, ?)"
         with self._database.writing() as session:
-            new = session.run(f"{sql} ON CONFLICT DO NOTHING", experiment, reason, now) > 0
+            why = clean(reason, LONGEST_REASON)
+            new = session.run(f"{sql} ON CONFLICT DO NOTHING", experiment, why, now) > 0
             if new:
                 begin_pause(session, experiment, now)
             return new

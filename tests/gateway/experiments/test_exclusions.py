@@ -119,16 +119,18 @@ async def test_what_cannot_be_excluded_is_said(tmp_path: Path) -> None:
                 await change(up, "exclude", {"kye": "two"}),
                 await change(up, "include", {"key": "two"}),
                 await change(up, "exclude", {"key": "two"}, "trail"),
+                await change(up, "exclude", {"unit": "a\x00b"}),
             ]
 
     found = [(one.status_code, one.json()["error"]["message"]) for one in answers]
-    assert [status for status, _ in found] == [404, 400, 400, 404, 404]
+    assert [status for status, _ in found] == [404, 400, 400, 404, 404, 400]
     codes = [one.json()["error"]["code"] for one in answers if one.status_code == 404]
     assert codes == ["not_in_experiment", "exclusion_not_found", "experiment_not_found"]
     assert "has sent no request of experiment 'trial'" in found[0][1]
     assert found[1][1] == "give one of unit, user and key"
     assert "is not excluded" in found[3][1]
     assert 'did you mean "trial"' in found[4][1]
+    assert "no name has control characters" in found[5][1]
 
 
 async def test_the_command_excludes_from_a_removed_experiment_and_the_export_marks_it(

@@ -10,10 +10,13 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from strowger_gateway.gateway.audit.event import clean
 from strowger_gateway.gateway.storage.sql.database import Insert, Session, marks, pieces
 from strowger_gateway.gateway.storage.sql.rows import RequestRow
 
 Kind = Literal["unit", "key"]
+LONGEST_REASON: Final = 10_000
+"""Characters of a reason that are kept, on one line: reports print it on terminals."""
 
 IN: Final = """NOT EXISTS (SELECT 1 FROM experiment_left_out x
     WHERE x.experiment = {0}.experiment AND x.unit = {0}.unit)"""
@@ -101,7 +104,8 @@ def has_sent(session: Session, experiment: str, kind: Kind, name: str) -> bool:
 
 def exclude(session: Session, experiment: str, one: ExcludedName) -> None:
     """Exclude a unit or a key, also from requests that are still to come."""
-    session.run(_ADD, experiment, one.kind, one.name, one.reason, one.by, one.at)
+    reason = clean(one.reason, LONGEST_REASON)
+    session.run(_ADD, experiment, one.kind, one.name, reason, one.by, one.at)
     _leave_out(session, experiment)
 
 

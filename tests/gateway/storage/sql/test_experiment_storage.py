@@ -14,6 +14,11 @@ from strowger_gateway.gateway.statistics.outcomes import (
 )
 from strowger_gateway.gateway.statistics.sample_ratio import ArmCount, EpochCounts
 from strowger_gateway.gateway.storage.sql.base import KnownRequest, Pause, RequestCounts, Run
+from strowger_gateway.gateway.storage.sql.experiments.exclusions import (
+    ExcludedName,
+    exclude,
+    excluded_names,
+)
 from strowger_gateway.gateway.storage.sql.open import open_store
 from strowger_gateway.gateway.storage.sql.rows import RequestRow
 from strowger_gateway.gateway.storage.sql.sql import SqlStore
@@ -243,3 +248,14 @@ def rounded(outcomes: Outcomes) -> object:
         if (numbers := (link.counts, link.totals, link.total_count, link.count_total))
     ]
     return cells, links
+
+
+def test_reasons_are_kept_on_one_line_without_what_a_terminal_obeys(store: SqlStore) -> None:
+    said = "a\x00b\x1b[2J\n\u202ec"
+    store.pause("e", said, 1.0)
+    with store.database.writing() as session:
+        name = ExcludedName(kind="key", name="k", reason=said, by="ada", at=1.0)
+        exclude(session, "e", name)
+        (found,) = excluded_names(session, "e")
+
+    assert store.pauses()["e"].reason == found.reason == "a\ufffdb\ufffd[2J\ufffd\ufffdc"
