@@ -30,7 +30,12 @@ IMAGE_EXTRAS = {
     "guardrails",
     "dns",
 }
-NOT_IN_ENGINE = {
+NOT_IN_GATEWAY = {
+    "jsonschema": "for replays that check answers by a schema",
+    "jsonschema-specifications": "comes with jsonschema",
+    "referencing": "comes with jsonschema",
+}
+NOT_IN_ENGINE = NOT_IN_GATEWAY | {
     "torch": "not in the lock: requirements/excluded.txt",
     "torch-npu": "only in the Ascend image",
     "triton": "comes with builds of torch for CUDA",
@@ -124,7 +129,7 @@ def test_a_list_satisfies_the_project_and_the_extras_of_the_image(name: str) -> 
 @pytest.mark.parametrize(
     ("name", "packages", "missing"),
     [
-        ("gateway", {"schemas", "adapters", "gateway"}, {}),
+        ("gateway", {"schemas", "adapters", "gateway"}, NOT_IN_GATEWAY),
         ("engine", {"schemas", "adapters", "gateway", "local_engine"}, NOT_IN_ENGINE),
     ],
 )

@@ -21,9 +21,13 @@ def named_twice(names: Sequence[str]) -> list[str]:
 
 
 def columns_in(part: Part) -> Iterator[Column[Any]]:
-    """The columns that the modules of a part's folder define."""
+    """The columns that the modules of a part's folder define, without those of parts within it."""
     package = import_module(type(part).__module__.rpartition(".")[0])
+    others = {f"{type(one).__module__.rpartition('.')[0]}." for one in PARTS if one is not part}
+    within = tuple(other for other in others if other.startswith(f"{package.__name__}."))
     for module in walk_packages(package.__path__, f"{package.__name__}."):
+        if module.name.startswith(within):
+            continue
         for value in vars(import_module(module.name)).values():
             if isinstance(value, Column):
                 yield value
