@@ -144,15 +144,21 @@ async def run_test(command: str, prompt: ReplayedPrompt, answer: str, timeout_s:
     """
     words = _absolute(shlex.split(command))
     # A child that has left the session may still write when the folder is removed.
-    with tempfile.TemporaryDirectory(
-        prefix="strowger-replay-", ignore_cleanup_errors=True
-    ) as folder:
+    # A file and not a pipe, whose other end closes when the command exits without reading.
+    with (
+        tempfile.TemporaryDirectory(
+            prefix="strowger-replay-", ignore_cleanup_errors=True
+        ) as folder,
+        tempfile.TemporaryFile() as given,
+    ):
+        given.write(answer.encode("utf-8", "replace"))
+        given.seek(0)
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
         environment |= {"HOME": folder, "TMPDIR": folder, "STROWGER_TEST": prompt.test or ""}
         try:
             process = await asyncio.create_subprocess_exec(
                 *words,
-                stdin=asyncio.subprocess.PIPE,
+                stdin=given,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL,
                 cwd=Path(folder),
@@ -164,7 +170,7 @@ async def run_test(command: str, prompt: ReplayedPrompt, answer: str, timeout_s:
             raise CheckFailed(f"--test-command: {words[0]}: {exc}") from exc
         try:
             async with asyncio.timeout(timeout_s):
-                await process.communicate(answer.encode("utf-8", "replace"))
+                await process.wait()
         except TimeoutError:
             return False
         finally:

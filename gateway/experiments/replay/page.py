@@ -24,7 +24,7 @@ _REPORT = Markup("""<section class="card table"><header><h2>{run}</h2>
 <p class="verdict{tone}">{sentence}</p>
 <p class="conditions">{counted} of {pairs} pairs count, of {units} units: {wins} won, {ties} tied,
 {losses} lost. Spent: ${usd}.</p>{notes}
-<details{open}><summary>The arms, with figures that may reveal them</summary>
+<details class="act"{open}><summary>The arms, with figures that may reveal them</summary>
 <table><thead><tr><th>Arm</th><th>Model</th><th>Answers</th><th>Failed</th><th>Passed</th>
 <th>Seconds</th><th>Tokens</th><th>USD</th></tr></thead><tbody>{arms}</tbody></table></details></section>""")
 _ARM = Markup("""<tr><td data-label="Arm">{name}</td><td data-label="Model">{model}</td>
@@ -49,7 +49,8 @@ _ALL = Markup(
 _VOTED = Markup("""<section class="card table" id="voted"><header><h2>Your last vote</h2>
 <span class="facts">Pair {place} of {run}</span></header>
 <p class="verdict">You chose {vote}. {verdict}</p>{reasons}
-<details><summary>The pair</summary>{prompt}<div class="plots">{left}{right}</div></details>
+<details class="act"><summary>The pair</summary>
+{prompt}<div class="plots">{left}{right}</div></details>
 </section>""")
 _TEXT = Markup("""<details class="turn"{open}><summary>{title}</summary><p>{text}</p></details>""")
 _SIDE = Markup(

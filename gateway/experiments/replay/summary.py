@@ -81,7 +81,7 @@ def notes(found: ReplayReport) -> tuple[str, ...]:
         people = rate.calibration
         agreed = people.agreement
         said.append(
-            f"people voted on {people.pairs:,} pairs"
+            f"people voted on {people.pairs:,} pair{'s' if people.pairs > 1 else ''}"
             + ("" if agreed is None else f" and agree with the judge on {100 * agreed:.0f} %")
         )
     return tuple(said)
