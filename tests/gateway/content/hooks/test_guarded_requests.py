@@ -84,10 +84,18 @@ async def guarded(
 
     async with (
         provider(behaviour) as upstream,
-        serving(one_model(upstream.base_url, config), tmp_path) as up,
+        serving(_patient(upstream.base_url, config), tmp_path) as up,
         httpx.AsyncClient(timeout=60) as client,
     ):
         yield Guarded(up=up, client=client, received=received, read=read)
+
+
+def _patient(base_url: str, config: str) -> str:
+    """A stream may wait for its reader longer than a second on a busy machine."""
+    limits = "first_token_s: 1, between_tokens_s: 1, total_s: 5"
+    found = one_model(base_url, config)
+    assert limits in found
+    return found.replace(limits, "first_token_s: 60, between_tokens_s: 60, total_s: 60")
 
 
 def shown(path: str, body: str) -> str:
@@ -314,7 +322,7 @@ async def test_the_text_before_a_failure_of_the_backend_is_sent(tmp_path: Path) 
 
     async with (
         provider(behaviour) as upstream,
-        serving(one_model(upstream.base_url, config), tmp_path) as up,
+        serving(_patient(upstream.base_url, config), tmp_path) as up,
         httpx.AsyncClient(timeout=60) as client,
     ):
         body = {**body_of(CHAT, "hello"), "stream": True}
@@ -348,7 +356,7 @@ async def test_a_client_that_leaves_a_guarded_stream_ends_the_backends_work(
     )
     async with (
         provider(behaviour) as upstream,
-        serving(one_model(upstream.base_url, config), tmp_path) as up,
+        serving(_patient(upstream.base_url, config), tmp_path) as up,
         httpx.AsyncClient(timeout=60) as client,
     ):
         body = {**body_of(CHAT, "hello"), "stream": True}

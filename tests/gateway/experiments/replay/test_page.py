@@ -88,7 +88,7 @@ async def test_a_pair_is_shown_without_the_names_of_the_arms(here: Served) -> No
 async def test_means_of_the_arms_are_closed_while_there_is_a_pair_to_vote_on(here: Served) -> None:
     text = (await get(here, "/admin/view/replay", run="trial")).text
     all_seen = (await get(here, "/admin/view/replay", run="trial", after=1_000)).text
-    head = "<details{}><summary>The arms, with figures that may reveal them"
+    head = '<details class="act"{}><summary>The arms, with figures that may reveal them'
 
     assert 'id="pair"' in text
     assert head.format("") in text
