@@ -83,7 +83,7 @@ class Reload:
         self._number = 0
         self._lock = asyncio.Lock()
         self._stopping: set[asyncio.Task[None]] = set()
-        self._known: _FileState | None = None
+        self._known = _file_state(source)  # now: it may change before `watch` runs
 
     async def reload(self, by: str) -> bool:
         """Read and apply the file; False if it was rejected, with the problems in the log.
@@ -148,8 +148,6 @@ class Reload:
         the next call continues from the last seen state.
         """
         seen = await asyncio.to_thread(_file_state, self._source)
-        if self._known is None:
-            self._known = seen
         same = 1
         while True:
             await asyncio.sleep(POLL_S)

@@ -95,7 +95,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def watched(folder: Path) -> AsyncGenerator[Watched, None]:
+async def watched(folder: Path, early: str = "") -> AsyncGenerator[Watched, None]:
+    """early: what the file has before the watcher first sees it."""
     file = folder / "config.yaml"
     file.write_text(BOTH)
     first = load_config(file, {})
@@ -108,6 +109,8 @@ async def watched(folder: Path) -> AsyncGenerator[Watched, None]:
         targets=lambda: (process,),
         metrics=metrics,
     )
+    if early:
+        file.write_text(early)
     crashed = metrics.internal_errors.count
     watching = asyncio.create_task(
         keep_running("file watcher", reload.watch, crashed, pause_s=0.005)
@@ -186,6 +189,13 @@ async def test_a_leaked_key_can_be_removed_after_a_file_that_is_refused(
         assert up.count("strowger_configuration_refused") == 0
         assert up.count("strowger_internal_errors_total") == 0
     assert "rejected, keeping the previous one" in caplog.text
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_file_that_changes_while_the_gateway_starts_is_read_again(tmp_path: Path) -> None:
+    async with watched(tmp_path, early=WITHOUT) as up:
+        before = load_config(up.file, {})
+        await up.until(lambda: up.process.config == before)
 
 
 @pytest.mark.usefixtures("quick")
