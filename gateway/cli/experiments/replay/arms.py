@@ -44,7 +44,7 @@ def _variant(experiment: Experiment, name: str) -> ReplayArm:
     names = [one.name for one in experiment.variants]
     if name not in names:
         hint = nearest(name, names)
-        raise Faults((f"--arms: {name!r} is no variant of {experiment.name}{hint}",))
+        raise Faults((f"--arms: {name!r} is not a variant of {experiment.name}{hint}",))
     if not experiment.replay_keys:
         raise Faults(
             (
