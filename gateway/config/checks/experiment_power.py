@@ -57,7 +57,7 @@ def _harm_limits(experiment: Experiment, keys: int, path: Path, problems: Proble
         if active < needed:
             have = f"{units:,} planned units"
             if by_key and keys:
-                have = f"the {keys} keys of auth.keys"
+                have = f"the {keys} key{'s' if keys > 1 else ''} of auth.keys"
             rest = "only its circuit does" if experiment.circuit_rule else "and circuit is off"
             problems.warn(
                 (*path, "harm_limits"),
