@@ -59,7 +59,7 @@ class AnswerRequest(BaseStage):
             if not filters or all(one.plainly for one in filters):
                 return self._answer_plainly(request, sent, plan, plain)
         if self._counts:
-            return count_tokens(request)
+            return count_tokens(request, self._surface)
         if type(sent) is EmbeddingsRequest:
             return self._embed(request, sent, plan)
         return self._generate(request, sent, plan)

@@ -16,6 +16,7 @@ from strowger_gateway.gateway.routing.planning.candidate import Candidate
 from strowger_gateway.gateway.routing.planning.plan import Plan
 from strowger_gateway.gateway.server.asgi.response import DisconnectGuard
 from strowger_gateway.gateway.stages.request_context import RequestContext
+from strowger_gateway.gateway.surfaces.base import Surface
 from strowger_gateway.gateway.surfaces.token_estimate.estimate import estimated_input
 from strowger_gateway.schemas.errors import GatewayError, Uncountable, UpstreamRefused
 from strowger_gateway.schemas.events import Usage
@@ -28,7 +29,7 @@ NOTHING = Usage(prompt_tokens=0, completion_tokens=0)
 """Counting generates nothing, so it costs nothing."""
 
 
-async def count_tokens(request: RequestContext) -> None:
+async def count_tokens(request: RequestContext, surface: Surface) -> None:
     """Ask the first backend of the plan that does not refuse the operator's account or model.
 
     Another one would count otherwise, but it would also be the one that answers the conversation.
@@ -61,18 +62,10 @@ async def count_tokens(request: RequestContext) -> None:
             refusal = refusal or exc
             continue
         record.usage = NOTHING
-        await response.whole(200, _body(sent) % found)
+        await response.whole(200, surface.counted(found))
         return
     assert refusal is not None
     raise refusal
-
-
-def _body(request: ChatRequest) -> bytes:
-    """The answer in the client's dialect, without the number."""
-    original = request.original
-    if original is not None and original.dialect == "openai-responses":
-        return b'{"object":"response.input_tokens","input_tokens":%d}'
-    return b'{"input_tokens":%d}'
 
 
 async def _count(

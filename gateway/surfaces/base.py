@@ -166,6 +166,10 @@ class Surface(Protocol):
     @overload
     def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
 
+    def counted(self, tokens: int) -> bytes:
+        """Return the body of the answer on a route that counts. tokens: of the prompt."""
+        ...
+
     def error(self, exc: GatewayError) -> bytes:
         """Return the body of an answer that failed before its first byte."""
         ...

@@ -26,3 +26,6 @@ class JsonSurface:
 
     def json_length(self, inbound: Inbound) -> int:
         return len(inbound.body)
+
+    def counted(self, tokens: int) -> bytes:
+        return b'{"input_tokens":%d}' % tokens

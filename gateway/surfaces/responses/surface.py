@@ -85,6 +85,9 @@ class ResponsesSurface(JsonSurface):
     def status_of(self, exc: GatewayError) -> int:
         return 400 if isinstance(exc, UpstreamRefused) else exc.status  # codex repeats all others
 
+    def counted(self, tokens: int) -> bytes:
+        return b'{"object":"response.input_tokens","input_tokens":%d}' % tokens
+
     def error(self, exc: GatewayError) -> bytes:
         return error_body(exc)
 
