@@ -179,6 +179,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     repairs: rules for requests that it would refuse although it can answer them, in their order.
     cache_marks: returns whether a model of the provider, by name, caches the prompt up to marks
             (`cache_control`); `None`: none does.
+    compacts: it summarises a long conversation itself (schemas/requests.py, Compaction).
     """
 
     chat: frozenset[str] | None = None
@@ -204,6 +205,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     continues: Continues | None = None
     repairs: tuple[Repair, ...] = ()
     cache_marks: Callable[[str], bool] | None = None
+    compacts: bool = False
 
 
 class Decoder(Protocol):

@@ -40,6 +40,21 @@ class Storage(Struct, frozen=True, kw_only=True, gc=False):
     input: Raw
 
 
+class Compaction(Struct, frozen=True, kw_only=True, gc=False):
+    """What a client wants of a conversation that has become long, as the Responses API has it.
+
+    now:       the answer is nothing but a summary of the conversation.
+    threshold: if its input has more tokens, the conversation is summarised before it is answered;
+               0: as many as the model's context suggests. Unused with `now`.
+    kept:      with a route of its own, the items that the client gets back with the summary, as a
+               JSON list; `UNSET` on any other route.
+    """
+
+    now: bool = False
+    threshold: int = 0
+    kept: Raw | UnsetType = UNSET
+
+
 class Original(Struct, frozen=True, kw_only=True, gc=False):
     """A request as its client wrote it, in a dialect other than OpenAI's.
 
@@ -55,6 +70,7 @@ class Original(Struct, frozen=True, kw_only=True, gc=False):
     unsent:  the conversation, if it is not among `fields` because no adapter may send it as it is.
     turns:   how many messages of `read` each entry of the client's list `messages` became, in their
              order and at the end of `read.messages`; () if unknown.
+    compaction: `None` if the conversation is answered as it is, however long.
     """
 
     dialect: str
@@ -65,6 +81,7 @@ class Original(Struct, frozen=True, kw_only=True, gc=False):
     refers: bool = False
     unsent: Raw | UnsetType = UNSET
     turns: tuple[int, ...] = ()
+    compaction: Compaction | None = None
 
 
 @final

@@ -2,13 +2,16 @@
 
 Every request says `store: false`, because all clients share the operator's account. Reasoning
 models are asked for their reasoning in encrypted form, which the client returns with the next turn.
+A client that asks for a summary gets the server's, by a trigger in its input or on a route.
 https://platform.openai.com/docs/api-reference/responses
+https://developers.openai.com/api/docs/guides/compaction
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Raw
 from msgspec.structs import replace
 
 from strowger_gateway.adapters.base import Endpoint, Outbound, Range, Supports
@@ -24,6 +27,7 @@ from strowger_gateway.adapters.token_count import counted
 from strowger_gateway.schemas.answers import Embeddings
 from strowger_gateway.schemas.requests import (
     ChatRequest,
+    Compaction,
     EmbeddingsRequest,
     GenerateRequest,
     Request,
@@ -36,6 +40,14 @@ COUNTED = frozenset(
     """.split()  # noqa: SIM905  as in the decoder
 )
 """The fields of a request whose tokens are counted."""
+
+COMPACTED: Final = frozenset(
+    """
+    input instructions model prompt_cache_key prompt_cache_options prompt_cache_retention
+    service_tier
+    """.split()  # noqa: SIM905  as in the adapter
+)
+"""The fields of a request that `/responses/compact` takes."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -62,6 +74,8 @@ class ResponsesAdapter(HttpJsonAdapter):
     def encode(self, request: Request, model: str) -> Outbound:
         if not isinstance(request, ChatRequest):
             raise self._not_offered(request)
+        if self.row.compacts and _makes_window(request):
+            return self._outbound(f"/compact{self._query}", _compact_body(request, model, self.row))
         stream = request.stream
         body = responses_body(request, model, self.row)
         return Outbound(
@@ -72,10 +86,11 @@ class ResponsesAdapter(HttpJsonAdapter):
         raise self._not_offered(request)
 
     def decoder(self, request: GenerateRequest) -> ResponsesDecoder:
+        reads_all = reads_events(request) or _compaction_of(request) is not None
         return ResponsesDecoder(
             self._endpoint,
             stream=request.stream,
-            native=self.row.whole and reads_events(request),
+            native=self.row.whole and reads_all,
             proofs=self.row.proofs,
         )
 
@@ -105,6 +120,7 @@ class OpenAIResponsesAdapter(CountingResponsesAdapter):
         sources=True,
         ranges={"max_tokens": Range(minimum=16)},
         repairs=RESPONSES_REPAIRS,
+        compacts=True,
     )
 
 
@@ -124,4 +140,25 @@ def _supported(row: ResponsesRow) -> Supports:
         proofs=row.proofs,
         dialect=DIALECT if row.whole else "",
         repairs=row.repairs,
+        compacts=row.compacts,
     )
+
+
+def _compaction_of(request: GenerateRequest) -> Compaction | None:
+    """Return what the client wants instead of an answer; `None` if it wants an answer."""
+    if not isinstance(request, ChatRequest) or request.original is None:
+        return None
+    found = request.original.compaction
+    return found if found is not None and found.now else None
+
+
+def _makes_window(request: ChatRequest) -> bool:
+    """Return whether the client has asked on the route that returns the items to go on with."""
+    found = _compaction_of(request)
+    return found is not None and isinstance(found.kept, Raw)
+
+
+def _compact_body(request: ChatRequest, model: str, row: ResponsesRow) -> bytes:
+    """Return the body of `POST /responses/compact`. Raises InvalidRequest as `responses_body`."""
+    fields = read_object(responses_body(request, model, row))
+    return _encode({name: raw for name, raw in fields.items() if name in COMPACTED})

@@ -81,7 +81,7 @@ def responses_body(request: ChatRequest, model: str, row: ResponsesRow) -> bytes
     if row.whole:
         unchanged, custom = _unchanged_fields(request), _custom_tools(request)
     sent = unchanged.fields
-    body: Item = {"model": model, **sent, INPUT: _input(unchanged, custom, row)}
+    body: Item = {"model": model, **sent, INPUT: _input(unchanged, custom, row, _end(request, row))}
     _add_sampling(body, request, row)
     if request.tools and "tools" not in sent:
         native = _is_native(request)
@@ -103,19 +103,32 @@ def responses_body(request: ChatRequest, model: str, row: ResponsesRow) -> bytes
     return _encode(body | (request.private or {}) | (request.written or {}))
 
 
-def _input(unchanged: _UnchangedFields, custom: frozenset[str], row: ResponsesRow) -> object:
-    """Return the client's own items, after those that the gateway has put before them."""
+def _input(
+    unchanged: _UnchangedFields, custom: frozenset[str], row: ResponsesRow, after: Sequence[Item]
+) -> object:
+    """Return the client's own items, after those that the gateway has put before them.
+
+    after: what the client's own items end with, and our messages do not have.
+    """
     raw = unchanged.fields.get(INPUT)
     if raw is not None and not unchanged.before:
         return raw
     items = InputItems(row, custom)
     items.add(unchanged.before)
     if raw is None:
-        return items.items
+        return [*items.items, *after]
     if bytes(memoryview(raw)[:1]) == _QUOTE:
         said: Item = {"type": "message", "role": "user", "content": raw}
         return [*items.items, said]
     return [*items.items, *_raws(raw)]
+
+
+def _end(request: ChatRequest, row: ResponsesRow) -> Sequence[Item]:
+    """Return the item that asks for a summary, if the client has sent it."""
+    wants = None if request.original is None else request.original.compaction
+    if not row.compacts or wants is None or not wants.now or isinstance(wants.kept, Raw):
+        return ()
+    return ({"type": "compaction_trigger"},)
 
 
 def _add_sampling(body: Item, request: ChatRequest, row: ResponsesRow) -> None:

@@ -91,6 +91,7 @@ class ResponsesRow(Struct, frozen=True, kw_only=True):
     sources: it names the pages that a search found, if it is asked to.
     key: the header of the key; `authorization` has a bearer token.
     repairs: rules for requests that the server would refuse.
+    compacts: it summarises long conversations, by `compaction_trigger` and by a route of its own.
     """
 
     name: str
@@ -107,3 +108,4 @@ class ResponsesRow(Struct, frozen=True, kw_only=True):
     sources: bool = False
     key: str = "authorization"
     repairs: tuple[Repair, ...] = ()
+    compacts: bool = False

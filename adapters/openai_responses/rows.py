@@ -57,6 +57,7 @@ class AzureResponsesAdapter(CountingResponsesAdapter):
         ranges={"max_tokens": Range(minimum=16)},
         key="api-key",
         repairs=RESPONSES_REPAIRS,
+        compacts=True,
     )
 
 

@@ -27,6 +27,7 @@ _NAMES: Final = (
     "strowger_gateway.gateway.experiments.adjustment.part:AdjustmentPart",
     "strowger_gateway.gateway.content.prompts.part:PromptsPart",
     "strowger_gateway.gateway.content.stored_responses.part:StoredResponsesPart",
+    "strowger_gateway.gateway.content.compaction.part:CompactionPart",
     "strowger_gateway.gateway.governance.reservations.part:ReservationsPart",
     "strowger_gateway.gateway.observability.tracing.part:TracingPart",
     "strowger_gateway.gateway.experiments.mirror.part:MirrorsPart",

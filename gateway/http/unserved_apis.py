@@ -33,12 +33,7 @@ def _row(path: str, api: str, instead: str) -> Missing:
 
 MISSING: Final[tuple[Missing, ...]] = (
     _row(
-        r"/v1/responses/compact",
-        "this part of OpenAI's Responses API",
-        f"POST {RESPONSES} with the whole conversation",
-    ),
-    _row(
-        r"/v1/responses/(?!input_tokens$).*",
+        r"/v1/responses/(?!(input_tokens|compact)$).*",
         "OpenAI's storage of responses",
         f"POST {RESPONSES} with the whole conversation; this gateway does not store responses "
         "(responses.store is off)",

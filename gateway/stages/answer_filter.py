@@ -23,11 +23,13 @@ class AnswerFilter:
     """Of one request.
 
     plainly: plain answers pass as they are, so a chat may be answered without events.
+    examines: it holds what a model writes to guardrails, so it also passes what no client sees.
     """
 
     __slots__ = ()
 
     plainly = True
+    examines = False
 
     async def chat(
         self, plan: Plan, collect: Collect[Answer | PlainAnswer]

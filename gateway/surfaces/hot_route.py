@@ -20,6 +20,7 @@ class HotRoute(Struct, frozen=True, kw_only=True):
     body:          returns the wire struct that documents the request body.
     counts:        it counts the tokens of requests instead of answering them.
     stores:        its answers can be stored, and continued by their ids.
+    compacts:      its clients can have a long conversation replaced by a summary.
     default_model: neither path nor body names a model; the operator's default is used.
     """
 
@@ -30,6 +31,7 @@ class HotRoute(Struct, frozen=True, kw_only=True):
     default_model: bool = False
     counts: bool = False
     stores: bool = False
+    compacts: bool = False
 
     @property
     def templated(self) -> bool:

@@ -159,8 +159,12 @@ def _begun(place: KeyPlace) -> blake2b:
 def _is_kept(request: Request) -> bool:
     """False where an answer depends on more than the request, or is to be stored."""
     if type(request) is ChatRequest:
-        storage = None if request.original is None else request.original.storage
-        return storage is None or not storage.store
+        original = request.original
+        if original is None:
+            return True
+        if original.compaction is not None:
+            return False  # a summary is the caller's own, and its item expires
+        return original.storage is None or not original.storage.store
     if isinstance(request, EmbeddingsRequest):
         return True
     if isinstance(request, CompletionRequest):

@@ -51,6 +51,7 @@ class GuardedAnswer(AnswerFilter):
     __slots__ = ("guards",)
 
     plainly = False
+    examines = True
 
     def __init__(self, guards: GuardedRequest) -> None:
         self.guards = guards

@@ -131,8 +131,11 @@ class Seals:
             return [self._own.decode()]
         return self._rows.keys(self._clock(), self._settings().sealed_days * _DAY_S)
 
-    def seal(self, caller: str, data: bytes) -> str:
-        """Return the data as text of `A-Z a-z 0-9 - _`. Only after `ready`."""
+    def seal(self, caller: str, data: bytes, purpose: str = "") -> str:
+        """Return the data as text of `A-Z a-z 0-9 - _`. Only after `ready`.
+
+        purpose: a seal for one is none for another, so that each opens to what it was made of.
+        """
         assert self._cipher is not None
         until = int(self._clock()) + self._settings().sealed_days * _DAY_S
         packed = zlib.compress(data, 1) if len(data) >= _COMPRESSED else b""
@@ -140,24 +143,29 @@ class Seals:
         plain = until.to_bytes(_TIME, "big") + bytes([shorter]) + (packed if shorter else data)
         nonce = secrets.token_bytes(_NONCE)
         key = self._keys[0] if self._keys else self._own
-        cipher = self._cipher(_key_of(key, caller))
+        cipher = self._cipher(_key_of(key, caller, purpose))
         sealed = _VERSION + nonce + cipher.encrypt(nonce, plain, _VERSION)
         return urlsafe_b64encode(sealed).rstrip(b"=").decode()
 
-    async def open(self, caller: str, seal: str, most_bytes: int) -> bytes | None:
-        """Return what was sealed for this caller; `None` for anything else, and what is longer."""
+    async def open(
+        self, caller: str, seal: str, most_bytes: int, purpose: str = ""
+    ) -> bytes | None:
+        """Return what was sealed for this caller and purpose.
+
+        `None` for anything else, and for what is longer.
+        """
         await self.ready()
         self._opens += 1
         if self._opens % _AT_ONCE == 0:
             await in_task()
             await asyncio.sleep(0)
-        found = self._opened(caller, seal, most_bytes)
+        found = self._opened((caller, purpose), seal, most_bytes)
         if found is None:
             await self.ready(again=True)
-            found = self._opened(caller, seal, most_bytes)
+            found = self._opened((caller, purpose), seal, most_bytes)
         return found
 
-    def _opened(self, caller: str, seal: str, most_bytes: int) -> bytes | None:
+    def _opened(self, whose: tuple[str, str], seal: str, most_bytes: int) -> bytes | None:
         from cryptography.exceptions import InvalidTag
 
         try:
@@ -169,7 +177,7 @@ class Seals:
         nonce, rest = data[1 : 1 + _NONCE], data[1 + _NONCE :]
         for key in (*self._keys, self._own):
             try:
-                plain = self._cipher(_key_of(key, caller)).decrypt(nonce, rest, _VERSION)
+                plain = self._cipher(_key_of(key, *whose)).decrypt(nonce, rest, _VERSION)
             except InvalidTag:
                 continue
             until, packed = int.from_bytes(plain[:_TIME], "big"), plain[_TIME] == 1
@@ -194,5 +202,6 @@ def _unpacked(data: bytes, *, packed: bool, most_bytes: int) -> bytes | None:
     return found if unzip.eof else None
 
 
-def _key_of(key: bytes, caller: str) -> bytes:
-    return hmac.digest(key, _PURPOSE + caller.encode(), "sha256")
+def _key_of(key: bytes, caller: str, purpose: str) -> bytes:
+    whose = f"{purpose}\n{caller}" if purpose else caller
+    return hmac.digest(key, _PURPOSE + whose.encode(), "sha256")

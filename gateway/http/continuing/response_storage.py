@@ -37,6 +37,7 @@ async def continued(
     with DisconnectGuard(request.exchange):
         earlier = await earlier_items(needed, gateway, record)
         size = len(earlier.items) + sum(len(bytes(item)) for item in earlier.found.values())
+        size += sum(one.size for one in earlier.compacted.values() if one is not None)
         room.buffer(size)
         if size + needed.size <= directly:
             return needed.resume(earlier)

@@ -1,4 +1,7 @@
-"""Find the items that a request refers to: sealed ones that it brings along, and stored ones."""
+"""Find the items that a request refers to: sealed ones that it brings along, and stored ones.
+
+Compaction items are among both: what they stand for is sealed in the same way.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -10,7 +13,11 @@ from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.content.stored_responses.process_side import StoredResponsesSide
 from strowger_gateway.gateway.content.stored_responses.seals import Seals
 from strowger_gateway.gateway.routing.request_record import RequestRecord
-from strowger_gateway.gateway.surfaces.stored_items import EarlierItems, EarlierItemsNeeded
+from strowger_gateway.gateway.surfaces.stored_items import (
+    Compacted,
+    EarlierItems,
+    EarlierItemsNeeded,
+)
 from strowger_gateway.schemas.errors import InvalidRequest, Unavailable
 
 LOST_REASONING: Final = "lost_reasoning"
@@ -33,8 +40,20 @@ async def earlier_items(
     """
     most_bytes = gateway.runtime.config.server.max_body_bytes
     kept = gateway.side(StoredResponsesSide)
+    found = await _found(needed, kept, record, most_bytes)
+    size = len(found.items) + sum(len(bytes(item)) for item in found.found.values())
+    room = most_bytes - needed.size - size
+    return await _with_compacted(found, needed, kept.seals, record.caller, room)
+
+
+async def _found(
+    needed: EarlierItemsNeeded, kept: StoredResponsesSide, record: RequestRecord, most_bytes: int
+) -> EarlierItems:
+    """Return the items that are stored, and those that the request brings along."""
     sealed = await _opened(needed, kept.seals, record.caller, most_bytes - needed.size)
-    unknown = [(id, at) for id, at in needed.references if id not in sealed]
+    unknown = [
+        (id, at) for id, at in needed.references if id not in sealed and not _is_compaction(id)
+    ]
     if not kept.stores:
         places = _lost(unknown)
         if len(places) > _MOST_NAMED:
@@ -48,6 +67,41 @@ async def earlier_items(
     rest = EarlierItemsNeeded(needed.previous, unknown, needed.size, needed.resume)
     stored = await kept.archive.earlier(record.caller, record.holder, rest, most_bytes)
     return replace(stored, found={**sealed, **stored.found})
+
+
+def _is_compaction(id: str) -> bool:
+    from strowger_gateway.gateway.surfaces.responses.compaction import PREFIX
+
+    return id.startswith(PREFIX)
+
+
+async def _with_compacted(
+    found: EarlierItems, needed: EarlierItemsNeeded, seals: Seals, caller: str, room: int
+) -> EarlierItems:
+    """Add what compaction items stand for: the request's own, and those among earlier items.
+
+    room: bytes of all that they stand for.
+    """
+    from strowger_gateway.gateway.surfaces.responses.compaction import (
+        PREFIX,
+        PURPOSE,
+        seals_in,
+        unpacked,
+    )
+
+    places = {id: at for id, at in needed.references if _is_compaction(id)}
+    within = [found.items, *[b"[%b]" % bytes(item) for item in found.found.values()]]
+    for items in within:
+        places |= {seal: "previous_response_id" for seal in seals_in(items) if seal not in places}
+    if not places:
+        return found
+    compacted: dict[str, Compacted | None] = {}
+    for seal, at in places.items():
+        data = await seals.open(caller, seal.removeprefix(PREFIX), max(room, 1), PURPOSE)
+        if data is not None:
+            room = _left(room, len(data), at)
+        compacted[seal] = None if data is None else unpacked(data)
+    return replace(found, compacted=compacted)
 
 
 async def _opened(
@@ -90,7 +144,8 @@ def _left(left: int, size: int, at: str) -> int:
 def _lost(unknown: Sequence[tuple[str, str]]) -> list[str]:
     """Return the places of references to reasoning. Raises InvalidRequest for any other."""
     # Late, as above.
-    from strowger_gateway.gateway.surfaces.responses.conversation import NOT_STORED, REFERENCE
+    from strowger_gateway.gateway.surfaces.responses.conversation import NOT_STORED
+    from strowger_gateway.gateway.surfaces.responses.item_references import REFERENCE
 
     for id, at in unknown:
         if not id.startswith(_REASONING):

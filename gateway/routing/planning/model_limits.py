@@ -196,7 +196,9 @@ def least_tokens(request: Request, enough: int) -> int:
     match request:
         case ChatRequest():
             original = request.original
-            if original is not None and not _SHORTENING.isdisjoint(original.fields):
+            if original is not None and (
+                original.compaction is not None or not _SHORTENING.isdisjoint(original.fields)
+            ):
                 return 0
             return _least(chain.from_iterable(map(_texts, request.messages)), enough)
         case CompletionRequest() if request.error_behavior != "truncate":

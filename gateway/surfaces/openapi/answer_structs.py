@@ -162,6 +162,19 @@ class ResponseAnswer(Struct, frozen=True, kw_only=True):
     usage: ResponseCounts | None
 
 
+class ResponseWindow(Struct, frozen=True, kw_only=True):
+    """The items with which a conversation goes on: messages that stay, and a compaction item.
+
+    created_at: Unix seconds.
+    """
+
+    id: str
+    object: Literal["response.compaction"]
+    created_at: int
+    output: list[dict[str, Raw]]
+    usage: ResponseCounts | None
+
+
 class ChatLogprobs(Struct, frozen=True, kw_only=True):
     content: list[ChatLogprob] | None
     refusal: list[ChatLogprob] | None

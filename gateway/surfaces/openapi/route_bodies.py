@@ -32,6 +32,7 @@ from strowger_gateway.gateway.surfaces.openapi.answer_structs import (
     ResponseAnswer,
     ResponseItems,
     ResponseTokens,
+    ResponseWindow,
     TextCompletion,
 )
 
@@ -91,6 +92,7 @@ ROUTES: Final[Mapping[str, RouteDescription]] = {
         answers=(MessagesTokens,), statuses=BY_ANTHROPIC
     ),
     "POST /v1/responses": _answering(ResponseAnswer, media=(EVENTS,)),
+    "POST /v1/responses/compact": _answering(ResponseWindow),
     "POST /v1/responses/input_tokens": _answering(ResponseTokens),
     f"GET {_RESPONSE}": RouteDescription(answers=(ResponseAnswer,), statuses=_STORED),
     f"DELETE {_RESPONSE}": RouteDescription(answers=(DeletedResponse,), statuses=_STORED),

@@ -4,7 +4,7 @@ Several items can become one message: reasoning, text and calls of one turn of t
 message of role assistant.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -19,9 +19,15 @@ from strowger_gateway.gateway.surfaces.marked_objects import (
     with_marks,
 )
 from strowger_gateway.gateway.surfaces.openai.envelope import encode
-from strowger_gateway.gateway.surfaces.responses.carriers import is_carrier, without_carriers
+from strowger_gateway.gateway.surfaces.responses.carriers import is_carrier
+from strowger_gateway.gateway.surfaces.responses.compaction import (
+    STAYING,
+    TRIGGER,
+    summary_text,
+)
 from strowger_gateway.gateway.surfaces.responses.contents import DIALECT, read_parts
 from strowger_gateway.gateway.surfaces.responses.encrypted_content import openais, opened
+from strowger_gateway.gateway.surfaces.responses.item_references import is_trigger, referenced
 from strowger_gateway.gateway.surfaces.responses.namespaces import joined
 from strowger_gateway.gateway.surfaces.responses.wire import (
     ALLOWED,
@@ -34,14 +40,13 @@ from strowger_gateway.gateway.surfaces.responses.wire import (
     MessageItem,
     ReasoningItem,
 )
-from strowger_gateway.gateway.surfaces.stored_items import NO_EARLIER_ITEMS, EarlierItems
+from strowger_gateway.gateway.surfaces.stored_items import NO_EARLIER_ITEMS, Compacted, EarlierItems
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.messages import Message, OpaquePart, Part, TextPart, Thought, ToolCall
 
 MAX_ITEMS: Final = 100_000
 _PREVIOUS: Final = "previous_response_id"
 
-REFERENCE: Final = "item_reference"
 IMAGE: Final = "image_generation_call"
 NOT_STORED: Final = (
     "this gateway does not store responses (responses.store is off); "
@@ -75,6 +80,7 @@ class ResponsesConversation:
 
     missing: references to items that `earlier` does not have: ids and places.
     carried: some items of the client only carry others (`carriers`).
+    triggered: the last item asks for a summary of all others.
     """
 
     def __init__(
@@ -92,12 +98,17 @@ class ResponsesConversation:
         self.marked = False
         self.as_sent = True
         self.carried = False
+        self.triggered = False
         self.missing: list[tuple[str, str]] = []
         self._found = earlier.found
+        self._compacted = earlier.compacted
+        self._summary: Message | None = None
+        self._lost = ""
         self.messages: list[Message] = []
         self._turn: _Turn | None = None
         if isinstance(instructions, Raw) and not is_null(instructions):
             self._add_instructions(instructions)
+        self._instructed = len(self.messages)
         if given is UNSET or is_null(given):
             raise InvalidRequest("input is required", param="input")
         if earlier.items:
@@ -125,6 +136,15 @@ class ResponsesConversation:
                 self._add(item, f"input[{place}]")
         if self._turn is not None:
             self._end_turn()
+        if self._lost:
+            raise _unopened(self._lost)
+        if self.triggered and items and not is_trigger(items[-1]):
+            raise InvalidRequest(f"input: {TRIGGER} must be the last item", param="input")
+
+    @property
+    def said(self) -> bool:
+        """Whether it has more than instructions."""
+        return len(self.messages) > self._instructed
 
     def _add_instructions(self, raw: Raw) -> None:
         try:
@@ -138,11 +158,14 @@ class ResponsesConversation:
         more: Marks = {}
         if isinstance(item, Raw):
             raw = item
-            reference = _referenced(raw)
+            reference = referenced(raw)
             if reference:
                 self._add_stored(reference, where)
                 return
             found, more = _reader.read(raw, where)
+            if found == TRIGGER:
+                self.triggered = True
+                return
             if isinstance(found, str):
                 self._own().parts.append(OpaquePart(type=found, raw=raw, dialect=DIALECT))
                 return
@@ -167,13 +190,40 @@ class ResponsesConversation:
                 self._add_output(item, more, where)
 
     def _add_stored(self, id: str, where: str) -> None:
-        """Add the stored or carried item of this id."""
+        """Add the stored or carried item of this id, or what a compaction item stands for."""
+        if id in self._compacted:
+            self._unfold(self._compacted[id], where)
+            return
         stored = self._found.get(id)
         if stored is None:
             self.missing.append((id, where))
             return
         for item in _stored(b"[%b]" % bytes(stored)):
             self._add(item, where)
+
+    def _unfold(self, found: Compacted | None, where: str) -> None:
+        """Replace the conversation so far by what a compaction item stands for.
+
+        One that nothing opens is an error, unless a later item stands for it as well.
+        """
+        if found is None:
+            self._lost = where
+            return
+        self._end_turn()
+        self._lost = ""
+        stay = self._instructed if found.whole else len(self.messages)
+        self.messages = [
+            one
+            for place, one in enumerate(self.messages[:stay])
+            if place < self._instructed or (one.role in STAYING and one is not self._summary)
+        ]
+        for raw in found.before:
+            self._add(raw, where)
+        self._end_turn()
+        self._summary = Message(role="user", content=summary_text(found.summary))
+        self.messages.append(self._summary)
+        for raw in found.after:
+            self._add(raw, where)
 
     def _add_message(self, item: MessageItem, more: Marks, where: str) -> None:
         self._end_turn()
@@ -329,50 +379,10 @@ class _Turn:
         )
 
 
-class _Reference(msgspec.Struct):
-    type: str | None = None
-    role: str | None = None
-    id: str | None = None
-
-
-_reference: Final = msgspec.json.Decoder(_Reference)
-_NO_ID: Final = "(no id)"
-
-
-def _referenced(raw: Raw) -> str:
-    """Return the id of the stored item that this one stands for; its type may be absent.
-
-    "" for an item that is whole.
-    """
-    try:
-        found = _reference.decode(raw)
-    except (DecodeError, RecursionError):
-        return ""  # reported when the item is read
-    if found.type == REFERENCE or (found.type is None and found.role is None and found.id):
-        return found.id or _NO_ID
-    return ""
-
-
-def joined_input(given: Raw, earlier: EarlierItems) -> Raw:
-    """Return the whole conversation as items: the stored ones, then the client's."""
-    if not earlier.items:
-        return with_stored(given, earlier.found)
-    items = _items.decode(earlier.items)
-    if bytes(memoryview(given)[:1]) == b"[":
-        items += _items.decode(with_stored(given, earlier.found))
-    else:
-        items.append(Raw(encode({"type": "message", "role": "user", "content": given})))
-    return Raw(encode(items))
-
-
-def with_stored(given: Raw, found: Mapping[str, Raw]) -> Raw:
-    """Return the input with stored items in place of the references to them, without carriers."""
-    if not found:
-        return given
-    items = [found.get(_referenced(raw), raw) for raw in _items.decode(given)]
-    return Raw(encode([raw for raw in without_carriers(items) if bytes(raw)]))
-
-
-def without_carried(given: Raw) -> Raw:
-    """Return the input without the items that only carry others."""
-    return Raw(encode(without_carriers(_items.decode(given))))
+def _unopened(where: str) -> InvalidRequest:
+    field = f"{where}.encrypted_content"
+    return InvalidRequest(
+        f"{field}: cannot be opened: it is another key's, older than responses.sealed_days, or was "
+        "changed; send the messages that it stands for, or begin a new conversation",
+        param=field,
+    )

@@ -42,19 +42,15 @@ class _OpenPart:
 
 class _OpenMessage:
     def __init__(self, id: bytes, index: int) -> None:
-        self.id = id
-        self.index = index
+        self.id, self.index = id, index
         self.ended: list[bytes] = []
         self.part: _OpenPart | None = None
 
 
 class _OpenThought:
     def __init__(self, id: bytes, index: int, block: int) -> None:
-        self.id = id
-        self.index = index
-        self.block = block
-        self.before = b""
-        self.place = b""
+        self.id, self.index, self.block = id, index, block
+        self.before = self.place = b""
         self.pieces = JsonPieces()
         self.signature = ""
         self.data = ""
@@ -63,8 +59,7 @@ class _OpenThought:
 
 class _OpenCall:
     def __init__(self, id: bytes, index: int, first: ToolDelta, tool: OwnTool) -> None:
-        self.id = id
-        self.index = index
+        self.id, self.index = id, index
         self.call_id = first.id
         self.tool = tool
         self.custom = tool.custom
@@ -152,6 +147,12 @@ class ItemWriter:
             out += (call.before, encode(delta.arguments), DELTA_END % self.number)
             self.number += 1
 
+    def lead(self, item: bytes, out: list[bytes]) -> None:
+        """Write a compaction item, which is complete, before all others."""
+        self._ended.append(item)
+        self._added(len(self._ended) - 1, item, out)
+        self._done(len(self._ended) - 1, item, out, "compaction")
+
     def searched(self, found: Sequence[Search], out: list[bytes]) -> None:
         """Write the web searches that are not written yet. found: all so far, which have ended."""
         for search in found[self._searches :]:
@@ -190,8 +191,8 @@ class ItemWriter:
         if not self._ended:
             self._grow(_TEXT, "", (), out)
         last = len(self._ended) - 1
-        self._end_message(out, status if self._message_index() == last else COMPLETED)
-        self._end_thought(out, status if self._thought_index() == last else COMPLETED)
+        self._end_message(out, status if _index(self._message) == last else COMPLETED)
+        self._end_thought(out, status if _index(self._thought) == last else COMPLETED)
         for call in list(self._calls.values()):
             self._end_call(call, out, status if call.index == last else COMPLETED)
         self._calls.clear()
@@ -390,11 +391,9 @@ class ItemWriter:
         members = b'"output_index":%d,"item":%b' % (index, found[1])
         self.emit(b"response.output_item.done", members, out)
 
-    def _message_index(self) -> int:
-        return -1 if self._message is None else self._message.index
 
-    def _thought_index(self) -> int:
-        return -1 if self._thought is None else self._thought.index
+def _index(one: _OpenMessage | _OpenThought | None) -> int:
+    return -1 if one is None else one.index
 
 
 _CONTENT: Final = (b"reasoning", b"content")

@@ -4,6 +4,7 @@ Only their numbers change, because the events about the whole response are the g
 the items' places, if there are carriers between them; a list that clients require is added.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -45,12 +46,13 @@ class NativeEvents:
     carriers: make items that carry others; `None`: there are none.
     """
 
-    def __init__(self, carriers: Carriers | None = None) -> None:
+    def __init__(self, carriers: Carriers | None = None, leading: Sequence[bytes] = ()) -> None:
+        """leading: items that are written already, before all of the backend's."""
         self._carriers = carriers
-        self._carried: dict[int, bytes] = {}
+        self._carried: dict[int, bytes] = dict(enumerate(leading))
         self._places: dict[int, int] = {}
         self._open: dict[int, Raw] = {}
-        self._ended: dict[int, Raw] = {}
+        self._ended: dict[int, Raw] = {at: Raw(one) for at, one in self._carried.items()}
 
     def write(self, raw: Raw, numbers: ItemWriter, out: list[bytes]) -> None:
         """numbers: counts the events of the stream."""

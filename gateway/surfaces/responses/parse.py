@@ -15,13 +15,18 @@ from msgspec.structs import replace
 from strowger_gateway.gateway.surfaces.decoding import BodyReader, is_null, is_object, model_name
 from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.gateway.surfaces.openai.stream_options import read_stream_options
+from strowger_gateway.gateway.surfaces.responses.compaction import staying, threshold_in
 from strowger_gateway.gateway.surfaces.responses.contents import DIALECT
 from strowger_gateway.gateway.surfaces.responses.conversation import (
     NOT_STORED,
     ResponsesConversation,
+)
+from strowger_gateway.gateway.surfaces.responses.item_references import (
+    all_items,
     joined_input,
     with_stored,
     without_carried,
+    without_trigger,
 )
 from strowger_gateway.gateway.surfaces.responses.tools import (
     NO_TOOLS,
@@ -37,7 +42,7 @@ from strowger_gateway.gateway.surfaces.stored_items import (
 )
 from strowger_gateway.schemas.errors import ConversationNotFound, InvalidRequest, PromptNotFound
 from strowger_gateway.schemas.messages import ResponseFormat
-from strowger_gateway.schemas.requests import ChatRequest, Original, Storage
+from strowger_gateway.schemas.requests import ChatRequest, Compaction, Original, Storage
 from strowger_gateway.schemas.sampling import Sampling
 
 ENCRYPTED: Final = "reasoning.encrypted_content"
@@ -61,9 +66,10 @@ OWN: Final = frozenset(
 """Fields that OpenAI's chat completions do not have, with all members of `reasoning` and `text`.
 Other unknown ones are sent to servers of its dialect."""
 
-OPTIONAL: Final = ("store", "truncation", "include", "client_metadata")
+OPTIONAL: Final = ("store", "truncation", "include", "client_metadata", "stream")
 """Served without: this gateway stores nothing, a prompt that is too long is an error, only tools of
-OpenAI's have something to include, and the model does not read what codex says of itself."""
+OpenAI's have something to include, the model does not read what codex says of itself, and items to
+go on with are never streamed."""
 
 _SHARED: Final = (
     "service_tier",
@@ -101,12 +107,14 @@ def parse_response(
     stores: bool = False,
     refers: bool = False,
     prompts: bool = False,
+    window: bool = False,
 ) -> ChatRequest:
     """`POST /v1/responses`. model: the name to use if the body names none.
 
     stores: answers are stored unless the client says otherwise, and stored ones can be continued.
     refers: the client is one that returns ids of items instead of the items.
     prompts: see `Inbound`; the reference to one is in `extra`.
+    window: `POST /v1/responses/compact`, which returns the items to go on with.
     Raises InvalidRequest; EarlierItemsNeeded if the request continues a stored one.
     """
     wire, extra = READER.read(body)
@@ -114,16 +122,43 @@ def parse_response(
         _check_stored(wire, stores=stores, prompts=prompts)
     if prompts:
         wire = _prompted(wire, extra)
-    conversation = ResponsesConversation(wire.instructions, wire.input, empty=prompts)
     previous = wire.previous_response_id
+    if window:
+        wire, stores, refers = _for_window(wire, extra), False, False
+    conversation = ResponsesConversation(
+        wire.instructions, wire.input, empty=prompts or previous is not None
+    )
     if previous is None and not conversation.missing:
         storage = _storage(wire) if stores else None
-        return _request(wire, extra, model, conversation, storage, refers=refers)
+        return _request(wire, extra, model, conversation, storage, refers=refers, window=window)
     raise EarlierItemsNeeded(
         previous or "",
         conversation.missing,
         len(body),
-        partial(_continued, wire, extra, model, stores),
+        partial(_continued, wire, extra, model, stores, refers, window),
+    )
+
+
+def _for_window(wire: ResponsesWire, extra: dict[str, Raw]) -> ResponsesWire:
+    """Return the request with what decides about the items to go on with.
+
+    codex sends its tools and how its model answers as well; a summary needs none of them.
+    """
+    if wire.stream:
+        extra["stream"] = Raw(b"true")
+    given = wire.input
+    if wire.previous_response_id is not None and not _is_given(given):
+        given = Raw(b"[]")
+    return ResponsesWire(
+        model=wire.model,
+        input=given,
+        instructions=wire.instructions,
+        service_tier=wire.service_tier,
+        prompt_cache_key=wire.prompt_cache_key,
+        prompt_cache_retention=wire.prompt_cache_retention,
+        safety_identifier=wire.safety_identifier,
+        user=wire.user,
+        previous_response_id=wire.previous_response_id,
     )
 
 
@@ -135,12 +170,21 @@ def _prompted(wire: ResponsesWire, extra: dict[str, Raw]) -> ResponsesWire:
 
 
 def _continued(
-    wire: ResponsesWire, extra: dict[str, Raw], model: str, stores: bool, earlier: EarlierItems
+    wire: ResponsesWire,
+    extra: dict[str, Raw],
+    model: str,
+    stores: bool,
+    refers: bool,
+    window: bool,
+    earlier: EarlierItems,
 ) -> ChatRequest:
     """Return the request with the stored items that it needs. Raises InvalidRequest."""
     conversation = ResponsesConversation(wire.instructions, wire.input, earlier, empty=True)
     storage = _storage(wire, earlier) if stores else None
-    return _request(wire, dict(extra), model, conversation, storage, earlier, refers=True)
+    refers = refers or (bool(earlier.found) and not window)
+    return _request(
+        wire, dict(extra), model, conversation, storage, earlier, refers=refers, window=window
+    )
 
 
 def _storage(wire: ResponsesWire, earlier: EarlierItems | None = None) -> Storage:
@@ -150,7 +194,7 @@ def _storage(wire: ResponsesWire, earlier: EarlierItems | None = None) -> Storag
         store=wire.store is not False,
         previous=wire.previous_response_id or "",
         root="" if earlier is None else earlier.root,
-        input=given if earlier is None else with_stored(given, earlier.found),
+        input=without_trigger(given if earlier is None else with_stored(given, earlier.found)),
     )
 
 
@@ -163,24 +207,23 @@ def _request(
     earlier: EarlierItems = NO_EARLIER_ITEMS,
     *,
     refers: bool,
+    window: bool = False,
 ) -> ChatRequest:
     form: ResponseFormat | UnsetType = UNSET
     effort: str | UnsetType = UNSET
     tools, logprobs, optional, kept = NO_TOOLS, False, OPTIONAL, dict[str, Raw]()
-    has_settings = _settings(wire) != _NO_SETTINGS
-    if has_settings:
+    if _settings(wire) != _NO_SETTINGS:
         tools = read_tools(wire.tools, wire.tool_choice)
         form = read_text(wire.text, extra)
         effort = read_effort(wire.reasoning, extra)
         kept = _kept(wire, extra)
+        logprobs = _read_include(wire, extra)
+        if wire.stream_options is not UNSET:
+            optional += read_stream_options(wire.stream_options, extra)[2]
     elif wire.instructions is not UNSET or extra:
         kept = _kept_alone(wire, extra)
     if wire.store and storage is None:
         extra["store"] = Raw(b"true")
-    if has_settings:
-        logprobs = _read_include(wire, extra)
-        if wire.stream_options is not UNSET:
-            optional += read_stream_options(wire.stream_options, extra)[2]
     calls = wire.parallel_tool_calls
     # By position, in the order of the fields: see
     # `strowger_gateway.gateway.surfaces.openai.parse.parse_chat`.
@@ -212,8 +255,29 @@ def _request(
         storage=storage,
         refers=storage is None and wire.store is not False and (refers or bool(wire.store)),
         unsent=unsent,
+        compaction=_compaction(wire, extra, conversation, earlier, window=window),
     )
     return replace(request, original=original)
+
+
+def _compaction(
+    wire: ResponsesWire,
+    extra: Mapping[str, Raw],
+    conversation: ResponsesConversation,
+    earlier: EarlierItems,
+    *,
+    window: bool,
+) -> Compaction | None:
+    """Return what the client wants of a long conversation. Raises InvalidRequest."""
+    if not (window or conversation.triggered):
+        return threshold_in(extra)
+    if not conversation.said:
+        raise InvalidRequest("input: there is nothing to compact", param="input")
+    if not window:
+        return Compaction(now=True)
+    assert isinstance(wire.input, Raw)
+    items = staying(all_items(wire.input, earlier), earlier.compacted)
+    return Compaction(now=True, kept=Raw(encode(items)))
 
 
 def _as_sent(

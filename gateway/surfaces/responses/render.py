@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from strowger_gateway.gateway.surfaces.openai.bodies import openai_error
 from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.gateway.surfaces.responses import items, web_searches
-from strowger_gateway.gateway.surfaces.responses.carriers import Carriers
+from strowger_gateway.gateway.surfaces.responses.carriers import Carriers, inserted
+from strowger_gateway.gateway.surfaces.responses.compaction import LEADING, leading_in
 from strowger_gateway.gateway.surfaces.responses.encrypted_content import sealed, sealed_call
 from strowger_gateway.gateway.surfaces.responses.frames import event
 from strowger_gateway.gateway.surfaces.responses.item_writer import ItemWriter
@@ -91,6 +92,7 @@ class ResponsesRenderer(TurnRenderer):
         self._items: ItemWriter
         self._native: NativeEvents | None = None
         self._carriers: Carriers | None = None
+        self._leading: list[bytes] = []
 
     def use_carriers(self, carriers: Carriers) -> None:
         """Let items of the answer carry others; before `answer`, `plain` or the first event."""
@@ -100,7 +102,8 @@ class ResponsesRenderer(TurnRenderer):
         choice = answer.choices[0]
         incomplete = _incomplete(finish_of(choice))
         self._started, self._usage = answer.started, answer.usage
-        self._opaque = choice.opaque
+        self._leading = [*map(bytes, leading_in(choice.opaque))]
+        self._opaque = {name: raw for name, raw in choice.opaque.items() if name != LEADING}
         status = COMPLETED if incomplete is None else INCOMPLETE
         output = self._output(choice, status)
         if self._carriers is not None:
@@ -192,11 +195,17 @@ class ResponsesRenderer(TurnRenderer):
         return self._ended
 
     def _event(self, one: Event, out: list[bytes]) -> None:
+        if isinstance(one, OpaqueDelta) and LEADING in one.fields:
+            self._begin(out)
+            for item in map(bytes, leading_in(one.fields)):
+                self._leading.append(item)
+                self._items.lead(item, out)
+            return
         if self._keeps(one):
             return
         self._begin(out)
         if isinstance(one, NativeDelta) and one.delta is not None:
-            self._native = self._native or NativeEvents(self._carriers)
+            self._native = self._native or NativeEvents(self._carriers, self._leading)
             self._native.write(one.delta, self._items, out)
         if self._native is not None:
             return  # its events have everything that ours have
@@ -253,7 +262,8 @@ class ResponsesRenderer(TurnRenderer):
         A backend of this API has sent them as they are.
         """
         if OUTPUT in choice.opaque and NATIVE in self._started.extra:
-            return bytes(choice.opaque[OUTPUT])
+            own = bytes(choice.opaque[OUTPUT])
+            return inserted(own, dict(enumerate(self._leading))) if self._leading else own
         made: list[Callable[[bytes, bytes], bytes]] = []
         for thought in choice.thoughts:
             encrypted = sealed(thought.text, thought.signature, thought.data, thought.format)
@@ -268,7 +278,7 @@ class ResponsesRenderer(TurnRenderer):
             parts.append(items.text_part(encode(choice.text), logprobs, cited))
         if choice.refusal:
             parts.append(items.refusal_part(encode(choice.refusal)))
-        if not parts and not made and not choice.tool_calls:
+        if not parts and not made and not choice.tool_calls and not self._leading:
             parts.append(items.text_part(b'""'))
         if parts:
             made.append(lambda id, status: items.message(b"msg_" + id, parts, status))
@@ -277,13 +287,12 @@ class ResponsesRenderer(TurnRenderer):
                 made.append(self._reasoning("", sealed_call(call.signature, call.id)))
             made.append(self._call(call))
         last = len(made) - 1
-        id = self._id.encode()
-        return b"[%b]" % b",".join(
-            [
-                write(b"%b_%d" % (id, place), status if place == last else COMPLETED)
-                for place, write in enumerate(made)
-            ]
-        )
+        id, before = self._id.encode(), len(self._leading)
+        written = [
+            write(b"%b_%d" % (id, before + place), status if place == last else COMPLETED)
+            for place, write in enumerate(made)
+        ]
+        return b"[%b]" % b",".join([*self._leading, *written])
 
     def _reasoning(self, text: str, encrypted: str) -> Callable[[bytes, bytes], bytes]:
         return lambda id, status: items.reasoning(

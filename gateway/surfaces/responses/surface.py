@@ -58,11 +58,15 @@ class ResponsesSurface(JsonSurface):
         self.plain = self._plain
 
     def parse(self, inbound: Inbound) -> Request:
+        return self._parse(inbound, window=False)
+
+    def _parse(self, inbound: Inbound, *, window: bool) -> Request:
         return translation.parse_response(
             inbound.body,
             model=inbound.model,
             stores=inbound.stores,
             prompts=inbound.prompts,
+            window=window,
             refers=any(
                 name == b"user-agent" and _AI_SDK in value for name, value in inbound.headers
             ),
@@ -92,7 +96,29 @@ class ResponsesSurface(JsonSurface):
         return error_body(exc)
 
 
+class WindowSurface(ResponsesSurface):
+    """The route that returns the items with which a long conversation goes on."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(clock)
+        self.plain = None
+
+    def parse(self, inbound: Inbound) -> Request:
+        return self._parse(inbound, window=True)
+
+    @overload
+    def renderer(self, request: EmbeddingsRequest, request_id: str) -> EmbeddingsRenderer: ...
+    @overload
+    def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
+    def renderer(self, request: Request, request_id: str) -> Renderer | EmbeddingsRenderer:
+        if not isinstance(request, ChatRequest):
+            raise GatewayError("the Responses API has only conversations")
+        created = created_at(request_id)
+        return translation.WindowRenderer(request, request_id=request_id, created=created)
+
+
 RESPONSES: Final = ResponsesSurface()
+WINDOW: Final = WindowSurface()
 
 ROUTES: Final = (
     HotRoute(
@@ -101,6 +127,15 @@ ROUTES: Final = (
         body=lambda: translation.ResponsesWire,
         summary="Answer a conversation, by OpenAI's Responses API",
         stores=True,
+        compacts=True,
+    ),
+    HotRoute(
+        path="/v1/responses/compact",
+        surface=WINDOW,
+        body=lambda: translation.ResponsesWire,
+        summary="Replace a long conversation by a summary, by OpenAI's Responses API",
+        stores=True,
+        compacts=True,
     ),
     HotRoute(
         path="/v1/responses/input_tokens",
@@ -108,5 +143,6 @@ ROUTES: Final = (
         body=lambda: translation.ResponsesWire,
         summary="Count the tokens of a conversation, by OpenAI's Responses API",
         counts=True,
+        stores=True,
     ),
 )

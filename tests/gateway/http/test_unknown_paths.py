@@ -21,7 +21,6 @@ USE = {
     "DELETE /v1/responses/resp_1": "does not store responses",
     "POST /v1/responses/resp_1/cancel": "does not store responses",
     "GET /v1/responses/resp_1/input_items": "does not store responses",
-    "POST /v1/responses/compact": "POST /v1/responses with the whole",
     "POST /responses": "did you mean /v1/responses?",
     "POST /v1/messages/batches": "POST /v1/messages",
     "POST /messages": "without /v1",

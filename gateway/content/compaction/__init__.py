@@ -1,0 +1,1 @@
+"""Summaries in place of long conversations, for backends that make none themselves."""
