@@ -263,15 +263,18 @@ def _is_foreign(request: Request, supports: Supports) -> bool:
 
 def _dialect(request: Request) -> str:
     """Return the client's dialect if it is not OpenAI's."""
-    original = request.original if isinstance(request, ChatRequest) else None
-    return "" if original is None else original.dialect
+    if isinstance(request, ChatRequest):
+        return "" if request.original is None else request.original.dialect
+    return "" if isinstance(request, TokenRequest) else request.dialect
 
 
 def _own_fields(request: Request, supports: Supports) -> frozenset[str]:
     """Return the unknown fields that mean nothing, or something else, to the backend."""
-    original = request.original if isinstance(request, ChatRequest) else None
-    if original is None or original.dialect == supports.dialect:
+    if not _is_foreign(request, supports):
         return _NONE
+    original = request.original if isinstance(request, ChatRequest) else None
+    if original is None:
+        return extra_fields(request)
     if original.own is not None:
         return original.own
     return extra_fields(request) if supports.extra or supports.dialect else _NONE
@@ -279,7 +282,8 @@ def _own_fields(request: Request, supports: Supports) -> frozenset[str]:
 
 def _foreign_content(request: Request, supports: Supports) -> Iterator[Unsupported]:
     """Yield the content and tools that exist only in another dialect, by their types."""
-    assert isinstance(request, ChatRequest)
+    if not isinstance(request, ChatRequest):
+        return
     parts = [
         part
         for message in request.messages

@@ -53,6 +53,7 @@ COMPLETION: tuple[str, ...] = (
     "echo",
     "suffix",
     "append_suffix",
+    "prompt_template",
     "error_behavior",
     "user",
     "priority",

@@ -61,7 +61,7 @@ class Original(Struct, frozen=True, kw_only=True, gc=False):
     An adapter of the same dialect sends a field's JSON unchanged as long as the request still has
     the value that was read from it, because vendors cache prompts by their bytes.
 
-    dialect: `anthropic` or `openai-responses`.
+    dialect: `anthropic`, `openai-responses` or `ollama`.
     fields:  the client's JSON, by the dialect's own field names.
     read:    the request that was read from it.
     own:     names in `extra` that OpenAI's chat dialect does not have; `None`: all.
@@ -137,8 +137,10 @@ class CompletionRequest(
     sampling:       with `logprobs` true and `top_logprobs` 0 … 5 for the client's `logprobs`.
     template:       wrap each prompt in the model's chat template (Databricks' use_raw_prompt,
                     inverted).
+    prompt_template: replaces the model's chat template (Ollama).
     suffix:         fill in the middle; append_suffix: text put after each answer (Databricks).
     error_behavior: `truncate` cuts a prompt that is too long; a timeout returns a partial answer.
+    dialect:        the client's, if it is not OpenAI's and its `extra` means something there only.
     """
 
     task: ClassVar[Literal["completion"]] = "completion"
@@ -150,6 +152,7 @@ class CompletionRequest(
     suffix: str | UnsetType = UNSET
     append_suffix: str | UnsetType = UNSET
     template: bool = False
+    prompt_template: str | UnsetType = UNSET
     error_behavior: Literal["error", "truncate"] | UnsetType = UNSET
     stream: bool = False
     include_usage: bool = False
@@ -159,6 +162,7 @@ class CompletionRequest(
     timeout_s: float | UnsetType = UNSET
     extra: dict[str, Raw] = {}
     optional: tuple[str, ...] = ()
+    dialect: str = ""
 
 
 @final
@@ -170,6 +174,7 @@ class EmbeddingsRequest(
     instruction: prepended to each input, as the model's card describes (Databricks).
     base64:      the client wants little-endian float32 in base64 rather than JSON numbers.
     batch:       the client sent a list of inputs.
+    dialect:     as in CompletionRequest.
     """
 
     task: ClassVar[Literal["embeddings"]] = "embeddings"
@@ -183,6 +188,7 @@ class EmbeddingsRequest(
     timeout_s: float | UnsetType = UNSET
     extra: dict[str, Raw] = {}
     optional: tuple[str, ...] = ()
+    dialect: str = ""
 
 
 class LoraRequest(Struct, frozen=True, kw_only=True, gc=False):

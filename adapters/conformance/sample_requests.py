@@ -91,6 +91,7 @@ VALUES: Mapping[str, object] = MappingProxyType(
         "echo": True,
         "suffix": "after",
         "append_suffix": "after",
+        "prompt_template": "{{ .Prompt }}",
         "template": True,
         "error_behavior": "truncate",
         "instruction": "Represent this:",

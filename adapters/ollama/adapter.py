@@ -17,6 +17,7 @@ from strowger_gateway.adapters.http_json import HttpJsonAdapter, base_path
 from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
 from strowger_gateway.adapters.ollama.decode import OllamaDecoder, usage_from
 from strowger_gateway.adapters.ollama.encode import (
+    DIALECT,
     OPTIONS,
     chat_body,
     completion_body,
@@ -35,11 +36,14 @@ from strowger_gateway.schemas.requests import (
 
 SAMPLING = frozenset({*OPTIONS, "logprobs", "top_logprobs"})
 CHAT = SAMPLING | {"tools", "response_format", "reasoning_effort", "messages.image"}
-COMPLETION = SAMPLING | {"suffix", "template"}
+COMPLETION = SAMPLING | {"prompt_template", "suffix", "template"}
 EMBEDDINGS = frozenset({"dimensions"})
 
 OWN = frozenset({"options", "keep_alive", "truncate"})
 """Ollama's own fields, sent unchanged."""
+
+PROMPTS = frozenset({"context", "system"})
+"""What a client of Ollama's API has next to a prompt that is not a turn."""
 
 UNDER_OPTIONS = {field: f"options.{wire}" for field, wire in OPTIONS.items()}
 
@@ -50,10 +54,11 @@ SUPPORTS = Supports(
     embeddings=EMBEDDINGS,
     extra_fields={
         "chat": OWN | {"think", "shift"},
-        "completion": OWN | {"think", "shift", "format", "images"},
+        "completion": OWN | {"think", "shift", "format", "images"} | PROMPTS,
         "embeddings": OWN,
     },
     thoughts=READABLE,
+    dialect=DIALECT,
     repairs=OLLAMA_REPAIRS,
     ranges={
         "max_tokens": Range(minimum=1, maximum=2**31 - 1),
@@ -79,6 +84,7 @@ SUPPORTS = Supports(
             "logprobs": "logprobs (true)",
             "top_logprobs": "top_logprobs",
             "suffix": "suffix + raw + think (true and false without it)",
+            "prompt_template": "template + raw + think (true and false without it)",
             "template": "raw + think (true and false without it)",
         },
     },

@@ -3,7 +3,7 @@
 Sampling is under `options`, a message's text is one string with its images in a list, tool
 arguments are an object, and a tool's answer names the function. By default Ollama streams, cuts
 text that is too long for the context and drops the start of a conversation that outgrows it; each
-body turns this off, because the client's dialect does none of it.
+body turns this off, unless the client speaks Ollama's dialect, because no other does any of it.
 https://github.com/ollama/ollama/blob/main/docs/api.md
 """
 
@@ -66,6 +66,11 @@ EFFORTS: Mapping[str, bool | str] = {
 }
 """`reasoning_effort` -> `think`."""
 
+DIALECT = "ollama"
+
+_WHOLE: Body = {"truncate": False, "shift": False}
+"""Other clients than Ollama's do not expect that a text is cut."""
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -79,9 +84,10 @@ def chat_body(request: ChatRequest, model: str, context: int | None = None) -> b
         "model": model,
         "messages": [_message(one, place, names) for place, one in enumerate(request.messages)],
         "stream": request.stream,
-        "truncate": False,
-        "shift": False,
     }
+    own = request.original is not None and request.original.dialect == DIALECT
+    if not own:
+        body |= _WHOLE
     if request.tools:
         if any(isinstance(one, OpaqueTool) for one in request.tools):
             raise InvalidRequest("tools: this backend accepts only functions", param="tools")
@@ -90,7 +96,7 @@ def chat_body(request: ChatRequest, model: str, context: int | None = None) -> b
     if form is not None:
         body["format"] = form
     if not isinstance(request.reasoning_effort, UnsetType):
-        body["think"] = _think(request)
+        body["think"] = _own_think(request) if own else _think(request)
     _add_sampling(body, request.sampling)
     _add_extra(body, request.extra)
     _add_context(body, context)
@@ -111,12 +117,14 @@ def completion_body(request: CompletionRequest, model: str, context: int | None 
         "model": model,
         "prompt": prompt,
         "stream": request.stream,
-        "truncate": False,
-        "shift": False,
     }
+    if request.dialect != DIALECT:
+        body |= _WHOLE
+    if request.prompt_template:
+        body["template"] = request.prompt_template
     if request.suffix:
         body["suffix"] = request.suffix
-    elif not request.template:
+    elif not (request.template or request.prompt_template):
         # Thinking would be separated from the text, but a completion includes it.
         body |= {"raw": True, "think": False}
     _add_sampling(body, request.sampling)
@@ -129,7 +137,9 @@ def embeddings_body(request: EmbeddingsRequest, model: str, context: int | None 
     """Encode inputs, always as a list, because a lone empty string counts as no input."""
     if not all(isinstance(one, str) for one in request.inputs):
         raise InvalidRequest("input: this backend accepts only texts", param="input")
-    body: Body = {"model": model, "input": request.inputs, "truncate": False}
+    body: Body = {"model": model, "input": request.inputs}
+    if request.dialect != DIALECT:
+        body["truncate"] = False
     if not isinstance(request.dimensions, UnsetType):
         body["dimensions"] = request.dimensions
     _add_extra(body, request.extra)
@@ -204,6 +214,17 @@ def _format(form: ResponseFormat | UnsetType) -> Raw | str | None:
             param="response_format",
         )
     return form.schema if isinstance(form.schema, Raw) else "json"
+
+
+def _own_think(request: ChatRequest) -> object:
+    """Return the word of a client of Ollama's API, unless a repair has changed what it means.
+
+    `true` is not the same as a level there: a model takes one or the other.
+    """
+    original = request.original
+    if original is None or request.reasoning_effort != original.read.reasoning_effort:
+        return _think(request)
+    return original.fields.get("think") or _think(request)
 
 
 def _think(request: ChatRequest) -> bool | str:

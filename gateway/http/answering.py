@@ -47,6 +47,7 @@ class AnswerRequest(BaseStage):
         self._plain = None if at.counts else at.surface.plain
         self._stores = at.stores
         self._counts = at.counts
+        self._at_once = at.at_once
         self._streaming = Streaming(gateway, at)
 
     def enter(self, request: RequestContext) -> Awaitable[None] | None:
@@ -60,6 +61,8 @@ class AnswerRequest(BaseStage):
                 return self._answer_plainly(request, sent, plan, plain)
         if self._counts:
             return count_tokens(request, self._surface)
+        if self._at_once is not None and (body := self._at_once(sent)):
+            return request.response.whole(200, body)
         if type(sent) is EmbeddingsRequest:
             return self._embed(request, sent, plan)
         return self._generate(request, sent, plan)

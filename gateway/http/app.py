@@ -37,6 +37,7 @@ from strowger_gateway.gateway.http.resources.api_description import description
 from strowger_gateway.gateway.http.resources.databricks_endpoints import databricks_endpoints
 from strowger_gateway.gateway.http.resources.feedback import feedback
 from strowger_gateway.gateway.http.resources.kserve_models import kserve_models
+from strowger_gateway.gateway.http.resources.ollama_models import ollama_models
 from strowger_gateway.gateway.http.resources.openai_models import openai_models
 from strowger_gateway.gateway.http.resources.operations import operations
 from strowger_gateway.gateway.http.resources.stored_responses import stored_responses
@@ -101,6 +102,7 @@ def _handlers(gateway: Gateway, hot: Mapping[str, Endpoint]) -> Iterable[Control
     yield from openai_models(gateway)
     yield from databricks_endpoints(gateway)
     yield from kserve_models(gateway)
+    yield from ollama_models(gateway)
     yield from stored_responses(gateway)
     yield from feedback(gateway)
 

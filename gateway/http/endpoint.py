@@ -27,6 +27,7 @@ from strowger_gateway.gateway.http.request_stages import (
     Admit,
     Authenticate,
     FindRoute,
+    FindTaggedRoute,
     ParseBody,
     PlanRequest,
     ReadBody,
@@ -43,7 +44,6 @@ from strowger_gateway.gateway.server.asgi.response import ResponseWriter
 from strowger_gateway.gateway.stages.request_context import RequestContext
 from strowger_gateway.gateway.stages.stage import RouteStages
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute
-from strowger_gateway.gateway.surfaces.sse import frame
 from strowger_gateway.schemas.errors import Forbidden, GatewayError, ModelNotFound
 
 _log = logging.getLogger("strowger.endpoint")
@@ -132,7 +132,7 @@ class Endpoint:
             Authenticate(gateway, runtime),
             ReadBody(gateway, runtime, route),
             ParseBody(gateway, runtime, route),
-            FindRoute(runtime, route),
+            FindTaggedRoute(runtime, route) if route.tagged else FindRoute(runtime, route),
             PlanRequest(gateway, runtime, route),
             AnswerRequest(gateway, route),
         )
@@ -166,6 +166,6 @@ class Endpoint:
         error.request_id = response.request_id
         body = self._surface.error(error)
         if response.started:
-            await response.end(self._surface.error_event + frame(body))
+            await response.end(self._surface.last_frame(body))
             return
         await response.error(error, body)

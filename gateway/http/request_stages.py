@@ -321,6 +321,19 @@ class FindRoute(BaseStage):
             record.level = BACKGROUND
 
 
+class FindTaggedRoute(FindRoute):
+    """The same where a model's name may end in `:latest`, or not."""
+
+    def enter(self, request: RequestContext) -> Awaitable[None] | None:
+        """See Stage."""
+        sent = request.request
+        assert sent is not None
+        name = self._table.tagged(sent.model)
+        if name != sent.model:
+            request.use(replace(sent, model=name))
+        return super().enter(request)
+
+
 class PlanRequest(BaseStage):
     """Raises InvalidRequest if no backend can express the request, Unavailable if none is free.
 

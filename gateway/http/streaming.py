@@ -21,7 +21,7 @@ from strowger_gateway.gateway.routing.execution.restarted_stream import restarte
 from strowger_gateway.gateway.routing.execution.stream_recovery import recovered_stream
 from strowger_gateway.gateway.server.asgi.response import DisconnectGuard, ResponseWriter
 from strowger_gateway.gateway.stages.request_context import RequestContext
-from strowger_gateway.gateway.surfaces.base import Renderer
+from strowger_gateway.gateway.surfaces.base import EVENT_STREAM, Renderer
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 from strowger_gateway.schemas.errors import GatewayError
 from strowger_gateway.schemas.events import Event, EventSource, TextDelta
@@ -81,6 +81,8 @@ class Streaming:
         self._gateway = gateway
         self._surface = at.surface
         self._stores = at.stores
+        kind = at.surface.stream_media_type
+        self._type = None if kind == EVENT_STREAM else [(b"content-type", kind.encode())]
 
     async def answer(
         self,
@@ -102,7 +104,7 @@ class Streaming:
         record, response, keepalive = request.record, request.response, self._gateway.keepalive
         surface = self._surface
         output = StreamOutput(renderer, response, comments=surface.comments)
-        keepalive.add(response, surface.keep_alive, surface.commit_after_s)
+        keepalive.add(response, surface.keep_alive, surface.commit_after_s, self._type)
         source = _source(request, sent, output)
         try:
             async with aclosing(source):

@@ -11,7 +11,6 @@ from msgspec import Struct
 CHAT: Final = "/v1/chat/completions"
 MESSAGES: Final = "/v1/messages"
 RESPONSES: Final = "/v1/responses"
-COMPLETIONS: Final = "/v1/completions"
 EMBEDDINGS: Final = "/v1/embeddings"
 MODELS: Final = "GET /v1/models"
 _BASE_URL: Final = "a base URL that ends in /v1"
@@ -69,15 +68,10 @@ MISSING: Final[tuple[Missing, ...]] = (
         "LM Studio's own API",
         f"{MODELS}, POST {CHAT}",
     ),
-    _row(r"/api/chat", "Ollama's API", f"POST {CHAT}"),
-    _row(r"/api/generate", "Ollama's API", f"POST {COMPLETIONS}"),
-    _row(r"/api/(embed|embeddings)", "Ollama's API", f"POST {EMBEDDINGS}"),
-    _row(r"/api/(tags|ps)", "Ollama's API", MODELS),
-    _row(r"/api/show", "Ollama's API", f"{MODELS}/NAME"),
     _row(
-        r"/api/(version|pull|push|create|copy|delete|blobs/.*)",
-        "Ollama's API",
-        f"an OpenAI client with {_BASE_URL}; models are defined in the configuration",
+        r"/api/(push|create|copy|delete|blobs/.*)",
+        "Ollama's management of models",
+        "the configuration, in which models are defined",
     ),
     _row(r"/v[12]/chat", "Cohere's chat API", f"POST {CHAT}"),
     _row(r"/v[12]/embed", "Cohere's embed API", f"POST {EMBEDDINGS}"),

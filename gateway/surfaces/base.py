@@ -105,7 +105,6 @@ class Surface(Protocol):
     commit_after_s: seconds without content after which the head of a stream is sent.
     comments:    clients of its streams ignore comments.
     media_type, stream_media_type: of whole bodies (errors included), and of streams.
-    error_event: the line before the data of an error in a stream; b"" for none.
     request_id_header: the dialect's own header for the request's id; b"" for none.
     field_names: the client's names of our schema's fields.
     plain:       writes plain answers; `None` if only renderers write answers.
@@ -128,8 +127,6 @@ class Surface(Protocol):
     def media_type(self) -> str: ...
     @property
     def stream_media_type(self) -> str: ...
-    @property
-    def error_event(self) -> bytes: ...
     @property
     def request_id_header(self) -> bytes: ...
     @property
@@ -172,4 +169,8 @@ class Surface(Protocol):
 
     def error(self, exc: GatewayError) -> bytes:
         """Return the body of an answer that failed before its first byte."""
+        ...
+
+    def last_frame(self, body: bytes) -> bytes:
+        """Return the frame that ends a stream with an error, given as `error` returns it."""
         ...

@@ -13,6 +13,8 @@ from strowger_gateway.gateway.surfaces.databricks.errors import error_body as da
 from strowger_gateway.gateway.surfaces.kserve import bodies as kserve_bodies
 from strowger_gateway.gateway.surfaces.mindie import surface as mindie
 from strowger_gateway.gateway.surfaces.mindie.errors import MindIEError
+from strowger_gateway.gateway.surfaces.ollama.errors import OllamaError
+from strowger_gateway.gateway.surfaces.ollama.errors import error_body as ollama_error
 from strowger_gateway.gateway.surfaces.openai.bodies import OpenAIError, openai_error
 from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.gateway.surfaces.openai.surface import error_body
@@ -36,19 +38,9 @@ class BedrockError(OpenAIError, frozen=True, kw_only=True):
     message: str
 
 
-class OllamaError(Struct, frozen=True, kw_only=True):
-    """https://github.com/ollama/ollama/blob/main/docs/api.md: its clients show the text."""
-
-    error: str
-
-
 def bedrock_error(exc: GatewayError) -> bytes:
     error = openai_error(exc)
     return encode(BedrockError(error=error, message=error.message))
-
-
-def ollama_error(exc: GatewayError) -> bytes:
-    return encode(OllamaError(error=openai_error(exc).message))
 
 
 ENVELOPES: Final[tuple[tuple[str, Envelope], ...]] = (

@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from strowger_gateway.gateway.surfaces.base import Surface
+from strowger_gateway.schemas.requests import Request
 
 _MOST_KEPT: Final = 256
 _LONGEST_KEPT: Final = 200
@@ -22,6 +23,8 @@ class HotRoute(Struct, frozen=True, kw_only=True):
     stores:        its answers can be stored, and continued by their ids.
     compacts:      its clients can have a long conversation replaced by a summary.
     default_model: neither path nor body names a model; the operator's default is used.
+    tagged:        a model's name may end in `:latest`, or not.
+    at_once:       returns the answer to a request that needs no backend; b"" for any other.
     """
 
     path: str
@@ -32,6 +35,8 @@ class HotRoute(Struct, frozen=True, kw_only=True):
     counts: bool = False
     stores: bool = False
     compacts: bool = False
+    tagged: bool = False
+    at_once: Callable[[Request], bytes] | None = None
 
     @property
     def templated(self) -> bool:

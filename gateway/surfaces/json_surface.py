@@ -1,13 +1,15 @@
 """What most surfaces have in common: bodies of JSON, streams of events, statuses as they are."""
 
 from strowger_gateway.gateway.surfaces.base import EVENT_STREAM, JSON, Inbound, PlainRenderer
-from strowger_gateway.gateway.surfaces.sse import COMMIT_S, KEEP_ALIVE
+from strowger_gateway.gateway.surfaces.sse import COMMIT_S, KEEP_ALIVE, frame
 from strowger_gateway.schemas.errors import GatewayError
 
 
 class JsonSurface:
     """The usual values of `strowger_gateway.gateway.surfaces.base.Surface`; a surface overrides
     what differs.
+
+    error_event: the line before the data of an error in a stream; b"" for none.
     """
 
     accepts: tuple[bytes, ...] = ()
@@ -29,3 +31,6 @@ class JsonSurface:
 
     def counted(self, tokens: int) -> bytes:
         return b'{"input_tokens":%d}' % tokens
+
+    def last_frame(self, body: bytes) -> bytes:
+        return self.error_event + frame(body)

@@ -13,6 +13,7 @@ from strowger_gateway.gateway.surfaces.decoding import UNREADABLE, check_utf8, i
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute, TemplatedPaths
 from strowger_gateway.gateway.surfaces.kserve.surface import ROUTES as KSERVE
 from strowger_gateway.gateway.surfaces.mindie.surface import ROUTES as MINDIE
+from strowger_gateway.gateway.surfaces.ollama.surface import ROUTES as OLLAMA
 from strowger_gateway.gateway.surfaces.openai.surface import ROUTES as OPENAI
 from strowger_gateway.gateway.surfaces.responses.surface import ROUTES as RESPONSES
 from strowger_gateway.schemas.errors import InvalidRequest, RouteNotFound
@@ -25,6 +26,7 @@ HOT_ROUTES: Final[tuple[HotRoute, ...]] = (
     *MINDIE,
     *DATABRICKS,
     *KSERVE,
+    *OLLAMA,
 )
 """All routes of the request path; the first match wins."""
 
@@ -46,6 +48,11 @@ _BY_CONTENT: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("messages", "/serving-endpoints/chat/completions"),
         ("prompt", "/serving-endpoints/completions"),
         ("input", "/serving-endpoints/embeddings"),
+    ),
+    "ollama": (
+        ("messages", "/api/chat"),
+        ("prompt", "/api/generate"),
+        ("input", "/api/embed"),
     ),
 }
 """By surface: a field that identifies its requests, and their path."""

@@ -73,7 +73,7 @@ def kserve_models(gateway: Gateway) -> list[ControllerRouterHandler]:
             return config_body(wanted.model)
         if wanted.what == "":
             return model_body(wanted.model)
-        if reason := _why_not(gateway, route):
+        if reason := why_not(gateway, route):
             raise InvalidRequest(f"model {wanted.model!r} is not ready: {reason}")
         return b""
 
@@ -111,7 +111,7 @@ def _listed(gateway: Gateway, caller: Caller, *, only_ready: bool) -> list[Index
     table = gateway.runtime.table
     found: list[IndexEntry] = []
     for name in gateway.runtime.table.names(caller.may_use):
-        reason = _why_not(gateway, table.find(name))
+        reason = why_not(gateway, table.find(name))
         if reason and only_ready:
             continue
         found.append(
@@ -120,7 +120,7 @@ def _listed(gateway: Gateway, caller: Caller, *, only_ready: bool) -> list[Index
     return found
 
 
-def _why_not(gateway: Gateway, route: Route) -> str:
+def why_not(gateway: Gateway, route: Route) -> str:
     """Return why no backend of the model is available now; "" if one is."""
     reasons = [_resting(gateway, backend) for backend in route.backends]
     return "" if "" in reasons else "; ".join(reasons)

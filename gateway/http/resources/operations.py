@@ -8,6 +8,7 @@ from litestar.types import ControllerRouterHandler, HTTPScope
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.governance.access.process_side import WrongKeysSide
+from strowger_gateway.gateway.surfaces.ollama.models import RUNNING
 
 _Request = Request[object, object, State]
 UNRECORDED = (
@@ -17,10 +18,12 @@ REFUSED = "the changed configuration file was rejected (see the log); the previo
 
 
 def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
-    # Claude Code sends HEAD / when it starts.
+    # Claude Code sends HEAD / when it starts. Ollama's clients look for its sentence.
     @get("/", include_in_schema=False)
-    async def root() -> dict[str, str]:
-        return {"status": "alive", "models": "/v1/models", "api": "/openapi.json"}
+    async def root(request: _Request) -> Response[str] | Response[dict[str, str]]:
+        if _is_ollamas(request):
+            return Response(RUNNING, media_type="text/plain")
+        return Response({"status": "alive", "models": "/v1/models", "api": "/openapi.json"})
 
     @get("/healthz", summary="The process is alive")
     async def healthz(request: _Request) -> dict[str, str | int]:
@@ -64,6 +67,12 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
         return await gateway.processes.metrics_text()
 
     return [root, healthz, readyz, metrics]
+
+
+def _is_ollamas(request: _Request) -> bool:
+    """Whether one of Ollama's own clients asks, or one that wants text and nothing else."""
+    agent = request.headers.get("user-agent", "").lower()
+    return agent.startswith("ollama") or request.headers.get("accept") == "text/plain"
 
 
 def _by_operator(gateway: Gateway, scope: HTTPScope) -> bool:

@@ -6,10 +6,13 @@ import msgspec
 
 Json = dict[str, object]
 
+_LINE = "created_at"
+"""In every line of Ollama's streams, which are deltas as a whole."""
 _REPLACED = frozenset(
     {
         *("type", "role", "id", "object", "model", "status", "item_id", "system_fingerprint"),
         *("finish_reason", "stop_reason", "stop_sequence", "service_tier", "model_name"),
+        *(_LINE, "done_reason"),
     }
 )
 """Names whose values are sent again, and are not parts of a text."""
@@ -42,7 +45,7 @@ def joined_stream(frames: bytes) -> object:
                 raise ValueError("too many kinds of events")
             groups[key] = found
         else:
-            _merge(known, found, delta=False)
+            _merge(known, found, delta=_LINE in found)
     merged = list(groups.values())
     return merged[0] if len(merged) == 1 else merged
 

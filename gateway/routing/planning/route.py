@@ -1,7 +1,7 @@
 """The routes by model name, and the backends that they lead to: plain values."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct, field
 
@@ -159,6 +159,10 @@ class Route(Struct, frozen=True, kw_only=True):
         return with_values(request, self.defaults, self.overrides)
 
 
+LATEST: Final = ":latest"
+"""The tag of a model of Ollama that is named without one."""
+
+
 class RouteTable:
     """The routes by name: exact and alias first, then the longest matching wildcard.
 
@@ -194,6 +198,18 @@ class RouteTable:
         if route is not None and (may_use is None or may_use(model, route.name)):
             return route
         raise self._not_found(model, may_use, hidden=route is not None)
+
+    def tagged(self, model: str) -> str:
+        """Return the name of a model that a client names with Ollama's default tag, or without it.
+
+        A wildcard gets the name without the tag, which means the same to an Ollama server, and
+        nothing to any other.
+        """
+        if model in self._exact:
+            return model
+        bare = model.removesuffix(LATEST)
+        other = bare if bare != model else model + LATEST
+        return other if other in self._exact else bare
 
     def _matching_wildcard(self, model: str) -> Route | None:
         wild = (one for one in self._wild if model.startswith(one.name[:-1]))

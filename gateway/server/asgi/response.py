@@ -164,9 +164,9 @@ class ResponseWriter:
             return True
         return record.attempt_running and at - record.upstream_since >= after_s * SETTLED
 
-    async def begin(self, sign: bytes) -> None:
-        """Send the head of a stream, and a frame that clients ignore."""
-        await self.start()
+    async def begin(self, sign: bytes, extra: Headers | None = None) -> None:
+        """Send the head of a stream, and a frame that clients ignore. extra: see `start`."""
+        await self.start(extra)
         await self.frame(sign)
 
     async def begun(self) -> None:
@@ -268,7 +268,7 @@ class SseKeepAlive:
     """
 
     def __init__(self, silence_s: float, commit_after_s: CommitAfter) -> None:
-        self._streams: dict[ResponseWriter, tuple[bytes, float]] = {}
+        self._streams: dict[ResponseWriter, tuple[bytes, float, Headers | None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()
         self.configure(silence_s, commit_after_s)
@@ -279,12 +279,15 @@ class SseKeepAlive:
         self._commit_after_s: CommitAfter = commit_after_s
         self._every_s = min(silence_s, begin_after(commit_after_s, EARLIEST_S)) / 4
 
-    def add(self, stream: ResponseWriter, sign: bytes, own_s: float) -> None:
+    def add(
+        self, stream: ResponseWriter, sign: bytes, own_s: float, extra: Headers | None = None
+    ) -> None:
         """Watch a stream until `remove`.
 
-        sign: a frame that its clients ignore. own_s: see `begin_after`.
+        sign: a frame that its clients ignore. own_s: see `begin_after`. extra: see
+        `ResponseWriter.start`.
         """
-        self._streams[stream] = sign, own_s
+        self._streams[stream] = sign, own_s, extra
         if self._timer is None:
             self._wait()
 
@@ -298,11 +301,11 @@ class SseKeepAlive:
         self._timer = None
         at = now()
         before = at - self._silence_s
-        for stream, (sign, own_s) in self._streams.items():
+        for stream, (sign, own_s, extra) in self._streams.items():
             if not stream.started:
                 after_s = begin_after(self._commit_after_s, own_s)
                 if stream.beginning is None and stream.may_begin(at, after_s):
-                    stream.beginning = self._send(stream.begin(sign))
+                    stream.beginning = self._send(stream.begin(sign, extra))
             elif stream.last_sent <= before and not stream.busy:
                 self._send(stream.frame(sign))
         if self._streams:

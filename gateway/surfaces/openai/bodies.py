@@ -96,7 +96,7 @@ class OpenAIEmbeddingsRenderer:
 
     def embeddings(self, embeddings: Embeddings) -> bytes:
         """Raise UpstreamBroken if a backend's base64 is not float32 values."""
-        form = _as_base64 if self._request.base64 else _as_numbers
+        form = _as_base64 if self._request.base64 else as_numbers
         usage = embeddings_usage_json(embeddings.usage)
         around = EmbeddingList(
             data=[],
@@ -126,7 +126,8 @@ def _as_base64(vector: list[float] | str) -> str:
     return b64encode(values.tobytes()).decode("ascii")
 
 
-def _as_numbers(vector: list[float] | str) -> list[float]:
+def as_numbers(vector: list[float] | str) -> list[float]:
+    """Raises UpstreamBroken for text that is not base64 of float32 values."""
     if not isinstance(vector, str):
         return vector
     values = array("f")

@@ -9,6 +9,7 @@ from msgspec import Struct
 from strowger_gateway.gateway.config.schema.auth import Auth
 from strowger_gateway.gateway.surfaces.base import JSON
 from strowger_gateway.gateway.surfaces.error_envelopes import error_struct
+from strowger_gateway.gateway.surfaces.ollama.lines import NDJSON
 from strowger_gateway.gateway.surfaces.openapi.request_parts import PARTS
 from strowger_gateway.gateway.surfaces.openapi.route_bodies import (
     EVENTS,
@@ -26,7 +27,9 @@ Tree = MutableMapping[str, object]
 _MODEL: Final = "/v2/models/{path}"
 """One handler of the framework serves all GET routes of a model."""
 
-ERROR_PATHS: Final = ("/v1", "/v1/messages", "/v2", "/infer_token", "/serving-endpoints")
+ERROR_PATHS: Final = (
+    *("/v1", "/v1/messages", "/v2", "/infer_token", "/serving-endpoints", "/api/chat"),
+)
 """One path for each format of errors."""
 
 _REF: Final = "#/components/schemas/{name}"
@@ -170,8 +173,8 @@ def _said(schema: Tree) -> Tree:
 
 def _body(schema: Tree, accepts: tuple[bytes, ...]) -> Tree:
     content: Tree = {JSON: {"schema": schema}}
-    for kind in accepts:
-        content[kind.decode()] = {"schema": {"type": "string", "format": "binary"}}
+    if OCTETS.encode() in accepts:  # other types are JSON under another name
+        content[OCTETS] = {"schema": {"type": "string", "format": "binary"}}
     return {"required": True, "content": content}
 
 
@@ -205,6 +208,7 @@ def _content(known: RouteDescription, refs: Mapping[type[Struct], Tree]) -> Tree
 _MEDIA: Final[Mapping[str, Mapping[str, object]]] = {
     # Without a type: tools disagree on whether a schema describes the text or each event.
     EVENTS: {"description": "A stream of server-sent events, if the request asks for one"},
+    NDJSON: {"description": "A stream of JSON objects, one per line"},
     OCTETS: {
         "type": "string",
         "format": "binary",

@@ -10,6 +10,13 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from strowger_gateway.gateway.surfaces.anthropic.wire import MessagesWire
+from strowger_gateway.gateway.surfaces.ollama.wire import (
+    MessageWire,
+    OllamaChatWire,
+    OllamaGenerateWire,
+    OptionsWire,
+    ToolWire,
+)
 from strowger_gateway.gateway.surfaces.openai.wire import ChatWire, CompletionWire
 from strowger_gateway.gateway.surfaces.openapi.answer_structs import CallOfTool
 from strowger_gateway.gateway.surfaces.responses.wire import ResponsesWire
@@ -200,6 +207,10 @@ _CHAT: Final[Mapping[str, object]] = {
     "stream_options": StreamOptions | None,
     "metadata": dict[str, Raw] | None,
 }
+_OLLAMAS: Final[Mapping[str, object]] = {
+    "format": Literal["json"] | dict[str, Raw] | None,
+    "options": OptionsWire | None,
+}
 PARTS: Final[Mapping[type[Struct], Mapping[str, object]]] = {
     ChatWire: _CHAT,
     CompletionWire: {"stream_options": StreamOptions | None},
@@ -219,5 +230,11 @@ PARTS: Final[Mapping[type[Struct], Mapping[str, object]]] = {
         "text": dict[str, Raw] | None,
         "metadata": dict[str, Raw] | None,
     },
+    OllamaChatWire: {
+        **_OLLAMAS,
+        "messages": list[MessageWire] | None,
+        "tools": list[ToolWire] | None,
+    },
+    OllamaGenerateWire: {**_OLLAMAS, "context": list[int] | None},
 }
 """Types of fields by the struct of a request body; also of those that inherit from it."""

@@ -18,6 +18,19 @@ from strowger_gateway.gateway.surfaces.kserve.bodies import (
 )
 from strowger_gateway.gateway.surfaces.kserve.generate_render import GenerateResponse
 from strowger_gateway.gateway.surfaces.mindie.render import InferTokenAnswer
+from strowger_gateway.gateway.surfaces.ollama.answer_structs import (
+    OllamaChatAnswer,
+    OllamaGenerateAnswer,
+)
+from strowger_gateway.gateway.surfaces.ollama.embeddings import EmbedAnswer, EmbeddingAnswer
+from strowger_gateway.gateway.surfaces.ollama.lines import NDJSON
+from strowger_gateway.gateway.surfaces.ollama.models import (
+    OllamaModelInfo,
+    OllamaModelList,
+    OllamaVersion,
+    PullProgress,
+    RunningModelList,
+)
 from strowger_gateway.gateway.surfaces.openai.bodies import EmbeddingList
 from strowger_gateway.gateway.surfaces.openai.models import OpenAIModel, OpenAIModelList
 from strowger_gateway.gateway.surfaces.openapi.answer_structs import (
@@ -78,6 +91,7 @@ _GENERATE_STREAM: Final = _answering(media=(EVENTS,))
 _MODEL: Final = "/v2/models/{model}"
 _VERSION: Final = f"{_MODEL}/versions/1"
 _LOOKED_UP: Final = (400, 401, 404, 429)
+_NAMED: Final = (*_LOOKED_UP, 408, 413)
 _STORED: Final = (*_LOOKED_UP, 503)
 _RESPONSE: Final = "/v1/responses/{response_id}"
 
@@ -115,6 +129,15 @@ ROUTES: Final[Mapping[str, RouteDescription]] = {
             ("generate_stream", _GENERATE_STREAM),
         )
     },
+    "POST /api/chat": _answering(OllamaChatAnswer, media=(NDJSON,)),
+    "POST /api/generate": _answering(OllamaGenerateAnswer, media=(NDJSON,)),
+    "POST /api/embed": _answering(EmbedAnswer),
+    "POST /api/embeddings": _answering(EmbeddingAnswer),
+    "GET /api/version": RouteDescription(answers=(OllamaVersion,), key=""),
+    "GET /api/tags": RouteDescription(answers=(OllamaModelList,), statuses=KEYED),
+    "GET /api/ps": RouteDescription(answers=(RunningModelList,), statuses=KEYED),
+    "POST /api/show": RouteDescription(answers=(OllamaModelInfo,), statuses=_NAMED),
+    "POST /api/pull": RouteDescription(answers=(PullProgress,), media=(NDJSON,), statuses=_NAMED),
     "GET /healthz": RouteDescription(answers=(Liveness,), key=""),
     "GET /readyz": RouteDescription(answers=(Readiness,), also=(503,), key=""),
     "GET /health": RouteDescription(answers=(Readiness,), also=(503,), key=""),

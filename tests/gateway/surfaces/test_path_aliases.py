@@ -75,11 +75,13 @@ async def test_errors_for_other_vendors_clients_are_where_they_look(
 ) -> None:
     converse = await web.post("/model/chat/converse", json={})
     ollama = await web.post("/api/chat", json={})
+    copying = await web.post("/api/copy", json={"source": "a", "destination": "b"})
 
     assert converse.json()["message"] == converse.json()["error"]["message"]
     assert "POST /v1/chat/completions" in converse.json()["message"]
     assert isinstance(ollama.json()["error"], str)
-    assert "POST /v1/chat/completions" in ollama.json()["error"]
+    assert copying.status_code == 404
+    assert "Ollama's management of models is not served here" in copying.json()["error"]
 
 
 async def test_files_are_refused_in_the_words_of_the_client_that_asks(

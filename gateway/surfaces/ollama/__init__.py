@@ -1,0 +1,1 @@
+"""Ollama's own API: conversations, prompts and embeddings, in lines of JSON."""

@@ -1,0 +1,123 @@
+"""The doors. A new one is a row here; `test_controls_of_doors.py` holds each to every control."""
+
+from typing import Final, cast
+
+from tests.gateway.surfaces.door import Door, Json, at, events, pieces, text_at, with_field
+from tests.stand_ins.provider import answers
+
+
+def _turn(text: str) -> list[Json]:
+    return [{"role": "user", "content": text}]
+
+
+def _messages(model: str, text: str) -> Json:
+    return {"model": model, "messages": _turn(text)}
+
+
+def _prompt(model: str, text: str) -> Json:
+    return {"model": model, "prompt": text}
+
+
+def _input(model: str, text: str) -> Json:
+    return {"model": model, "input": text}
+
+
+def _anthropics(model: str, text: str) -> Json:
+    return {**_messages(model, text), "max_tokens": 50}
+
+
+def _metadata(body: Json, user: str) -> Json:
+    return {**body, "metadata": {"user_id": user}}
+
+
+def _responses(text: str) -> str:
+    deltas = [one for one in events(text) if one["type"] == "response.output_text.delta"]
+    return "".join(str(one["delta"]) for one in deltas)
+
+
+def _vector(body: Json) -> str:
+    found = cast("list[object]", at(body, "data") or at(body, "embeddings"))
+    return str(at(found, 0, "embedding") or found[0])
+
+
+_WHOLE: Final[Json] = {"stream": False}
+_OPENAIS = text_at("error", "message")
+_OLLAMAS = text_at("error")
+
+DOORS: Final = (
+    Door(
+        name="chat",
+        path="/v1/chat/completions",
+        surface="openai",
+        body=_messages,
+        user=with_field("user"),
+        said=text_at("choices", 0, "message", "content"),
+        heard=pieces("choices", 0, "delta", "content"),
+        error=_OPENAIS,
+    ),
+    Door(
+        name="messages",
+        path="/v1/messages",
+        surface="anthropic",
+        body=_anthropics,
+        user=_metadata,
+        said=text_at("content", 0, "text"),
+        heard=pieces("delta", "text"),
+        error=_OPENAIS,
+    ),
+    Door(
+        name="responses",
+        path="/v1/responses",
+        surface="responses",
+        body=_input,
+        user=with_field("user"),
+        said=text_at("output", 0, "content", 0, "text"),
+        heard=_responses,
+        error=_OPENAIS,
+    ),
+    Door(
+        name="embeddings",
+        path="/v1/embeddings",
+        surface="openai",
+        task="embeddings",
+        body=_input,
+        user=with_field("user"),
+        said=_vector,
+        error=_OPENAIS,
+        backend=answers,
+        speaks=False,
+    ),
+    Door(
+        name="ollama-chat",
+        path="/api/chat",
+        surface="ollama",
+        body=_messages,
+        said=text_at("message", "content"),
+        heard=pieces("message", "content"),
+        stream={},
+        whole=_WHOLE,
+        error=_OLLAMAS,
+    ),
+    Door(
+        name="ollama-generate",
+        path="/api/generate",
+        surface="ollama",
+        body=_prompt,
+        said=text_at("response"),
+        heard=pieces("response"),
+        stream={},
+        whole=_WHOLE,
+        error=_OLLAMAS,
+    ),
+    Door(
+        name="ollama-embed",
+        path="/api/embed",
+        surface="ollama",
+        task="embeddings",
+        body=_input,
+        said=_vector,
+        error=_OLLAMAS,
+        backend=answers,
+        speaks=False,
+    ),
+)
