@@ -1,16 +1,22 @@
 """`strowger experiments export`: write the rows from which reports are computed."""
 
 from collections.abc import Generator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from io import StringIO
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from strowger_gateway.gateway.cli.config_loading import Faults, config_option, faults_shown, load
 from strowger_gateway.gateway.cli.experiments.history import known_name, opened
-from strowger_gateway.gateway.experiments.export import Pages, write_csv, write_parquet
-from strowger_gateway.gateway.storage.sql.experiments.unit_pages import UnitTotal
+from strowger_gateway.gateway.experiments.export import (
+    TABLES,
+    Pages,
+    pages_of,
+    write_csv,
+    write_parquet,
+)
 
 
 @click.command()
@@ -27,11 +33,17 @@ from strowger_gateway.gateway.storage.sql.experiments.unit_pages import UnitTota
     type=click.Choice(["csv", "parquet"]),
     help="Default: parquet for FILE.parquet, else csv.",
 )
+@click.option(
+    "--table",
+    type=click.Choice([*TABLES]),
+    default="units",
+    show_default=True,
+    help="Which rows; by default one per metric, unit, epoch and variant.",
+)
 @config_option
-def export(name: str, output: Path | None, form: str | None, path: Path) -> None:
+def export(name: str, output: Path | None, form: str | None, table: str, path: Path) -> None:
     """Write the rows from which the report of experiment NAME is computed.
 
-    One row per metric, unit, epoch and variant, with the number of observations and their sum.
     Works for experiments that were removed from the configuration, too.
     """
     if output is not None and not output.name:
@@ -41,22 +53,28 @@ def export(name: str, output: Path | None, form: str | None, path: Path) -> None
     if output is None and form == "parquet":
         raise click.UsageError("parquet is binary; give a file with --output")
     config = load(path)
-    with opened(config) as store, closing(store.units(known_name(config, store, name))) as pages:
-        if output is None:
-            text = StringIO(newline="")
-            write_csv(name, _printed(pages, text), text)
-            _print(text)
-            return
-        with faults_shown(), complete_file(output) as part:
-            if form == "parquet":
-                count = write_parquet(name, pages, part)
-            else:
-                with part.open("w", encoding="utf-8", newline="") as file:
-                    count = write_csv(name, pages, file)
+    with opened(config) as store:
+        known = known_name(config, store, name)
+        with store.database.reading() as session:
+            _write(known, table, pages_of(session, known, table), output, form)
+
+
+def _write(name: str, table: str, pages: Pages, output: Path | None, form: str) -> None:
+    if output is None:
+        text = StringIO(newline="")
+        write_csv(name, table, _printed(pages, text), text)
+        _print(text)
+        return
+    with faults_shown(), complete_file(output) as part:
+        if form == "parquet":
+            count = write_parquet(name, table, pages, part)
+        else:
+            with part.open("w", encoding="utf-8", newline="") as file:
+                count = write_csv(name, table, pages, file)
     click.echo(f"{output}: {count:,} rows", err=True)
 
 
-def _printed(pages: Pages, text: StringIO) -> Generator[Sequence[UnitTotal]]:
+def _printed(pages: Pages, text: StringIO) -> Generator[Sequence[Struct]]:
     """Yield pages; print the text of each before the next."""
     for page in pages:
         yield page

@@ -1,11 +1,18 @@
 """The circuit of a variant: it opens when most of its last requests fail and control's do not.
 
-A plain rule without inference: one active unit is enough, and no harm limit is needed. It compares
-the sums of two moments. Sums from the epoch's beginning would hide a variant that fails after a
-week, so those of earlier checks are kept, as far back as is needed.
+A plain rule without a harm limit: one active unit is enough. It works on the sums of moments:
+
+1. Each check keeps the sums of that moment. Sums from the epoch's beginning alone would hide a
+   variant that fails after a week.
+2. What came between two checks is a step. The variant is compared with control step by step: an
+   outage of both hits both in the same steps, but not the same part of their last requests.
+3. Where control has no requests, the variant is judged alone, and over a longer time:
+   an outage looks like its own fault then.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
+from math import sqrt
 
 from msgspec import Struct
 
@@ -14,8 +21,21 @@ from strowger_gateway.gateway.config.schema.experiment import Circuit
 STEPS = 20
 """Sums that are kept for the last `Circuit.requests` of a variant."""
 
+COMPARED = 3
+"""Control is compared over this many times `Circuit.requests` of the variant."""
+
+ALONE = 10
+"""Over this many times `Circuit.requests` the variant is judged where control has no requests."""
+
+FEWEST_STEPS = 4
+"""Steps in which the variant has more failures than control. An outage of both begins and ends
+inside a step, and there the one whose requests came earlier or later seems better."""
+
+EXCESS_Z = 4.0
+"""Standard errors: hours in which a part of all requests fail are thousands of comparisons."""
+
 OUTAGE = 0.5
-"""With this part of the variant's limit control counts as failing, too: no variant's fault."""
+"""If control would have failed as often in this part of the failures, they are not the variant's."""
 
 
 class Sums(Struct, frozen=True, kw_only=True, array_like=True):
@@ -42,41 +62,80 @@ class Sums(Struct, frozen=True, kw_only=True, array_like=True):
         )
 
 
-def last_requests(
-    circuit: Circuit, past: Sequence[Sums], now: Sums, *, whole: bool = True
-) -> Sums | None:
-    """Return the sums of at least the last `circuit.requests` of the variant; `None`: too few.
+def is_open(circuit: Circuit, past: Sequence[Sums], now: Sums) -> Sums | None:
+    """Return the last requests of the variant and control if they open the circuit, else `None`.
 
-    past: sums of earlier checks in this epoch, oldest first. whole: the epoch's beginning comes
-    before them.
+    past: what `kept` returned at the last check; () at the first check of an epoch.
     """
-    first = (Sums(),) if whole else ()
-    for before in (*reversed([one for one in past if one.before(now)]), *first):
-        if now.requests - before.requests >= circuit.requests:
+    known = _known(past, now)
+    last = _last(circuit.requests, known, now)
+    if last is None or not _fails(circuit, last):
+        return None
+    alone = _last(ALONE * circuit.requests, known, now)
+    if alone is None and Sums() in known:
+        alone = now  # a variant that never worked
+    if alone is not None and not alone.control_requests:
+        return last if _fails(circuit, alone) else None
+    return last if _fails_more(circuit, known, now) else None
+
+
+def _known(past: Sequence[Sums], now: Sums) -> list[Sums]:
+    return [one for one in past or (Sums(),) if one.before(now)]
+
+
+def _last(requests: int, known: Sequence[Sums], now: Sums) -> Sums | None:
+    for before in reversed(known):
+        if now.requests - before.requests >= requests:
             return now.since(before)
     return None
 
 
-def opens(circuit: Circuit, last: Sums) -> bool:
-    """Return whether the last requests open the circuit.
+def _fails(circuit: Circuit, last: Sums) -> bool:
+    return last.errors >= circuit.share * last.requests
 
-    Control may have had no requests in that time: where a single key is active, it has none.
+
+def _fails_more(circuit: Circuit, known: Sequence[Sums], now: Sums) -> bool:
+    """Compare the variant with control step by step, so that both had the same time.
+
+    A step is what came between two checks. N. Mantel and W. Haenszel, J. Natl. Cancer Inst. 22
+    (1959): failures minus those expected, and their hypergeometric variance, summed over steps.
     """
-    if last.errors < circuit.share * last.requests:
-        return False
-    return last.control_errors < OUTAGE * circuit.share * last.control_requests or (
-        not last.control_requests
+    failed = excess = as_control = variance = 0.0
+    steps = 0
+    reach = COMPARED * circuit.requests
+    for before, after in pairwise((*known, now)):
+        step = after.since(before)
+        n1, n0 = step.requests, step.control_requests
+        if now.requests - after.requests >= reach or not (n1 and n0):
+            continue
+        n, errors = n1 + n0, step.errors + step.control_errors
+        failed += step.errors
+        as_control += n1 * step.control_errors / n0
+        excess += step.errors - n1 * errors / n
+        variance += n1 * n0 * errors * (n - errors) / (n * n * (n - 1))
+        steps += step.errors * n0 > step.control_errors * n1
+    return (
+        steps >= FEWEST_STEPS
+        and as_control < OUTAGE * failed
+        and excess >= EXCESS_Z * sqrt(variance)
     )
 
 
 def kept(circuit: Circuit, past: Sequence[Sums], now: Sums) -> tuple[Sums, ...]:
-    """Return the sums to keep for the next check: `past`, `now` if it is new, without old ones."""
-    found = [one for one in past if one.before(now)]
-    latest = found[-1] if found else Sums()
-    if now.requests - latest.requests >= max(circuit.requests // STEPS, 1):
+    """Return the sums to keep for the next check: `past` and `now`, older ones at wide steps."""
+    found = _known(past, now)
+    if not found or now.requests - found[-1].requests >= max(circuit.requests // STEPS, 1):
         found.append(now)
-    while len(found) > 1 and now.requests - found[1].requests >= circuit.requests:
+    while len(found) > 1 and now.requests - found[1].requests >= ALONE * circuit.requests:
         del found[0]
+    at = 1
+    while at < len(found) - 1 and (
+        now.requests - found[at].requests >= COMPARED * circuit.requests
+    ):
+        if found[at + 1].requests - found[at - 1].requests <= circuit.requests / 2:
+            del found[at]
+        else:
+            at += 1
     return tuple(found)
 
 

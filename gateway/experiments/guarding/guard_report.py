@@ -41,6 +41,8 @@ class GuardReport(Struct, frozen=True, kw_only=True):
     needed:   as many are needed, of both together; for `bound` and `score` as many of each.
     smallest: the smallest harm that it can see with these units, in the unit of `worse_by`; for
               `assignment` and `circuit` the share of requests that fail. `None`: none yet.
+    looks:    spent since the last resume; the next one has the level that `smallest` is for. 0 for
+              `bound` and `circuit`.
     """
 
     variant: str
@@ -50,6 +52,7 @@ class GuardReport(Struct, frozen=True, kw_only=True):
     needed: int
     smallest: float | None
     sentence: str
+    looks: int = 0
 
 
 def stop_of(store: Store, experiment: str, pause: Pause | None) -> str:
@@ -75,7 +78,6 @@ def _guards(
     experiment: Experiment, store: Store, case: ReportInput, epoch: int
 ) -> Iterator[GuardReport]:
     looks = state_of(store.database, experiment.name).looks
-    level = alpha(looks, looks + 1)
     weights = {variant.name: variant.weight for variant in experiment.variants}
     for treatment in case.treatments:
         if not weights[treatment]:
@@ -90,11 +92,11 @@ def _guards(
             if not looks_at(harm_limit):
                 yield _bound(harm_limit, case, treatment, cells)
             elif cells is not None and enough(*cells):
-                yield _score(harm_limit, treatment, cells, level)
+                yield _score(harm_limit, treatment, cells, looks)
             else:
                 both = weights[treatment] + weights[case.control]
                 share = weights[treatment] / both if both else 0.0
-                yield _assignment(harm_limit, store, arms, share, level)
+                yield _assignment(harm_limit, store, arms, share, looks)
 
 
 def _circuit(circuit: Circuit, case: ReportInput, arms: EpochArms) -> GuardReport:
@@ -108,8 +110,8 @@ def _circuit(circuit: Circuit, case: ReportInput, arms: EpochArms) -> GuardRepor
         needed=circuit.requests,
         smallest=circuit.share if requests >= circuit.requests else None,
         sentence=f"{arms.treatment} is watched by its circuit, which opens when"
-        f" {100 * circuit.share:g} % of its last {circuit.requests:,} requests fail and fewer of"
-        f" {arms.control}'s",
+        f" {100 * circuit.share:g} % of its last {circuit.requests:,} requests fail and"
+        f" {arms.control}'s do not",
     )
 
 
@@ -141,9 +143,9 @@ def _bound(
 
 
 def _score(
-    harm_limit: HarmBound, treatment: str, cells: tuple[Cell, Cell], level: float
+    harm_limit: HarmBound, treatment: str, cells: tuple[Cell, Cell], looks: int
 ) -> GuardReport:
-    metric = harm_limit.metric
+    metric, level = harm_limit.metric, alpha(looks, looks + 1)
     better = metric.better == "higher"
     test = limit_test(*cells, worse_by=harm_limit.worse_by, higher_is_better=better)
     seen = None
@@ -157,16 +159,17 @@ def _score(
         units=_units(cells),
         needed=FEWEST_UNITS,
         smallest=seen,
+        looks=looks,
         sentence=f"{treatment} is watched in {metric.name} by a test of {_units(cells):,} units;"
         f" {_sees(harm_limit, seen)}",
     )
 
 
 def _assignment(
-    harm_limit: HarmBound, store: Store, arms: EpochArms, share: float, level: float
+    harm_limit: HarmBound, store: Store, arms: EpochArms, share: float, looks: int
 ) -> GuardReport:
     """share: of the treatment, of its weight and control's; 0 or 1: none is assigned to one."""
-    metric = harm_limit.metric
+    metric, level = harm_limit.metric, alpha(looks, looks + 1)
     units = units_of(store, harm_limit, arms)
     number = 0 if units is None else len(units.treated) + len(units.others)
     seen = None
@@ -185,6 +188,7 @@ def _assignment(
             units=number,
             needed=0,
             smallest=None,
+            looks=looks,
             sentence=sentence,
         )
     sees = (
@@ -203,6 +207,7 @@ def _assignment(
         units=number,
         needed=needed,
         smallest=seen,
+        looks=looks,
         sentence=f"{arms.treatment} is watched in {metric.name} by the assignment of {number:,}"
         f" units, of about {needed:,} that it needs; {sees}",
     )

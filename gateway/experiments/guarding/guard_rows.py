@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from strowger_gateway.gateway.config.schema.experiment import Experiment
 from strowger_gateway.gateway.experiments.guarding.circuit import (
     Sums,
+    is_open,
     kept,
-    last_requests,
-    opens,
     sentence,
 )
 from strowger_gateway.gateway.statistics.looks import passed
@@ -160,8 +159,8 @@ def _circuits(
             before, older = known.get((epoch, variant.name)), epoch != epochs[-1]
             sums = before.sums if before is not None and before.older == older else ()
             if not older or (sums and before is not None and now.requests > before.requests):
-                last = last_requests(circuit, sums, now, whole=not older)
-                if last is not None and opens(circuit, last):
+                last = is_open(circuit, sums, now)
+                if last is not None:
                     opened.append(sentence(variant.name, control, last))
             found.append(
                 ArmPast(

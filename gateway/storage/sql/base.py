@@ -1,6 +1,6 @@
 """The interface of the store, whatever the database. Every call blocks: call it in a thread."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -11,7 +11,6 @@ from strowger_gateway.gateway.statistics.outcomes import Outcomes, Per
 from strowger_gateway.gateway.statistics.sample_ratio import EpochCounts
 from strowger_gateway.gateway.storage.sql.database import Database
 from strowger_gateway.gateway.storage.sql.experiments.pause_epochs import PAUSED
-from strowger_gateway.gateway.storage.sql.experiments.unit_pages import UnitTotal
 from strowger_gateway.gateway.storage.sql.experiments.votes import Vote, Votes
 from strowger_gateway.gateway.storage.sql.request_queries import RecordedRequest
 from strowger_gateway.gateway.storage.sql.rows import Row
@@ -240,13 +239,6 @@ class Store(Protocol):
 
     def outcomes(self, experiment: str, metric: str, *, per: Per = "observation") -> Outcomes:
         """Return the moments of a metric (`error`, `ttft_ms`, …, or feedback) over all epochs."""
-        ...
-
-    def units(self, experiment: str) -> Generator[Sequence[UnitTotal]]:
-        """Yield the rows of all metrics in pages, from one snapshot. Close it if not exhausted.
-
-        Raises StoreUnavailable with any page.
-        """
         ...
 
     def responses(self, experiment: str, metric: str) -> Outcomes:

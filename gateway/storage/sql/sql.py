@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -33,7 +33,6 @@ from strowger_gateway.gateway.storage.sql.experiments.pause_epochs import (
     last_paused,
 )
 from strowger_gateway.gateway.storage.sql.experiments.split_counts import units_by_place
-from strowger_gateway.gateway.storage.sql.experiments.unit_pages import UnitTotal, pages
 from strowger_gateway.gateway.storage.sql.experiments.votes import Vote, Votes
 from strowger_gateway.gateway.storage.sql.import_rows import (
     insert_one_by_one,
@@ -203,11 +202,6 @@ class SqlStore:
     def outcomes(self, experiment: str, metric: str, *, per: Per = "observation") -> Outcomes:
         with self._database.reading() as session:
             return outcomes(session, experiment, metric, per)
-
-    def units(self, experiment: str) -> Generator[Sequence[UnitTotal]]:
-        """See Store.units. One transaction, so that all pages are from one snapshot."""
-        with self._database.reading() as session:
-            yield from pages(session, experiment)
 
     def responses(self, experiment: str, metric: str) -> Outcomes:
         with self._database.reading() as session:

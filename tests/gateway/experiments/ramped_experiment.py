@@ -4,7 +4,7 @@ A baseline and a ramp, three variants, busy units, an excluded unit and key, an 
 every kind of contract, also a wide range, and a decision.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -47,12 +47,12 @@ metrics:
 """
 
 
-def rows() -> Iterator[Row]:
+def rows(*epochs: int) -> Iterator[Row]:
     chance = np.random.default_rng(5)
     for user in range(max(USERS.values())):
         base, taste = float(chance.lognormal(5, 1)), float(chance.beta(2, 3))
         for epoch, shares in SHARES.items():
-            if user >= USERS[epoch]:
+            if user >= USERS[epoch] or epoch not in epochs:
                 continue
             variant = NAMES[int(chance.choice(3, p=shares))]
             turns = 300 if user == 7 else min(1 + int(chance.pareto(1.5)), 60)
@@ -125,18 +125,22 @@ def run(file: Path, *words: str) -> str:
     return found.stdout
 
 
-def stored(folder: Path) -> Path:
-    """Fill a store in a folder; return the configuration."""
+def stored(
+    folder: Path,
+    more: str = MORE,
+    shares: Mapping[int, tuple[float, ...]] = SHARES,
+) -> Path:
+    """Fill a store in a folder; return the configuration. shares: as the store has them."""
     url = f"sqlite:///{folder / 'strowger.db'}"
-    text = config("http://127.0.0.1:9/v1", ARMS, MORE, other=CONTRACTS)
+    text = config("http://127.0.0.1:9/v1", ARMS, more, other=CONTRACTS)
     file = folder / "config.yaml"
     file.write_text(f"{text}\nstore: {{url: '{url}'}}\n")
     store = open_store(Secret(url))
     store.prepare()
-    for epoch, shares in SHARES.items():
-        weights: dict[str, float] = dict(zip(NAMES, shares, strict=True))
-        store.epoch("trial", str(epoch), weights, float(epoch))
-    found = list(rows())
+    for epoch, weights in shares.items():
+        of: dict[str, float] = dict(zip(NAMES, weights, strict=True))
+        store.epoch("trial", str(epoch), of, float(epoch))
+    found = list(rows(*shares))
     store.import_rows("file", 0, len(found), found)
     store.close()
     run(file, "exclude", "trial", "--unit", "unit-11", "--reason", "a bot")

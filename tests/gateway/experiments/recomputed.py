@@ -124,6 +124,7 @@ def weights(rows: Table, *, per_unit: bool) -> Floats:
 class Found(Struct, frozen=True, kw_only=True):
     difference: float
     error: float
+    units: int
     time: float
     effective: float
     rho: float
@@ -147,9 +148,13 @@ class Found(Struct, frozen=True, kw_only=True):
         return min(1.0, among * sqrt(total / self.rho) * exp(-s * s / (2 * total)))
 
 
-def rho_of(alpha: float) -> float:
+EVEN = PLANNED / (4 * len(NAMES))
+"""t* of the page."""
+
+
+def rho_of(alpha: float, planned: float = EVEN) -> float:
     spent = 2 * log(1 / alpha)
-    return PLANNED / (4 * len(NAMES)) / (spent + log1p(spent))
+    return planned / (spent + log1p(spent))
 
 
 def compared(
@@ -160,6 +165,7 @@ def compared(
     bounds: tuple[float, float] | None,
     per_unit: bool = False,
     w: Floats | None = None,
+    planned: float = EVEN,
 ) -> Found:
     """w: the weights if `rows.total` are totals by weight already."""
     if w is None:
@@ -178,10 +184,11 @@ def compared(
     n = rows.count
     seen = float(own_means.min()), float(own_means.max())
     time = pairs = moved = 0.0
+    number = 0
     for epoch in used:
         raw = [float(n[(rows.epoch == epoch) & own].sum()) for own in arms.values()]
         time += raw[0] * raw[1] / sum(raw)
-    rho = rho_of(alpha)
+    rho = rho_of(alpha, planned)
     c = sqrt((time + rho) * log((time + rho) / (rho * alpha**2)) / time)
     parts = np.zeros_like(x)
     pulls = np.zeros_like(x)
@@ -189,6 +196,7 @@ def compared(
     for epoch in used:
         sizes = [int(((rows.epoch == epoch) & own).sum()) for own in arms.values()]
         h = sizes[0] * sizes[1] / sum(sizes)
+        number += sum(sizes)
         pairs += h
         for sign, own in zip((-1, 1), arms.values(), strict=True):
             cell = (rows.epoch == epoch) & own
@@ -208,6 +216,7 @@ def compared(
     return Found(
         difference=moved / pairs,
         error=sqrt(variance) / pairs,
+        units=number,
         time=time,
         effective=pairs**2 / max(pulled),
         rho=rho,
@@ -226,14 +235,19 @@ def by_unit(rows: Table, values: Floats, chosen: Bools) -> Floats:
 
 def one_sided(found: Found, sign: int, alpha: float) -> float:
     """The bound of the section on the decision."""
-    rho = rho_of(2 * alpha)
-    total = found.time + rho
+    return sign * found.difference - one_sided_reach(found.time, alpha) * found.error
+
+
+def one_sided_reach(time: float, alpha: float, planned: float = EVEN) -> float:
+    """In standard errors."""
+    rho = rho_of(2 * alpha, planned)
+    total = time + rho
     low, high = 0.0, 50.0
     for _ in range(200):
         s = (low + high) / 2
         value = 0.5 * log(4 * rho / total) + s * s / 2 + log((1 + erf(s / sqrt(2))) / 2)
         low, high = (s, high) if value < -log(alpha) else (low, s)
-    return sign * found.difference - low * sqrt(total / found.time) * found.error
+    return low * sqrt(total / time)
 
 
 class Adjusted(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """Votes that come late: after `votes_until`, or after a pause began."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from strowger_gateway.gateway.config.load import load_config
+from strowger_gateway.gateway.storage.sql.experiments.export_rows import (
+    EpochVariant,
+    ExportedVote,
+    epoch_rows,
+    vote_pages,
+)
 from strowger_gateway.gateway.storage.sql.rows import FeedbackRow, RequestRow
 from strowger_gateway.schemas.errors import InvalidConfig
 from tests.gateway.experiments.recorded_gateway import (
@@ -126,6 +133,18 @@ async def test_without_a_limit_an_old_answer_can_be_judged(tmp_path: Path) -> No
     assert votes(found) == [(1, 1.0)]
 
 
+def late(epochs: Sequence[EpochVariant], exported: Sequence[ExportedVote]) -> dict[str, int]:
+    """By docs/experiments-statistics.md, from the tables of an export."""
+    found = {"added": 0, "changed": 0}
+    pauses = sorted({(one.epoch, one.began) for one in epochs if one.paused})
+    for one in exported:
+        began = next((began for number, began in pauses if number > one.epoch), None)
+        if began is not None and not one.excluded:
+            found["added"] += one.first >= began
+            found["changed"] += one.first < began <= one.changed
+    return found
+
+
 @pytest.mark.parametrize("resumed", [False, True])
 async def test_votes_after_a_pause_count_and_are_said(tmp_path: Path, resumed: bool) -> None:
     """Five votes on answers from before the pause: two change, one is sent again, one is new."""
@@ -152,7 +171,11 @@ async def test_votes_after_a_pause_count_and_are_said(tmp_path: Path, resumed: b
                     await vote(up, answer.headers["x-gateway-request-id"], True)
             up.settle()
             found = await report(up)
+            with up.store.database.reading() as session:
+                epochs = list(epoch_rows(session, "trial"))
+                exported = [one for page in vote_pages(session, "trial") for one in page]
 
+    assert found["after_pause"] == late(epochs, exported)
     assert (untouched["notes"], untouched["after_pause"]) == ([], {"added": 0, "changed": 0})
     assert found["after_pause"] == {"added": 1, "changed": 2}
     assert found["notes"] == [

@@ -22,7 +22,8 @@ class UnitTotal(Struct, frozen=True, kw_only=True):
     unit:  a keyed hash, different for each experiment. count: observations, at least 1.
     total: their sum on the metric's scale: of times the sum of natural logarithms of ms.
     least, most: the least and the greatest of them, on the same scale.
-    excluded: an operator has excluded the unit, or a key that sent for it; reports leave it out.
+    excluded: 1 if an operator has excluded the unit or a key that sent for it, else 0; reports then
+        leave it out.
     """
 
     metric: str
@@ -33,7 +34,7 @@ class UnitTotal(Struct, frozen=True, kw_only=True):
     total: float
     least: float
     most: float
-    excluded: bool
+    excluded: int
 
 
 def pages(session: Session, experiment: str) -> Generator[Sequence[UnitTotal]]:
@@ -43,7 +44,7 @@ def pages(session: Session, experiment: str) -> Generator[Sequence[UnitTotal]]:
     """
     last: tuple[str, str, int, str] = ("", "", 0, "")
     while True:
-        kind = tuple[str, str, int, str, int, float, float, float, bool]
+        kind = tuple[str, str, int, str, int, float, float, float, int]
         found = session.rows(kind, _AFTER, experiment, *last, PAGE)
         if found:
             yield [

@@ -124,7 +124,7 @@ def test_a_report_says_what_watches_the_variants_and_what_it_sees(file: Path) ->
 
     assert (
         "Guard: treatment is watched by its circuit, which opens when 50 % of its last 20 requests"
-        " fail and fewer of control's." in lines
+        " fail and control's do not." in lines
     )
     seen = f"{score['smallest']:.3g}"
     assert (

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from strowger_gateway.gateway.cli.main import strowger
 from strowger_gateway.gateway.experiments.process_side import ExperimentsSide
+from strowger_gateway.gateway.storage.sql.experiments.unit_pages import pages
 from tests.gateway.content.prompts.prompted import config as prompted
 from tests.gateway.experiments.recorded_gateway import (
     ADMIN,
@@ -209,7 +210,8 @@ async def test_the_tokens_are_those_of_the_client_and_not_of_the_variant(tmp_pat
             for user in range(40):
                 await ask(up.running, f"user-{user}", "x" * 400)
             up.settle()
-            rows = [one for page in up.store.units("trial") for one in page]
+            with up.store.database.reading() as session:
+                rows = [one for page in pages(session, "trial") for one in page]
 
     tokens = [one for one in rows if one.metric == "prompt_tokens"]
     assert len({one.variant for one in tokens}) == 2
@@ -235,7 +237,8 @@ async def test_a_longer_prompt_of_a_variant_is_no_longer_prompt_of_the_client(
                 answer = await ask(up.running, f"user-{user}", "hi", body=named)
                 assert answer.status_code == 200, answer.text
             up.settle()
-            rows = [one for page in up.store.units("trial") for one in page]
+            with up.store.database.reading() as session:
+                rows = [one for page in pages(session, "trial") for one in page]
 
     tokens = [one for one in rows if one.metric == "prompt_tokens"]
     assert len({one.variant for one in tokens}) == 2

@@ -12,9 +12,8 @@ from msgspec import Struct
 from strowger_gateway.gateway.config.schema.experiment import Circuit
 from strowger_gateway.gateway.experiments.guarding.circuit import (
     Sums,
+    is_open,
     kept,
-    last_requests,
-    opens,
 )
 from strowger_gateway.gateway.statistics.effects import effect, lower_bound
 from strowger_gateway.gateway.statistics.limit_test import enough, limit_test
@@ -146,8 +145,7 @@ def stops(
             control_errors=int(arms[0][1].sum()),
         )
         if circuit is not None:
-            last = last_requests(circuit, past, now)
-            if last is not None and opens(circuit, last):
+            if is_open(circuit, past, now) is not None:
                 broken.append("circuit")
             past = kept(circuit, past, now)
         due = passed(int(count.sum()))

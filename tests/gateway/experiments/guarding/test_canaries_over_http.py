@@ -47,6 +47,14 @@ async def send(up: Recorded, sessions: int, requests: int, text: str = DEAD) -> 
             await ask(up.running, f"s{number}", text)
 
 
+async def send_and_check(up: Recorded, sessions: int, requests: int, text: str = DEAD) -> None:
+    """Send that many requests of each session; a check follows after each round."""
+    for _ in range(requests):
+        await send(up, sessions, 1, text)
+        up.settle()
+        await asyncio.sleep(0.3)
+
+
 async def paused(up: Recorded) -> dict[str, Any]:
     """Return the report, once the experiment is paused or after several checks."""
     up.settle()
@@ -134,7 +142,7 @@ async def test_a_circuit_needs_no_harm_limit_and_stays_closed_in_an_outage(tmp_p
         async with recorded(config(remote.base_url, other=ADMIN), tmp_path) as up:
             await send(up, sessions=20, requests=4, text=OUTAGE)
             outage = await paused(up)
-            await send(up, sessions=20, requests=6)
+            await send_and_check(up, sessions=20, requests=6)
             found = await paused(up)
 
     assert not outage["paused"]
@@ -151,7 +159,7 @@ async def test_a_circuit_sees_a_variant_that_fails_after_a_long_time_of_health(
                 await send(up, sessions=20, requests=2, text="hi")
                 up.settle()
                 await asyncio.sleep(0.05)
-            await send(up, sessions=20, requests=4)
+            await send_and_check(up, sessions=20, requests=4)
             found = await paused(up)
 
     assert found["paused"]
@@ -179,7 +187,7 @@ async def test_a_circuit_has_the_size_and_the_share_that_are_configured(tmp_path
 async def test_after_a_resume_a_circuit_counts_from_zero(tmp_path: Path) -> None:
     async with provider(behave) as remote:
         async with recorded(config(remote.base_url, other=ADMIN), tmp_path) as up:
-            await send(up, sessions=20, requests=4)
+            await send_and_check(up, sessions=20, requests=4)
             before = await paused(up)
             async with httpx.AsyncClient(timeout=60) as client:
                 url = f"{up.running.url}/admin/experiments/trial/resume"
@@ -228,10 +236,16 @@ async def test_an_excluded_unit_opens_no_circuit(tmp_path: Path) -> None:
                     await ask(up.running, session, DEAD)
                 excluded = await paused(up)
                 await client.post(f"{url}/include", headers=BEARER, json={"user": session})
+                for _ in range(4):
+                    await send(up, sessions=10, requests=1, text="hi")
+                    for _ in range(20):
+                        await ask(up.running, session, DEAD)
+                    up.settle()
+                    await asyncio.sleep(0.3)
             included = await paused(up)
 
     assert not excluded["paused"], excluded["reason"]
-    assert included["reason"].startswith("circuit of treatment open: 75 of its last")
+    assert included["reason"].startswith("circuit of treatment open: 40 of its last 5")
 
 
 async def test_a_look_is_spent_once_by_all_gateways_on_a_store(tmp_path: Path) -> None:
@@ -257,10 +271,11 @@ async def test_a_pause_by_a_circuit_is_audited_as_one_by_a_harm_limit(tmp_path: 
     async with provider(behave) as remote:
         text = config(remote.base_url)
         async with recorded(text, tmp_path, check_interval_s=60.0) as up:
-            await send(up, sessions=20, requests=4)
-            up.settle()
-            monitor = HarmLimitMonitor(up.store, audit=audit)
-            monitor.check(up.running.state.runtime.config.experiments)
+            monitor = HarmLimitMonitor(up.store, every_s=0, audit=audit)
+            for _ in range(4):
+                await send(up, sessions=20, requests=1)
+                up.settle()
+                monitor.check(up.running.state.runtime.config.experiments)
 
     (event,) = audit.events
     assert (event.actor_kind, event.action, event.target) == (

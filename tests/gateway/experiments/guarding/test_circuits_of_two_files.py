@@ -58,23 +58,23 @@ def live(tmp_path: Path) -> Generator[Live]:
 
 def test_a_variant_that_fails_at_the_gateway_with_the_older_file_is_paused(live: Live) -> None:
     healthy = [live.send(epoch, 30, failing=False) for epoch in (1, 2, 1, 2)]
+    failing = [live.send(1, 10, failing=True) for _ in range(4)]
 
-    assert healthy == [()] * 4
-    assert live.send(1, 30, failing=True) == ("trial",)
+    assert (healthy, failing) == ([()] * 4, [(), (), (), ("trial",)])
 
 
 def test_both_epochs_are_watched_each_by_itself(live: Live) -> None:
-    found = [live.send(1, 12, failing=True), live.send(2, 12, failing=True)]
+    found = [live.send(epoch, 6, failing=True) for epoch in (1, 1, 2, 2, 2)]
 
-    assert found == [(), ()]
-    assert live.send(2, 12, failing=True) == ("trial",)
+    assert found == [()] * 5
+    assert live.send(2, 6, failing=True) == ("trial",)
 
 
 def test_what_failed_before_the_file_was_changed_pauses_nothing(live: Live) -> None:
     """Also requests that were not answered yet when it was."""
-    before = live.send(2, 15, failing=True)
+    before = [live.send(2, 6, failing=True) for _ in range(3)]
     live.store.epoch("trial", "repaired", {"control": 0.5, "treatment": 0.5}, 2.0)
-    after = [live.send(2, 15, failing=True), live.send(3, 30, failing=False)]
+    after = [live.send(2, 6, failing=True), live.send(3, 30, failing=False)]
     late = [live.send(2, 5, failing=True), *(live.send(3, 30, failing=False) for _ in range(3))]
 
-    assert [before, *after, *late] == [()] * 7
+    assert [*before, *after, *late] == [()] * 9

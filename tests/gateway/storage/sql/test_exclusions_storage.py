@@ -17,6 +17,7 @@ from strowger_gateway.gateway.storage.sql.experiments.late_votes import (
     VotesAfterPause,
     after_pauses,
 )
+from strowger_gateway.gateway.storage.sql.experiments.unit_pages import pages
 from strowger_gateway.gateway.storage.sql.sql import SqlStore
 from tests.gateway.storage.sql.rows import NOON, request_row, vote
 
@@ -61,7 +62,9 @@ def test_an_excluded_key_is_in_no_query(store: SqlStore) -> None:
         RequestCounts(epoch=1, variant="b", requests=0, fallbacks=0, last=NOON),
     ]
     assert [cell.units for cell in store.outcomes("other", "error").cells] == [1]
-    assert {row.unit for page in store.units("e") for row in page if row.excluded} == {"u2", "u3"}
+    with store.database.reading() as session:
+        rows = [row for page in pages(session, "e") for row in page]
+    assert {row.unit for row in rows if row.excluded} == {"u2", "u3"}
 
 
 def test_what_comes_later_from_an_excluded_key_is_left_out_until_it_is_included(

@@ -100,14 +100,48 @@ def test_a_circuit_looks_at_the_last_requests_of_the_epoch(
         imports.add("a", 50)
         imports.add("b", 50)
         opened.append(len(watch(store.database, TRIAL, resumed=0, epoch=1).opened))
-    imports.add("b", 15, failed=15)
-    few = watch(store.database, TRIAL, resumed=0, epoch=1).opened
-    imports.add("b", 5, failed=5)
-    (reason,) = watch(store.database, TRIAL, resumed=0, epoch=1).opened
+    seen: list[tuple[str, ...]] = []
+    for _ in range(4):
+        imports.add("a", 5)
+        imports.add("b", 5, failed=5)
+        seen.append(watch(store.database, TRIAL, resumed=0, epoch=1).opened)
     later = watch(store.database, TRIAL, resumed=0, epoch=2).opened
 
-    assert (sum(opened), few, later) == (0, (), ())
-    assert reason == ("circuit of b open: 20 of its last 20 requests failed (of a's, none came)")
+    assert (sum(opened), seen[:3], later) == (0, [()] * 3, ())
+    assert seen[3] == (
+        "circuit of b open: 20 of its last 20 requests failed (of a's, 0 of 20 failed)",
+    )
+
+
+def test_a_check_in_which_an_outage_begins_opens_no_circuit(
+    store: SqlStore, imports: Imports
+) -> None:
+    """Within it, all requests of control may have come before, and the others after."""
+    for variant in ("a", "b"):
+        imports.add(variant, 50)
+        watch(store.database, TRIAL, resumed=0, epoch=1)
+    imports.add("a", 50)
+    imports.add("b", 50, failed=50)
+    begins = watch(store.database, TRIAL, resumed=0, epoch=1).opened
+    imports.add("b", 80, failed=80)
+    alone = watch(store.database, TRIAL, resumed=0, epoch=1).opened
+    imports.add("a", 20, failed=20)
+    imports.add("b", 20, failed=20)
+
+    assert (begins, alone) == ((), ())
+    assert watch(store.database, TRIAL, resumed=0, epoch=1).opened == ()
+
+
+def test_where_control_has_no_requests_a_variant_that_has_worked_is_watched_for_longer(
+    store: SqlStore, imports: Imports
+) -> None:
+    imports.add("a", 100)
+    opened: list[int] = []
+    for place in range(40):
+        imports.add("b", 10, failed=10 if place >= 20 else 0)
+        opened.append(len(watch(store.database, TRIAL, resumed=0, epoch=1).opened))
+
+    assert opened.index(1) == 29
 
 
 def test_an_outage_of_control_too_opens_no_circuit(store: SqlStore, imports: Imports) -> None:
@@ -118,12 +152,13 @@ def test_an_outage_of_control_too_opens_no_circuit(store: SqlStore, imports: Imp
 
 
 def test_what_keeps_a_window_stays_small(store: SqlStore, imports: Imports) -> None:
-    for _ in range(60):
+    for _ in range(400):
         imports.add("b", 1)
         watch(store.database, TRIAL, resumed=0, epoch=1)
 
     (past,) = state_of(store.database, "e").past
-    assert len(past.sums) <= 22
+    assert 60 <= len(past.sums) <= 90
+    assert past.sums[0].requests <= 200
 
 
 def test_excluded_units_open_no_circuit(store: SqlStore, imports: Imports) -> None:
