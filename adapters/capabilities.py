@@ -231,13 +231,17 @@ def omitted_content(request: Request, supports: Supports) -> tuple[str, ...]:
     return ()
 
 
+_CONVERSATIONS = frozenset({"contents", "input", "messages"})
+"""What the dialects with fields of their own call a conversation."""
+
+
 def _has_own_items(request: ChatRequest, supports: Supports) -> bool:
     """Return whether the backend gets the client's own items, with all reasoning in them."""
     original = request.original
     return (
         original is not None
         and original.dialect == supports.dialect
-        and ("input" in original.fields or "messages" in original.fields)
+        and not _CONVERSATIONS.isdisjoint(original.fields)
         and request.messages is original.read.messages
     )
 

@@ -30,6 +30,16 @@ _CLAUDES: Final = (*HEADERS, "cache_control", "diagnostics")
 """Of Anthropic's Messages API."""
 
 
+_GOOGLES: Final = (
+    "audioTimestamp",
+    "enableEnhancedCivicAnswers",
+    "labels",
+    "mediaResolution",
+    "safetySettings",
+)
+"""Of the Gemini API: what the answer says is the same without them."""
+
+
 def _always(_: Raw) -> bool:
     return True
 
@@ -46,6 +56,11 @@ def _is_standard(value: Raw) -> bool:
     return bytes(value) == b'"standard"'
 
 
+def _chooses_nothing(value: Raw) -> bool:
+    """Whether a `toolConfig` says nothing about which functions are called."""
+    return b'"functionCallingConfig"' not in bytes(value)
+
+
 def _is_off(value: Raw) -> bool:
     """Whether it only asks for no reasoning: a backend may have no word for that."""
     return bytes(value).translate(None, b" \t\r\n") == b'{"type":"disabled"}'
@@ -55,6 +70,8 @@ EXTRA: Final[Mapping[str, Callable[[Raw], bool]]] = MappingProxyType(
     {
         **dict.fromkeys(_CACHES, _always),
         **dict.fromkeys(_CLAUDES, _always),
+        **dict.fromkeys(_GOOGLES, _always),
+        "toolConfig": _chooses_nothing,
         "speed": _is_standard,
         "thinking": _is_off,
         "context_management": _always,

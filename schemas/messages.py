@@ -65,7 +65,7 @@ class AudioPart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="audio"
 class OpaquePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="opaque", gc=False):
     """A part of an unknown type; forwarded to its own dialect, rejected by name by all others.
 
-    dialect: `anthropic`, or "" for OpenAI's.
+    dialect: `anthropic`, `gemini`, or "" for OpenAI's.
     """
 
     type: str

@@ -61,7 +61,7 @@ class Original(Struct, frozen=True, kw_only=True, gc=False):
     An adapter of the same dialect sends a field's JSON unchanged as long as the request still has
     the value that was read from it, because vendors cache prompts by their bytes.
 
-    dialect: `anthropic`, `openai-responses` or `ollama`.
+    dialect: `anthropic`, `gemini`, `openai-responses` or `ollama`.
     fields:  the client's JSON, by the dialect's own field names.
     read:    the request that was read from it.
     own:     names in `extra` that OpenAI's chat dialect does not have; `None`: all.

@@ -21,6 +21,7 @@ from strowger_gateway.adapters.gemini import embeddings
 from strowger_gateway.adapters.gemini.decode import GeminiDecoder
 from strowger_gateway.adapters.gemini.encode import CONFIG, OWN, SAMPLING, chat_body, count_body
 from strowger_gateway.adapters.gemini.errors import error_from, error_inside
+from strowger_gateway.adapters.gemini.original_fields import DIALECT
 from strowger_gateway.adapters.gemini.parts import FETCHED
 from strowger_gateway.adapters.gemini.repairs import GEMINI_REPAIRS, VERTEX_REPAIRS
 from strowger_gateway.adapters.http_json import HttpJsonAdapter, base_path
@@ -76,6 +77,7 @@ SUPPORTS = Supports(
     inputs=100,
     thoughts=READABLE,
     proofs=frozenset({GEMINI}),
+    dialect=DIALECT,
     repairs=GEMINI_REPAIRS,
     ranges={
         "max_tokens": Range(minimum=1, maximum=2**31 - 1),

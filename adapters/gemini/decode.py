@@ -20,12 +20,14 @@ from strowger_gateway.adapters.gemini.errors import error_inside
 from strowger_gateway.adapters.gemini.finish_reasons import FAILED, FINISH
 from strowger_gateway.adapters.gemini.generated_images import image_from
 from strowger_gateway.adapters.gemini.logprobs import token_logprobs
+from strowger_gateway.adapters.gemini.original_fields import is_native
 from strowger_gateway.adapters.gemini.other_parts import PARTS, as_reasoning
 from strowger_gateway.adapters.gemini.partial_arguments import PartialCall
 from strowger_gateway.adapters.gemini.usage import usage_from
 from strowger_gateway.adapters.gemini.wire import (
     Candidate,
     FunctionCall,
+    Part,
     PromptFeedback,
     Response,
     read_candidate,
@@ -40,6 +42,7 @@ from strowger_gateway.schemas.errors import UpstreamBroken, UpstreamFailed
 from strowger_gateway.schemas.events import (
     Event,
     Finished,
+    NativeDelta,
     OpaqueDelta,
     ReasoningDelta,
     RefusalDelta,
@@ -56,6 +59,9 @@ from strowger_gateway.schemas.searches import citations_field, offers_search, se
 RESPONSE = frozenset(
     ("candidates", "createTime", "error", "modelVersion", "responseId", "usageMetadata")
 )
+CONTENT = "gemini_content"
+"""The field of a whole answer with its parts as they are, for clients of this API."""
+
 CANDIDATE = frozenset(("content", "finishMessage", "finishReason", "index", "logprobsResult"))
 PART = frozenset(("functionCall", "text", "thought", "thoughtSignature"))
 """Members that are read; all others are forwarded to the client unchanged."""
@@ -96,7 +102,9 @@ class GeminiDecoder:
         self._endpoint = endpoint
         self._expected = expected_choices(request)
         self._streamed = request.stream
-        self._content_only = isinstance(request, ChatRequest) and request.original is not None
+        self._native = is_native(request)
+        others = isinstance(request, ChatRequest) and request.original is not None
+        self._content_only = others and not self._native
         self._searches = isinstance(request, ChatRequest) and offers_search(request)
         self._started = False
         self._head = Started()
@@ -177,6 +185,8 @@ class GeminiDecoder:
                 raise overfull(most, "candidates", self._endpoint.name)
         choice = self._choices.setdefault(candidate.index, _Choice())
         logprobs = token_logprobs(candidate.logprobs_result)
+        if self._native and not self._streamed and candidate.content:
+            choice.opaque[CONTENT] = Raw(_encode(candidate.content.parts))
         for part in candidate.content.parts if candidate.content else ():
             logprobs = self._part(candidate.index, choice, part, logprobs, events)
         if logprobs:
@@ -208,6 +218,11 @@ class GeminiDecoder:
     ) -> tuple[TokenLogprob, ...]:
         """Return the log probabilities that are not yet attached to a text."""
         part, rest = read_part(raw), _rest(raw)
+        if rest and self._native:
+            self._own_part(index, choice, part, raw, events)
+            if part.text is None and part.function_call is None:
+                return logprobs
+            rest = {}
         if part.inline_data != NULL and not part.thought:
             image = image_from(part.inline_data, len(choice.images))
             if image is not None:
@@ -253,6 +268,19 @@ class GeminiDecoder:
             choice.block += 1
         return logprobs
 
+    def _own_part(
+        self, index: int, choice: _Choice, part: Part, raw: Raw, events: list[Event]
+    ) -> None:
+        """Pass on what our events do not have, to a client of this API; a whole answer has it."""
+        choice.shown = True
+        if not self._streamed:
+            return
+        if part.text is None and part.function_call is None:
+            events.append(NativeDelta(index=index, block=raw.copy()))
+        else:
+            fields = Raw(_encode({"text": "", **_rest(raw)}))
+            events.append(NativeDelta(index=index, block=fields))
+
     def _thought(
         self, index: int, choice: _Choice, text: str, signature: str, events: list[Event]
     ) -> None:
@@ -263,7 +291,7 @@ class GeminiDecoder:
                     index=index,
                     signature=signature,
                     block=choice.block,
-                    format=GEMINI if signature else "",
+                    format=GEMINI if signature or self._native else "",
                 )
             )
         choice.thinking = not signature

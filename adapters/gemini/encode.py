@@ -11,6 +11,14 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from strowger_gateway.adapters.gemini.messages import conversation
+from strowger_gateway.adapters.gemini.original_fields import (
+    DIALECT,
+    effort_changed,
+    format_changed,
+    keeps_marks,
+    unchanged_config,
+    unchanged_fields,
+)
 from strowger_gateway.adapters.gemini.parts import Body
 from strowger_gateway.adapters.json_objects import UNREADABLE, read_object
 from strowger_gateway.schemas.errors import InvalidRequest
@@ -32,7 +40,11 @@ SAMPLING: Mapping[str, str] = {
 """Our names -> names in `generationConfig`."""
 
 CONFIG: Final = frozenset(
-    {"imageConfig", "mediaResolution", "responseModalities", "speechConfig", "thinkingConfig"}
+    {
+        *("audioTimestamp", "enableEnhancedCivicAnswers", "imageConfig", "mediaResolution"),
+        *("responseMimeType", "responseModalities", "speechConfig", "thinkingConfig"),
+        "translationConfig",
+    }
 )
 """Gemini's own fields that are sent inside `generationConfig`."""
 
@@ -78,6 +90,9 @@ BUDGETS: Mapping[str, int] = {
 """`reasoning_effort` -> `thinkingBudget`, up to Gemini 2.5, in tokens.
 https://ai.google.dev/gemini-api/docs/openai#thinking"""
 
+OF_FUNCTIONS: Final = frozenset({"behavior", "response", "responseJsonSchema"})
+"""Google's own members of a function."""
+
 COUNTED: Final = frozenset({"contents", "generationConfig", "systemInstruction", "tools"})
 """What Vertex AI counts."""
 
@@ -112,10 +127,14 @@ def chat_body(request: ChatRequest, model: str, *, vertex: bool = False) -> byte
         settings["includeServerSideToolInvocations"] = True
     if settings:
         body["toolConfig"] = settings
-    config = _config(request, older=older)
+    kept = unchanged_fields(request)
+    config: Body = {**_config(request, older=older), **unchanged_config(request, SAMPLING)}
     for name, raw in request.extra.items():
+        if name in kept or name in config:
+            continue
         whole = _tool_config(settings, raw) if name == "toolConfig" and settings else raw
         (config if name in CONFIG else body)[name] = whole
+    body |= kept
     if config:
         body["generationConfig"] = config
     return _encode(body)
@@ -152,11 +171,13 @@ def _function(tool: FunctionTool) -> Body:
         function["description"] = tool.description
     if not isinstance(tool.parameters, UnsetType):
         function["parametersJsonSchema"] = tool.parameters
-    return function
+    return keeps_marks(function, tool.marks, OF_FUNCTIONS)
 
 
 def _built_in(tool: OpaqueTool, field: str) -> Body:
     """Fields next to the type must be Google's; OpenAI's search settings are rejected."""
+    if tool.type not in BUILT_IN and tool.dialect == DIALECT:
+        return {name: raw for name, raw in read_object(tool.raw).items() if name != "type"}
     if tool.type not in BUILT_IN:
         raise InvalidRequest(
             f"{field}.type: this backend supports function, {', '.join(BUILT_IN)}",
@@ -224,9 +245,9 @@ def _config(request: ChatRequest, *, older: bool) -> Body:
             config[name] = value
     if request.sampling.logprobs is True:
         config["responseLogprobs"] = True
-    if not isinstance(request.response_format, UnsetType):
+    if format_changed(request) and not isinstance(request.response_format, UnsetType):
         config |= _format(request.response_format)
-    if not isinstance(request.reasoning_effort, UnsetType):
+    if effort_changed(request) and not isinstance(request.reasoning_effort, UnsetType):
         if "thinkingConfig" in request.extra:
             raise InvalidRequest(
                 "thinkingConfig: is also sent as reasoning_effort; send only one",

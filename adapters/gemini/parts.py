@@ -9,7 +9,8 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from strowger_gateway.adapters.data_uri import inline_image, registered
-from strowger_gateway.adapters.json_objects import UNREADABLE
+from strowger_gateway.adapters.gemini.original_fields import keeps_marks
+from strowger_gateway.adapters.json_objects import UNREADABLE, read_object
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.messages import AudioPart, ImagePart, OpaquePart, Part, TextPart
 
@@ -20,6 +21,9 @@ FETCHED = ("gs://", "https://generativelanguage.googleapis.com/")
 
 VIDEOS = ("https://www.youtube.com/watch?", "https://youtu.be/")
 """https://ai.google.dev/gemini-api/docs/video-understanding#youtube"""
+
+OF_PARTS = frozenset({"mediaResolution", "partMetadata", "videoMetadata"})
+"""Google's own members of a part."""
 
 AUDIO = frozenset({"wav", "mp3", "aac", "aiff", "flac", "ogg"})
 
@@ -60,9 +64,9 @@ def part_of(part: Part, field: str) -> Body:
     """field: the part's path. Raises InvalidRequest naming it, or its unsupported member."""
     match part:
         case TextPart():
-            return {"text": part.text}
+            return keeps_marks({"text": part.text}, part.marks, OF_PARTS)
         case ImagePart():
-            return _image(part, field)
+            return keeps_marks(_image(part, field), part.marks, OF_PARTS)
         case AudioPart():
             if part.format not in AUDIO:
                 raise InvalidRequest(
@@ -71,7 +75,9 @@ def part_of(part: Part, field: str) -> Body:
                 )
             return {"inlineData": {"mimeType": f"audio/{part.format}", "data": part.data}}
         case OpaquePart(type="file"):
-            return _file(part, f"{field}.file")
+            return keeps_marks(_file(part, f"{field}.file"), part.raw, OF_PARTS)
+        case OpaquePart(dialect="gemini"):
+            return {name: raw for name, raw in read_object(part.raw).items() if name != "type"}
         case OpaquePart():
             raise InvalidRequest(
                 f"{field}: this backend reads text, images, audio and files", param=field

@@ -1,7 +1,7 @@
 """What a vendor's own tools leave in a conversation, when it continues at another vendor.
 
-An agent keeps its history. Once one of OpenAI's or Anthropic's tools has run, each later turn
-contains its call, which no other vendor reads. Calls that ran at the vendor are left out: the
+An agent keeps its history. Once one of OpenAI's, Anthropic's or Google's tools has run, each later
+turn contains its call, which no other vendor reads. Calls that ran at the vendor are left out: the
 answer that follows them stays. Calls that the client itself ran (a shell, a patch) become calls of
 functions, and their outputs results, because the conversation goes on from them.
 https://platform.openai.com/docs/api-reference/responses/create#responses-create-input
@@ -23,6 +23,7 @@ from strowger_gateway.schemas.searches import MADE_HERE
 
 RESPONSES: Final = "openai-responses"
 MESSAGES: Final = "anthropic"
+GEMINI: Final = "gemini"
 
 OF_VENDORS: Final[Mapping[str, frozenset[str]]] = {
     RESPONSES: frozenset(
@@ -39,6 +40,7 @@ OF_VENDORS: Final[Mapping[str, frozenset[str]]] = {
         tool_search_tool_result web_fetch_tool_result web_search_tool_result
         """.split()  # noqa: SIM905
     ),
+    GEMINI: frozenset({"codeExecutionResult", "executableCode", "toolCall", "toolResponse"}),
 }
 """By dialect, the types of what ran at the vendor, or is only readable there."""
 

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Raw
 
 from strowger_gateway.adapters.opaque_choice import needs_opaque_tool
-from strowger_gateway.adapters.repairs.foreign_items import MESSAGES, RESPONSES
+from strowger_gateway.adapters.repairs.foreign_items import GEMINI, MESSAGES, RESPONSES
 from strowger_gateway.adapters.repairs.rule import Aim, Repair, Repaired
 from strowger_gateway.adapters.web_search.rules import without
 from strowger_gateway.schemas.content_facts import OPAQUE
@@ -25,10 +25,12 @@ HOSTED: Final = {
         r"(advisor|code_execution|web_fetch|tool_search_tool_(bm25|regex))_20\d{6}"
         r"|tool_search_tool_(bm25|regex)|mcp_toolset"
     ),
+    GEMINI: re.compile("code_execution|file_search|google_maps|mcp_servers|retrieval|url_context"),
 }
 """By dialect, what matches the types of tools that run at the vendor.
 https://platform.openai.com/docs/api-reference/responses/create#responses-create-tools
-https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-reference"""
+https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-reference
+https://ai.google.dev/api/caching#Tool"""
 
 
 def _without_hosted(request: Request, aim: Aim) -> Repaired | None:

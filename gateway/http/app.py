@@ -27,6 +27,7 @@ from strowger_gateway.gateway.governance.access.auth import WrongKey, too_many_w
 from strowger_gateway.gateway.governance.access.process_side import WrongKeysSide
 from strowger_gateway.gateway.http.dispatcher import Dispatcher
 from strowger_gateway.gateway.http.endpoint import Endpoint
+from strowger_gateway.gateway.http.listed_endpoint import endpoint
 from strowger_gateway.gateway.http.litestar_log import (
     FAILED,
     FailedRequest,
@@ -36,6 +37,7 @@ from strowger_gateway.gateway.http.no_events import NoEvents
 from strowger_gateway.gateway.http.resources.api_description import description
 from strowger_gateway.gateway.http.resources.databricks_endpoints import databricks_endpoints
 from strowger_gateway.gateway.http.resources.feedback import feedback
+from strowger_gateway.gateway.http.resources.gemini_models import gemini_models
 from strowger_gateway.gateway.http.resources.kserve_models import kserve_models
 from strowger_gateway.gateway.http.resources.ollama_models import ollama_models
 from strowger_gateway.gateway.http.resources.openai_models import openai_models
@@ -83,7 +85,7 @@ def build_app(gateway: Gateway, *, at_once: bool = True) -> Dispatcher:
     def current() -> Gateway:
         return gateway
 
-    hot = {route.path: Endpoint(gateway, route) for route in HOT_ROUTES}
+    hot = {route.path: endpoint(gateway, route) for route in HOT_ROUTES}
 
     def rest() -> ASGIApp:
         handlers = [*_handlers(gateway, hot), admin_routes(current)]
@@ -100,6 +102,7 @@ def _handlers(gateway: Gateway, hot: Mapping[str, Endpoint]) -> Iterable[Control
     yield from operations(gateway)
     yield from description(gateway)
     yield from openai_models(gateway)
+    yield from gemini_models(gateway)
     yield from databricks_endpoints(gateway)
     yield from kserve_models(gateway)
     yield from ollama_models(gateway)

@@ -12,10 +12,21 @@ CHAT: Final = "/v1/chat/completions"
 MESSAGES: Final = "/v1/messages"
 RESPONSES: Final = "/v1/responses"
 EMBEDDINGS: Final = "/v1/embeddings"
+GENERATE: Final = "/v1beta/models/MODEL:generateContent"
+EMBED: Final = "/v1beta/models/MODEL:embedContent"
 MODELS: Final = "GET /v1/models"
 _BASE_URL: Final = "a base URL that ends in /v1"
 _GOOGLES: Final = "(generate|streamGenerate|embed|count|predict|rawPredict|stream|batch)[A-Za-z]*"
 """Google's verbs after a colon: https://ai.google.dev/api/generate-content"""
+
+
+_VERSION: Final = "/v1(?:beta1?|alpha)"
+"""Google's versions that are no other vendor's."""
+
+
+_SERVED: Final = (
+    "(?:generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents)"
+)
 
 
 class Missing(Struct, frozen=True, kw_only=True):
@@ -53,9 +64,34 @@ MISSING: Final[tuple[Missing, ...]] = (
         f"POST {CHAT}, with {_BASE_URL}",
     ),
     _row(
-        rf"/(v1beta|v1alpha|v1beta1)/.*|/v1/(models|publishers|projects)/.*:{_GOOGLES}",
-        "Google's Gemini API",
-        f"POST {CHAT} or {EMBEDDINGS} with an OpenAI client, also for Gemini's models",
+        rf"/v1(beta1)?/.*publishers/anthropic/models/.*:{_GOOGLES}",
+        "Vertex AI's path for Anthropic's API",
+        f"POST {MESSAGES}",
+    ),
+    _row(
+        r"/v1(beta1?|alpha)?/.*:(predict|rawPredict|streamRawPredict)[A-Za-z]*",
+        "Vertex AI's predict",
+        f"POST {GENERATE} or {EMBED}",
+    ),
+    _row(
+        rf"{_VERSION}/(.*/)?cachedContents(/.*)?",
+        "Google's storage of cached contents",
+        f"POST {GENERATE} with the whole conversation; vendors cache its beginning by themselves",
+    ),
+    _row(
+        rf"(/upload|/download)?{_VERSION}/(.*/)?(files|fileSearchStores|corpora)(/.*|:.*)?",
+        "Google's file storage",
+        f"POST {GENERATE} with the content as `inlineData`",
+    ),
+    _row(
+        rf"(?!.*:{_SERVED}$){_VERSION}/.*:(asyncB|b)atch[A-Z][A-Za-z]*|{_VERSION}/(.*/)?batches(/.*|:.*)?",
+        "Google's batches",
+        f"one POST {GENERATE} per request",
+    ),
+    _row(
+        rf"(?!.*:{_SERVED}$)(?:{_VERSION}/.*|/v1/(models|publishers|projects)/.*:{_GOOGLES})",
+        "this part of Google's Gemini API",
+        f"POST {GENERATE} or {EMBED}",
     ),
     _row(
         r"/openai/deployments/.*",

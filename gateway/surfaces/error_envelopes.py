@@ -10,6 +10,9 @@ from strowger_gateway.gateway.surfaces.anthropic.errors import error_body as mes
 from strowger_gateway.gateway.surfaces.anthropic.models import VERSION
 from strowger_gateway.gateway.surfaces.databricks.errors import DatabricksError
 from strowger_gateway.gateway.surfaces.databricks.errors import error_body as databricks_error
+from strowger_gateway.gateway.surfaces.gemini.errors import GoogleError
+from strowger_gateway.gateway.surfaces.gemini.errors import error_body as google_error
+from strowger_gateway.gateway.surfaces.gemini.models import CLIENTS as GOOGLES
 from strowger_gateway.gateway.surfaces.kserve import bodies as kserve_bodies
 from strowger_gateway.gateway.surfaces.mindie import surface as mindie
 from strowger_gateway.gateway.surfaces.mindie.errors import MindIEError
@@ -54,6 +57,11 @@ ENVELOPES: Final[tuple[tuple[str, Envelope], ...]] = (
     ("/v2", kserve_bodies.error_body),
     ("/model/", bedrock_error),
     ("/api/", ollama_error),
+    ("/v1beta", google_error),
+    ("/v1alpha", google_error),
+    ("/v1/projects/", google_error),
+    ("/v1/publishers/", google_error),
+    ("/v1/tunedModels/", google_error),
     ("/", error_body),
 )
 """Start of a path -> the function that writes errors there; the first match wins."""
@@ -67,6 +75,7 @@ STRUCTS: Final[Mapping[Envelope, type[Struct]]] = {
     error_body: OpenAIError,
     bedrock_error: BedrockError,
     ollama_error: OllamaError,
+    google_error: GoogleError,
 }
 """The struct that each function writes."""
 
@@ -80,6 +89,8 @@ def envelope(path: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> Envelope
     path = "/" + path.lstrip("/")
     if path.startswith(_SHARED) and any(name == VERSION for name, _ in headers):
         return messages_error
+    if path.startswith(_SHARED) and any(name in GOOGLES for name, _ in headers):
+        return google_error
     if path.endswith(_INFER_TOKEN):
         return mindie.error_body
     return next((write for prefix, write in ENVELOPES if path.startswith(prefix)), error_body)

@@ -25,6 +25,8 @@ class HotRoute(Struct, frozen=True, kw_only=True):
     default_model: neither path nor body names a model; the operator's default is used.
     tagged:        a model's name may end in `:latest`, or not.
     at_once:       returns the answer to a request that needs no backend; b"" for any other.
+    listed:        the same path without `alt=sse` in the query, which streams a JSON list as
+                   Google's APIs do. Its path has the query behind it.
     """
 
     path: str
@@ -37,6 +39,7 @@ class HotRoute(Struct, frozen=True, kw_only=True):
     compacts: bool = False
     tagged: bool = False
     at_once: Callable[[Request], bytes] | None = None
+    listed: "HotRoute | None" = None
 
     @property
     def templated(self) -> bool:
@@ -71,7 +74,7 @@ class TemplatedPaths:
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    pieces = re.split(r"(\{[a-z]+\})", path)
+    pieces = re.split(r"(\{[a-z]+\})", path.partition("?")[0])
     whole = "".join(_SEGMENTS.get(piece) or re.escape(piece) for piece in pieces)
     # A name may contain a line break, and then names no existing model.
     return re.compile(whole, re.DOTALL)

@@ -10,6 +10,7 @@ from strowger_gateway.gateway.surfaces.anthropic.surface import ROUTES as ANTHRO
 from strowger_gateway.gateway.surfaces.base import Inbound
 from strowger_gateway.gateway.surfaces.databricks.surface import ROUTES as DATABRICKS
 from strowger_gateway.gateway.surfaces.decoding import UNREADABLE, check_utf8, invalid_request
+from strowger_gateway.gateway.surfaces.gemini.surface import ROUTES as GEMINI
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute, TemplatedPaths
 from strowger_gateway.gateway.surfaces.kserve.surface import ROUTES as KSERVE
 from strowger_gateway.gateway.surfaces.mindie.surface import ROUTES as MINDIE
@@ -27,6 +28,7 @@ HOT_ROUTES: Final[tuple[HotRoute, ...]] = (
     *DATABRICKS,
     *KSERVE,
     *OLLAMA,
+    *GEMINI,
 )
 """All routes of the request path; the first match wins."""
 
@@ -38,6 +40,11 @@ _BY_CONTENT: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     ),
     "anthropic": (("messages", "/v1/messages"),),
     "responses": (("input", "/v1/responses"),),
+    "gemini": (
+        ("contents", "/v1beta/models/{model}:generateContent"),
+        ("content", "/v1beta/models/{model}:embedContent"),
+        ("requests", "/v1beta/models/{model}:batchEmbedContents"),
+    ),
     "mindie": (("input_id", "/infer_token"),),
     "kserve": (
         ("inputs", "/v2/models/{model}/infer"),
@@ -65,6 +72,7 @@ _ANYTHING: Final[dict[str, str]] = {
     "stop_sequences": "anthropic",
     "thinking": "anthropic",
     "output_config": "anthropic",
+    "contents": "gemini",
     "messages": "openai",
     "prompt": "openai",
     "input": "openai",

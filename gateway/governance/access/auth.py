@@ -11,6 +11,7 @@ from msgspec import Struct
 from strowger_gateway.gateway.config.schema.auth import Auth, Key, Team
 from strowger_gateway.gateway.governance.access.client_address import ClientAddresses
 from strowger_gateway.gateway.governance.access.client_certificate import check_certificate
+from strowger_gateway.gateway.governance.access.query_key import key_in_query
 from strowger_gateway.gateway.governance.issued_keys.keys_in_effect import (
     IssuedKeys,
     Network,
@@ -68,7 +69,7 @@ EVERYONE = Caller()
 _TOKEN = b"eyJ"
 """The first bytes of a token: `{"` in base64."""
 
-_CREDENTIALS = frozenset({b"authorization", b"api-key", b"x-api-key"})
+_CREDENTIALS = frozenset({b"authorization", b"api-key", b"x-api-key", b"x-goog-api-key"})
 
 
 class Tokens(Protocol):
@@ -144,7 +145,7 @@ class Keyring:
         """Return the caller if its key or token was accepted recently; otherwise call `caller`."""
         if self._open:
             return EVERYONE
-        credential = _credential(scope["headers"])
+        credential = _credential(scope["headers"]) or key_in_query(scope)
         if self._tokens is not None and credential[:3] == _TOKEN:
             return self._tokens.known(credential) or self._seen.get(credential)
         return self._seen.get(credential)
@@ -158,7 +159,7 @@ class Keyring:
         found = self.known(scope)
         if found is not None:
             return found
-        credential = _credential(scope["headers"])
+        credential = _credential(scope["headers"]) or key_in_query(scope)
         if not credential:
             raise Unauthenticated(
                 "no API key in the request; use the header `Authorization: Bearer <key>`"

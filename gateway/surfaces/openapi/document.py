@@ -28,7 +28,7 @@ _MODEL: Final = "/v2/models/{path}"
 """One handler of the framework serves all GET routes of a model."""
 
 ERROR_PATHS: Final = (
-    *("/v1", "/v1/messages", "/v2", "/infer_token", "/serving-endpoints", "/api/chat"),
+    *("/v1", "/v1/messages", "/v1beta", "/v2", "/infer_token", "/serving-endpoints", "/api/chat"),
 )
 """One path for each format of errors."""
 
@@ -69,6 +69,7 @@ _KEYS: Final[Mapping[str, Tree]] = {
     },
     "client_key_header": {"type": "apiKey", "in": "header", "name": "x-api-key"},
     "client_key_azure": {"type": "apiKey", "in": "header", "name": "api-key"},
+    "client_key_google": {"type": "apiKey", "in": "header", "name": "x-goog-api-key"},
     "admin_session": {
         "type": "apiKey",
         "in": "cookie",
@@ -81,13 +82,14 @@ _KEYS: Final[Mapping[str, Tree]] = {
         "description": "auth.metrics_key, for /metrics only",
     },
 }
-_CLIENT: Final = ("client_key", "client_key_header", "client_key_azure")
+_CLIENT: Final = ("client_key", "client_key_header", "client_key_azure", "client_key_google")
 
 
 def completed(document: Tree, auth: Auth) -> Tree:
     """Add bodies, responses, errors and keys to `document`, in place. auth: as in force."""
     paths = _tree(document["paths"])
     _spell_out(paths)
+    paths = {path.replace("}/:", "}:"): item for path, item in paths.items()}
     document["paths"] = paths = _ordered(paths)
     components = _tree(document.setdefault("components", {}))
     schemes = _tree(components.setdefault("securitySchemes", {}))

@@ -30,7 +30,7 @@ def documented(route: HotRoute, endpoint: ASGIApp) -> HTTPRouteHandler:
 
     `gateway/surfaces/openapi` describes its request and response bodies.
     """
-    path = route.path.replace("}", ":str}")
+    path = route.path.replace("}", ":str}").replace("}:", "}/:")  # a segment has no more than that
 
     @post(path, status_code=200, summary=route.summary, name=path)
     async def handler() -> ASGIApp:

@@ -19,6 +19,7 @@ from strowger_gateway.gateway.surfaces.ollama.wire import (
 )
 from strowger_gateway.gateway.surfaces.openai.wire import ChatWire, CompletionWire
 from strowger_gateway.gateway.surfaces.openapi.answer_structs import CallOfTool
+from strowger_gateway.gateway.surfaces.openapi.gemini_structs import GEMINI_PARTS
 from strowger_gateway.gateway.surfaces.responses.wire import ResponsesWire
 
 
@@ -212,6 +213,7 @@ _OLLAMAS: Final[Mapping[str, object]] = {
     "options": OptionsWire | None,
 }
 PARTS: Final[Mapping[type[Struct], Mapping[str, object]]] = {
+    **GEMINI_PARTS,
     ChatWire: _CHAT,
     CompletionWire: {"stream_options": StreamOptions | None},
     MessagesWire: {

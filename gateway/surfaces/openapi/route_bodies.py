@@ -10,6 +10,7 @@ from strowger_gateway.gateway.surfaces.databricks.serving_endpoints import (
     ServingEndpoint,
     ServingEndpointList,
 )
+from strowger_gateway.gateway.surfaces.gemini.models import GeminiModel, GeminiModelList
 from strowger_gateway.gateway.surfaces.kserve.bodies import (
     IndexEntry,
     ModelConfiguration,
@@ -47,6 +48,12 @@ from strowger_gateway.gateway.surfaces.openapi.answer_structs import (
     ResponseTokens,
     ResponseWindow,
     TextCompletion,
+)
+from strowger_gateway.gateway.surfaces.openapi.gemini_structs import (
+    GeminiAnswer,
+    GeminiEmbedding,
+    GeminiEmbeddings,
+    GeminiTokens,
 )
 
 TEXT: Final = "text/plain"
@@ -94,6 +101,7 @@ _LOOKED_UP: Final = (400, 401, 404, 429)
 _NAMED: Final = (*_LOOKED_UP, 408, 413)
 _STORED: Final = (*_LOOKED_UP, 503)
 _RESPONSE: Final = "/v1/responses/{response_id}"
+_GEMINI: Final = "/v1beta/models/{model}"
 
 ROUTES: Final[Mapping[str, RouteDescription]] = {
     "POST /v1/chat/completions": _CHAT,
@@ -108,6 +116,15 @@ ROUTES: Final[Mapping[str, RouteDescription]] = {
     "POST /v1/responses": _answering(ResponseAnswer, media=(EVENTS,)),
     "POST /v1/responses/compact": _answering(ResponseWindow),
     "POST /v1/responses/input_tokens": _answering(ResponseTokens),
+    f"POST {_GEMINI}:generateContent": _answering(GeminiAnswer),
+    f"POST {_GEMINI}:streamGenerateContent": RouteDescription(
+        answers=(GeminiAnswer,), listed=True, media=(EVENTS,), statuses=ANSWERING
+    ),
+    f"POST {_GEMINI}:countTokens": _answering(GeminiTokens),
+    f"POST {_GEMINI}:embedContent": _answering(GeminiEmbedding),
+    f"POST {_GEMINI}:batchEmbedContents": _answering(GeminiEmbeddings),
+    "GET /v1beta/models": RouteDescription(answers=(GeminiModelList,), statuses=(400, *KEYED)),
+    f"GET {_GEMINI}": RouteDescription(answers=(GeminiModel,), statuses=_LOOKED_UP),
     f"GET {_RESPONSE}": RouteDescription(answers=(ResponseAnswer,), statuses=_STORED),
     f"DELETE {_RESPONSE}": RouteDescription(answers=(DeletedResponse,), statuses=_STORED),
     f"GET {_RESPONSE}/input_items": RouteDescription(answers=(ResponseItems,), statuses=_STORED),

@@ -85,15 +85,23 @@ def reported(status: int, kind: str, sent: Sent) -> bool:
     return status >= 400 and "json" in kind and sent.method != "HEAD"
 
 
+GOOGLES = {"code", "message", "status", "details"}
+
+
 def envelope_is_wrong(path: str, body: bytes) -> bool:
     """Whether an error is not in the words of the path's surface."""
-    path = re.sub("/+", "/", unquote(path))
+    path = re.sub("/+", "/", unquote(path.partition("?")[0]))
     try:
         reported = json.loads(body)
     except ValueError:
         return True
+    if path.endswith(":streamGenerateContent") and isinstance(reported, list):
+        (reported,) = cast("list[object]", reported)  # without `alt=sse` a stream is a list
     if not isinstance(reported, dict):
         return True
+    if path.startswith("/v1beta"):
+        google = cast("dict[str, object]", reported).get("error")
+        return not isinstance(google, dict) or google.keys() != GOOGLES
     if path.startswith("/infer_token"):
         return "error_type" not in reported
     if path.startswith(("/serving-endpoints", "/api/2.0/")):

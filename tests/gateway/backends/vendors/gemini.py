@@ -87,7 +87,7 @@ def _turn(turn: Json) -> Turn:
         thoughts=tuple((str(one["text"]), "") for one in parts if one.get("thought")),
         calls=tuple(
             Call(
-                id=str(one["id"]),
+                id=str(one.get("id", "")),
                 name=str(one["name"]),
                 arguments=inner(one, "args"),
                 proof=str(part.get("thoughtSignature", "")),
@@ -95,7 +95,8 @@ def _turn(turn: Json) -> Turn:
             for one, part in used
         ),
         results=tuple(
-            (str(one["id"]), str(inner(one, "response").get("result", ""))) for one in results
+            (str(one.get("id", "")), str(inner(one, "response").get("result", "")))
+            for one in results
         ),
         images=tuple(str(inner(one, "inlineData")["data"]) for one in parts if "inlineData" in one),
     )

@@ -30,6 +30,7 @@ models:
   - {{name: embed, backends: [{{provider: here, model: mini}}]}}
 """
 HELLO = [{"role": "user", "content": "What is 17 + 25?"}]
+GREETING = [{"role": "user", "parts": [{"text": "hi"}]}]
 IDS: Json = {
     "name": "input_ids",
     "datatype": "INT32",
@@ -71,6 +72,17 @@ CALLS: tuple[tuple[str, str, Json | None], ...] = (
     ("POST /v1/completions", "", {"model": "chat", "prompt": ["a", "b"], "echo": True}),
     ("POST /v1/embeddings", "", {"model": "embed", "input": ["the fox", "dog"]}),
     ("POST /v1/embeddings", "", {"model": "embed", "input": "dog", "encoding_format": "base64"}),
+    ("POST /v1beta/models/{model}:generateContent", "chat", {"contents": GREETING}),
+    ("POST /v1beta/models/{model}:streamGenerateContent", "chat", {"contents": GREETING}),
+    ("POST /v1beta/models/{model}:countTokens", "chat", {"contents": GREETING}),
+    ("POST /v1beta/models/{model}:embedContent", "embed", {"content": GREETING[0]}),
+    (
+        "POST /v1beta/models/{model}:batchEmbedContents",
+        "embed",
+        {"requests": [{"content": GREETING[0]}]},
+    ),
+    ("GET /v1beta/models", "", None),
+    ("GET /v1beta/models/{model}", "chat", None),
     ("POST /infer_token", "", {"input_id": [1, 344], "parameters": {"details": True}}),
     ("POST /infer_token", "", {"input_id": [1, 344], "stream": True}),
     ("POST /v1/models/{model}/infer_token", "chat", {"input_id": [1, 344]}),
@@ -183,7 +195,8 @@ async def test_errors_are_as_described_on_every_route_that_answers(
     """One of each kind that a client can cause by itself."""
     json_type = {"content-type": "application/json"}
     key = {"authorization": f"Bearer {KEY}", **json_type}
-    url, unknown = path.replace("{model}", "chat"), path.replace("{model}", "none")
+    form = "?alt=sse" if path.endswith(":streamGenerateContent") else ""
+    url, unknown = (path.replace("{model}", name) + form for name in ("chat", "none"))
     async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
         found = [
             await client.post(url, content=b"{", headers=key),
@@ -202,6 +215,8 @@ async def test_errors_are_as_described_on_every_route_that_answers(
 
 
 VALID: Mapping[str, Json] = {
+    "/v1beta/models/{model}:generateContent": {"contents": GREETING},
+    "/v1beta/models/{model}:streamGenerateContent": {"contents": GREETING},
     "/v1/chat/completions": {"model": "none", "messages": HELLO},
     "/v1/models/{model}/infer_token": {"input_id": [1]},
     "/serving-endpoints/{model}/invocations": {"messages": HELLO},
@@ -297,7 +312,7 @@ async def test_keys_are_required_as_configured(document: Json, tmp_path: Path) -
         named = cast("list[Json]", tree(of, "paths", path, method)["security"])
         return [name for one in named for name in one]
 
-    clients = ["client_key", "client_key_header", "client_key_azure"]
+    clients = ["client_key", "client_key_header", "client_key_azure", "client_key_google"]
     assert asked(document, "post", "/v1/chat/completions") == clients
     assert asked(document, "get", "/v1/models") == clients
     assert asked(document, "get", "/metrics") == ["admin_key", "metrics_key"]

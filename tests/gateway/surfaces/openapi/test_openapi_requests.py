@@ -62,11 +62,27 @@ RESPONSES: Mapping[str, Any] = {
         {"type": "function_call_output", "call_id": "c", "output": "12"},
     ],
 }
+GEMINI: Mapping[str, Any] = {
+    "systemInstruction": {"parts": [{"text": "Be brief."}]},
+    "contents": [
+        {"role": "user", "parts": [{"text": "Look."}]},
+        {"role": "model", "parts": [{"functionCall": {"id": "c", "name": "f", "args": {}}}]},
+        {
+            "role": "user",
+            "parts": [{"functionResponse": {"id": "c", "name": "f", "response": {"a": 1}}}],
+        },
+    ],
+    "tools": [{"functionDeclarations": [{"name": "f", "parametersJsonSchema": PARAMETERS}]}],
+    "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}},
+    "generationConfig": {"temperature": 0, "maxOutputTokens": 9},
+    "safetySettings": [],
+}
 REQUESTS = {
     "/v1/chat/completions": CHAT,
     "/serving-endpoints/chat/completions": {**CHAT, "metadata": None},
     "/v1/messages": MESSAGES,
     "/v1/responses": RESPONSES,
+    "/v1beta/models/{model}:generateContent": GEMINI,
 }
 SLIPS: list[tuple[str, str, object]] = [
     ("/v1/chat/completions", "messages", []),
@@ -80,6 +96,8 @@ SLIPS: list[tuple[str, str, object]] = [
     ("/v1/messages", "messages", [{"role": "user", "content": [{"text": "hi"}]}]),
     ("/v1/messages", "tools", [{"description": "no name"}]),
     ("/v1/responses", "input", 7),
+    ("/v1beta/models/{model}:generateContent", "contents", [{"parts": [{"text": 7}]}]),
+    ("/v1beta/models/{model}:generateContent", "tools", 7),
     ("/v1/responses", "tools", [{"name": "f"}]),
 ]
 
@@ -102,18 +120,23 @@ def check(document: dict[str, Any], path: str, body: object) -> None:
     validator(document, path).validate(sent)  # pyright: ignore[reportUnknownMemberType]  # its stubs
 
 
+def whole(path: str) -> dict[str, object]:
+    """What asks for an answer that is not streamed, where the path does not say so."""
+    return {} if path.startswith("/v1beta/") else {"stream": False}
+
+
 @pytest.mark.parametrize("path", REQUESTS)
 async def test_a_request_that_clients_send_is_valid_and_taken(
     document: dict[str, Any], tmp_path: Path, path: str
 ) -> None:
-    body = {**REQUESTS[path], "stream": False}
+    body = {**REQUESTS[path], **whole(path)}
 
     async with (
         provider(answers) as remote,
         serving(one_model(remote.base_url), tmp_path) as up,
         httpx.AsyncClient(base_url=up.url, timeout=60) as client,
     ):
-        answer = await client.post(path, json=body)
+        answer = await client.post(path.replace("{model}", "chat"), json=body)
 
     assert answer.status_code == 200, answer.text
     check(document, path, body)
@@ -123,14 +146,14 @@ async def test_a_request_that_clients_send_is_valid_and_taken(
 async def test_a_slip_is_invalid_and_refused(
     document: dict[str, Any], tmp_path: Path, path: str, field: str, value: object
 ) -> None:
-    body = {**cast("Mapping[str, object]", REQUESTS[path]), field: value, "stream": False}
+    body = {**cast("Mapping[str, object]", REQUESTS[path]), field: value, **whole(path)}
 
     async with (
         provider(answers) as remote,
         serving(one_model(remote.base_url), tmp_path) as up,
         httpx.AsyncClient(base_url=up.url, timeout=60) as client,
     ):
-        answer = await client.post(path, json=body)
+        answer = await client.post(path.replace("{model}", "chat"), json=body)
 
     assert answer.status_code == 400, answer.text
     with pytest.raises(ValidationError):

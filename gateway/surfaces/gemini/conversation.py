@@ -1,0 +1,274 @@
+"""Turn `systemInstruction` and `contents` into our messages.
+
+One turn can become several messages: each function's result is a message of its own, in its place.
+A model's turn is one message, with its text, its calls and its thoughts. Calls may have no ids: one
+without gets an id from its place, and a result without belongs to the first open call of its name.
+https://ai.google.dev/api/caching#Content
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from strowger_gateway.gateway.surfaces.decoding import UNREADABLE, invalid_request, is_object
+from strowger_gateway.gateway.surfaces.gemini.carriers import SKIPPED, carried
+from strowger_gateway.gateway.surfaces.gemini.parts import part_of, read_parts
+from strowger_gateway.gateway.surfaces.gemini.proto import ProtoReader, as_list
+from strowger_gateway.gateway.surfaces.gemini.wire import (
+    ALLOWED,
+    ContentWire,
+    FunctionCallWire,
+    FunctionResponseWire,
+    PartWire,
+)
+from strowger_gateway.gateway.surfaces.marked_objects import Marks, content_of, with_marks
+from strowger_gateway.schemas.errors import InvalidRequest
+from strowger_gateway.schemas.messages import (
+    GEMINI,
+    Message,
+    OpaquePart,
+    Part,
+    TextPart,
+    Thought,
+    ToolCall,
+)
+
+MAX_CONTENTS: Final = 100_000
+
+_ROLES: Final[Mapping[str, str]] = {
+    "": "user",
+    "user": "user",
+    "function": "user",
+    "tool": "user",
+    "model": "model",
+    "assistant": "model",
+    "system": "system",
+}
+_OWN_ROLES: Final = frozenset({"", "user", "model", "function"})
+"""Those that Google accepts; the others are what clients of other APIs write."""
+
+_ONLY: Final = (("output",), ("result",))
+"""Members of results of a single text, as Google's own clients write them."""
+
+_CONTENTS: Final = ProtoReader(ContentWire, ALLOWED, lists={"parts"})
+_CALLS: Final = ProtoReader(FunctionCallWire, ALLOWED)
+_RESULTS: Final = ProtoReader(FunctionResponseWire, ALLOWED, lists={"parts"})
+_raws: Final = msgspec.json.Decoder(list[Raw])
+_fields: Final = msgspec.json.Decoder(dict[str, Raw])
+_text: Final = msgspec.json.Decoder(str)
+
+
+class ContentsReader:
+    """The messages of one request.
+
+    marked: some have fields that our schema does not have. rewritten: the client's JSON has what
+    Google does not read: reasoning of other vendors, or roles of other APIs.
+    """
+
+    def __init__(self, system: Raw | UnsetType, contents: Raw | UnsetType, fewest: int) -> None:
+        """Raises InvalidRequest, whose `param` is the path of the invalid field."""
+        self.marked = self.rewritten = False
+        self.messages: list[Message] = []
+        self._open: list[tuple[str, str]] = []
+        if isinstance(system, Raw):
+            self._add_system(system, "systemInstruction")
+        if not isinstance(contents, Raw):
+            if fewest:
+                raise InvalidRequest("contents is required", param="contents")
+            return
+        try:
+            raws = _raws.decode(as_list(contents))
+        except UNREADABLE as exc:
+            raise invalid_request(exc, "contents", ALLOWED) from exc
+        if not fewest <= len(raws) <= MAX_CONTENTS:
+            told = f"contents must have 1 to {MAX_CONTENTS} entries"
+            raise InvalidRequest(told, param="contents")
+        for at, raw in enumerate(raws):
+            self._add(raw, at)
+
+    def _add(self, raw: Raw, at: int) -> None:
+        where = f"contents[{at}]"
+        content, more = self._content(raw, where)
+        sent = (content.role or "").lower()
+        role = _ROLES.get(sent)
+        if role is None:
+            raise InvalidRequest(f"{where}.role must be user or model", param=f"{where}.role")
+        self.rewritten = self.rewritten or sent not in _OWN_ROLES
+        if role == "system":
+            self._add_system(raw, where)
+            return
+        parts = read_parts(content.parts, f"{where}.parts")
+        before = len(self.messages)
+        if role == "model":
+            self._add_model(parts, at)
+        else:
+            self._add_user(parts, at)
+        if more:
+            self.marked = True
+            first = self.messages[before]
+            marks = with_marks(more)
+            self.messages[before] = msgspec.structs.replace(first, marks=marks)
+
+    def _add_system(self, raw: Raw, where: str) -> None:
+        content, _ = self._content(raw, where)
+        parts: list[Part] = []
+        for at, (wire, more) in enumerate(read_parts(content.parts, f"{where}.parts")):
+            path = f"{where}.parts[{at}]"
+            part = part_of(wire, more, path)
+            if not isinstance(part, TextPart):
+                raise InvalidRequest(f"{path} must be a text", param=path)
+            if part.text:
+                parts.append(self._noted(part))
+        if parts:
+            self.messages.append(Message(role="system", content=content_of(parts)))
+
+    def _add_user(self, wires: list[tuple[PartWire, Marks]], at: int) -> None:
+        """Add content, and each function's result as a message of its own."""
+        parts: list[Part] = []
+        before = len(self.messages)
+        for place, (wire, more) in enumerate(wires):
+            path = f"contents[{at}].parts[{place}]"
+            if isinstance(wire.function_response, Raw):
+                if parts:
+                    self.messages.append(Message(role="user", content=content_of(parts)))
+                    parts = []
+                self._add_result(wire.function_response, more, path, f"{at}_{place}")
+                continue
+            part = part_of(wire, more, path)
+            if part is None:
+                field = f"{path}.functionCall"
+                told = f"{field} belongs in a content of role model"
+                raise InvalidRequest(told, param=field)
+            parts.append(self._noted(part))
+        if parts or len(self.messages) == before:
+            self.messages.append(Message(role="user", content=content_of(parts) if parts else ""))
+
+    def _add_result(self, raw: Raw, more: Marks, where: str, place: str) -> None:
+        field = f"{where}.functionResponse"
+        found, others = _RESULTS.read(raw, field)
+        text = _result_text(found.response, f"{field}.response")
+        parts: list[Part] = []
+        for at, (wire, inner) in enumerate(read_parts(found.parts, f"{field}.parts")):
+            path = f"{field}.parts[{at}]"
+            part = part_of(wire, inner, path)
+            if part is None:
+                raise InvalidRequest(f"{path} must be media", param=path)
+            parts.append(self._noted(part))
+        marks = with_marks(more | others)
+        self.marked = self.marked or marks is not msgspec.UNSET
+        self.messages.append(
+            Message(
+                role="tool",
+                tool_call_id=self._answered(found.id or "", found.name or "", place),
+                content=(TextPart(text=text), *parts) if parts else text,
+                marks=marks,
+            )
+        )
+
+    def _answered(self, id: str, name: str, place: str) -> str:
+        """Return the id of the call that a result is of, which is open no longer."""
+        calls = self._open
+        found = next((one for one in calls if id and one[0] == id), None)
+        found = found or next((one for one in calls if one[1] == name), None)
+        if found is None:
+            return id or f"result_{place}"
+        calls.remove(found)
+        return found[0]
+
+    def _add_model(self, wires: list[tuple[PartWire, Marks]], at: int) -> None:
+        parts: list[Part] = []
+        calls: list[ToolCall] = []
+        thoughts: list[Thought] = []
+        shown: list[Thought] = []
+        """Thoughts as parts, which a carrier behind them has as well."""
+        marks: Marks = {}
+        for place, (wire, more) in enumerate(wires):
+            path = f"contents[{at}].parts[{place}]"
+            signature = wire.thought_signature or ""
+            found = carried(signature) if signature else None
+            if found is not None:
+                self.rewritten = True
+                thoughts += found
+                shown, signature = [], ""
+            elif signature == SKIPPED:
+                signature = ""
+            if wire.thought:
+                text = wire.text or ""
+                if signature:
+                    shown.append(Thought(text=text, signature=signature, format=GEMINI))
+                elif text:
+                    shown.append(Thought(text=text))
+                marks |= more
+                continue
+            if isinstance(wire.function_call, Raw):
+                thoughts += shown
+                shown = []
+                id = f"call_{at}_{len(calls)}"
+                calls.append(self._call(wire.function_call, signature, path, id))
+                marks |= more
+                continue
+            part = part_of(wire, more, path)
+            if part is None:
+                field = f"{path}.functionResponse"
+                told = f"{field} belongs in a content of role user"
+                raise InvalidRequest(told, param=field)
+            if signature and isinstance(part, TextPart):
+                thoughts += [*shown, Thought(signature=signature, format=GEMINI)]
+                shown = []
+            if not isinstance(part, TextPart) or part.text or not wire.thought_signature:
+                parts.append(self._noted(part))
+        noted = with_marks(marks)
+        self.marked = self.marked or noted is not msgspec.UNSET
+        thoughts += shown
+        self.messages.append(
+            Message(
+                role="assistant",
+                content=content_of(parts) if parts else None if calls or thoughts else "",
+                tool_calls=tuple(calls),
+                thoughts=tuple(thoughts),
+                marks=noted,
+            )
+        )
+
+    def _call(self, raw: Raw, signature: str, where: str, made: str) -> ToolCall:
+        field = f"{where}.functionCall"
+        call, _ = _CALLS.read(raw, field)
+        arguments = "{}"
+        if isinstance(call.args, Raw):
+            if not is_object(call.args):
+                raise InvalidRequest(f"{field}.args must be an object", param=f"{field}.args")
+            arguments = bytes(call.args).decode()
+        id = call.id or made
+        self._open.append((id, call.name))
+        return ToolCall(id=id, name=call.name, arguments=arguments, signature=signature)
+
+    def _content(self, raw: Raw, where: str) -> tuple[ContentWire, Marks]:
+        """Return a turn; of a text or a list of parts, as Google's SDKs take them, too."""
+        if bytes(memoryview(raw)[:1]) in b'"[':
+            self.rewritten = True
+            return ContentWire(parts=raw), {}
+        return _CONTENTS.read(raw, where)
+
+    def _noted(self, part: Part) -> Part:
+        if not self.marked and not isinstance(part, OpaquePart):
+            self.marked = getattr(part, "marks", msgspec.UNSET) is not msgspec.UNSET
+        return part
+
+
+def _result_text(raw: Raw | UnsetType, where: str) -> str:
+    """Return a result as text: its only text, or its JSON."""
+    if not isinstance(raw, Raw):
+        return ""
+    if not is_object(raw):
+        raise InvalidRequest(f"{where} must be an object", param=where)
+    try:
+        fields = _fields.decode(raw)
+    except UNREADABLE as exc:
+        raise invalid_request(exc, where, ALLOWED) from exc
+    if tuple(fields) in _ONLY:
+        (value,) = fields.values()
+        if bytes(memoryview(value)[:1]) == b'"':
+            return _text.decode(value)
+    return bytes(raw).decode()
