@@ -305,8 +305,15 @@ class TokenCounter(Protocol):
         ...
 
     def counted(self, body: bytes) -> int:
-        """Read the answer. Raises UpstreamBroken if that fails."""
+        """Read the answer. Raises UpstreamBroken if that fails, Uncountable with a rough count."""
         ...
+
+
+@runtime_checkable
+class RecentTokenCounter(Protocol):
+    """A token counter whose older servers answer the question with one of these statuses."""
+
+    cannot_count: ClassVar[frozenset[int]]
 
 
 @runtime_checkable

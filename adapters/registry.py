@@ -126,6 +126,10 @@ class Registry:
         row = self._rows.get(name)
         if row is None:
             raise InvalidConfig((self._unknown(name),))
+        if row.count_path:
+            from strowger_gateway.adapters.openai.counting import CountingOpenAIAdapter
+
+            return CountingOpenAIAdapter(endpoint, row)
         return OpenAIAdapter(endpoint, row)
 
     def check(self, name: str) -> str:

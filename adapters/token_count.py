@@ -5,8 +5,11 @@ from msgspec import Raw
 
 from strowger_gateway.adapters.base import Endpoint
 from strowger_gateway.adapters.json_objects import UNREADABLE, read_object
-from strowger_gateway.schemas.errors import UpstreamBroken
+from strowger_gateway.schemas.errors import Uncountable, UpstreamBroken
+from strowger_gateway.schemas.messages import FunctionTool, TextPart, text_of
+from strowger_gateway.schemas.requests import ChatRequest
 
+_list = msgspec.json.Decoder(list[Raw]).decode
 _count = msgspec.json.Decoder(int).decode
 _NOTHING = Raw(b"null")
 
@@ -20,3 +23,35 @@ def counted(endpoint: Endpoint, body: bytes, field: str) -> int:
     if found < 0:
         raise UpstreamBroken(f"counts {found} tokens", upstream=endpoint.name)
     return found
+
+
+def listed(endpoint: Endpoint, body: bytes, field: str) -> int:
+    """Return the number of tokens in a list in a field. Raises UpstreamBroken if there is none."""
+    try:
+        return len(_list(read_object(body).get(field, _NOTHING)))
+    except UNREADABLE as exc:
+        raise UpstreamBroken("cannot read the list of tokens", upstream=endpoint.name) from exc
+
+
+def check_texts(request: ChatRequest) -> None:
+    """Raise Uncountable for a conversation with more than texts."""
+    for place, one in enumerate(request.messages):
+        if isinstance(one.content, tuple) and not all(
+            isinstance(part, TextPart) for part in one.content
+        ):
+            raise Uncountable(f"messages[{place}].content: this backend counts only text")
+
+
+def said_in(request: ChatRequest) -> str:
+    """Return the texts of a conversation with their roles, its calls, and its tools."""
+    lines: list[str] = []
+    for tool in request.tools or ():
+        if isinstance(tool, FunctionTool):
+            schema = tool.parameters if isinstance(tool.parameters, Raw) else Raw(b"{}")
+            lines += [tool.name, tool.description or "", bytes(schema).decode("utf-8", "replace")]
+        else:
+            lines.append(bytes(tool.raw).decode("utf-8", "replace"))
+    for one in request.messages:
+        lines += [one.role, text_of(one)]
+        lines += [f"{call.name}{call.arguments}" for call in one.tool_calls]
+    return "\n".join(lines)

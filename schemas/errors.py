@@ -157,10 +157,11 @@ class RouteNotFound(CallerError):
 
 
 class Uncountable(CallerError):
-    """Neither the backend's vendor nor a tokenizer counts the request's tokens."""
+    """Nothing counts the request's tokens exactly. about: a rough count; `None`: not even that."""
 
     status = 404
     code = "tokens_not_counted"
+    about: int | None = None
 
 
 class ResponseNotFound(CallerError):

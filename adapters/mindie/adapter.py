@@ -9,6 +9,8 @@ https://gitcode.com/Ascend/MindIE-Motor/tree/master/docs/zh/user_guide/service_o
 from collections.abc import Mapping
 from typing import ClassVar, assert_never
 
+import msgspec
+
 from strowger_gateway.adapters.base import Decoder, Endpoint, Outbound, Range, Supports
 from strowger_gateway.adapters.client_fields.denied import withheld
 from strowger_gateway.adapters.http_json import HttpJsonAdapter, at_v1, base_path
@@ -16,7 +18,9 @@ from strowger_gateway.adapters.mindie.chat import CHAT, EXTRA, MindIEChat
 from strowger_gateway.adapters.mindie.decode import MindIEDecoder
 from strowger_gateway.adapters.mindie.encode import LONGEST, text_body, token_body
 from strowger_gateway.adapters.mindie.repairs import MINDIE_REPAIRS
+from strowger_gateway.adapters.token_count import check_texts, counted, said_in
 from strowger_gateway.schemas.answers import Embeddings
+from strowger_gateway.schemas.errors import Uncountable
 from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
@@ -79,6 +83,9 @@ SUPPORTS = Supports(
 )
 
 
+_encode = msgspec.json.Encoder().encode
+
+
 class MindIEAdapter(HttpJsonAdapter):
     """Chat, completions and tokens; no embeddings."""
 
@@ -100,6 +107,20 @@ class MindIEAdapter(HttpJsonAdapter):
             case EmbeddingsRequest():
                 raise self._not_offered(request)
         assert_never(request)
+
+    def encode_count(self, request: ChatRequest, model: str) -> Outbound:
+        """See TokenCounter. The server tokenizes a text, and not what its template makes of it.
+
+        https://www.hiascend.com/document/detail/zh/mindie/10RC3/mindieservice/servicedev/mindie_service0098.html
+        """
+        check_texts(request)
+        return self._outbound("/v1/tokenizer", _encode({"inputs": said_in(request)}))
+
+    def counted(self, body: bytes) -> int:
+        """See TokenCounter. Raises Uncountable with the count, because the template is missing."""
+        rough = Uncountable("the server counts a conversation without its chat template")
+        rough.about = counted(self._endpoint, body, "token_number")
+        raise rough
 
     def decoder(self, request: GenerateRequest) -> Decoder:
         if isinstance(request, ChatRequest):

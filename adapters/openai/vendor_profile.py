@@ -68,6 +68,7 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
                  any other with a 400. `reasoning_details` have proofs too.
     marked:      every stream ends with `[DONE]`; one without it and without usage was cut short.
     prefix_path: where a last message with `prefix: true` is continued; "": nowhere.
+    count_path:  where it counts the tokens of a chat; "": nowhere.
     trailer_field: a field of a stream's last frame that may hold usage or an error.
     cites_pages: its text has numbers of pages, which are in a list of their own.
     repairs:     rules for requests that the vendor would refuse.
@@ -94,6 +95,7 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
     ranges: Mapping[str, Range] = {}
     marked: bool = False
     prefix_path: str = ""
+    count_path: str = ""
     trailer_field: str = ""
     cites_pages: bool = False
     thoughts: tuple[str, ...] | None = None

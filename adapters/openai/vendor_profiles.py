@@ -224,6 +224,7 @@ _ROWS: tuple[VendorProfile, ...] = (
         name="llama-cpp",
         repairs=server_repairs(*ONE_SYSTEM),
         base_url="http://localhost:8080/v1",
+        count_path="/chat/completions/input_tokens",
         unsupported=frozenset({"best_of", "suffix", "echo", "user", "metadata"}),
         extra_fields=frozenset({"top_k", "min_p", "repetition_penalty", "ignore_eos"}),
         names={"repetition_penalty": "repeat_penalty", "typical_p": "typical_p"},

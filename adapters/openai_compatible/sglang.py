@@ -18,7 +18,9 @@ from strowger_gateway.adapters.json_objects import read_object
 from strowger_gateway.adapters.openai.encode import Body, encode_body, message, part
 from strowger_gateway.adapters.openai.repairs import server_repairs
 from strowger_gateway.adapters.openai.vendor_profiles import VendorProfile
-from strowger_gateway.adapters.openai_compatible.open_model_server import OpenModelServerAdapter
+from strowger_gateway.adapters.openai_compatible.tokenizing_server import (
+    TokenizingServerAdapter,
+)
 from strowger_gateway.adapters.repairs.private_fields import private_fields
 from strowger_gateway.adapters.repairs.roles import ONE_SYSTEM
 from strowger_gateway.schemas.fields import Task
@@ -58,7 +60,20 @@ COMPLETION_EXTRA = EXTRA | {"json_schema", "response_format", "return_token_ids"
 EMBEDDINGS_EXTRA = frozenset({"lora_path", "priority", "rid"})
 
 
-class SglangAdapter(OpenModelServerAdapter):
+COUNTED = frozenset(
+    {
+        "chat_template_kwargs",
+        "continue_final_message",
+        "messages",
+        "model",
+        "reasoning_effort",
+        "tools",
+    }
+)
+"""Fields of `POST /tokenize`, in servers that know conversations there."""
+
+
+class SglangAdapter(TokenizingServerAdapter):
     """Higher priorities go first, the server's default."""
 
     name: ClassVar[str] = "sglang"
@@ -74,6 +89,10 @@ class SglangAdapter(OpenModelServerAdapter):
             *ONE_SYSTEM,
         ),
     )
+    counted_fields: ClassVar[frozenset[str]] = COUNTED
+    cannot_count: ClassVar[frozenset[int]] = frozenset({400, 422})
+    """Of earlier servers, which tokenize a text."""
+
     higher_first: ClassVar[bool] = True
     extra: ClassVar[Mapping[Task, frozenset[str]]] = {
         "chat": CHAT_EXTRA,

@@ -8,23 +8,16 @@ https://github.com/vllm-project/vllm/tree/main/vllm/entrypoints/openai
 
 from collections.abc import Mapping
 from typing import ClassVar
-from urllib.parse import urlsplit
 
-from msgspec.structs import replace
-
-from strowger_gateway.adapters.base import Outbound, Range
-from strowger_gateway.adapters.json_objects import read_object
-from strowger_gateway.adapters.openai.encode import encode_body
+from strowger_gateway.adapters.base import Range
 from strowger_gateway.adapters.openai.repairs import server_repairs
 from strowger_gateway.adapters.openai.vendor_profiles import VendorProfile
-from strowger_gateway.adapters.openai_compatible.open_model_server import OpenModelServerAdapter
+from strowger_gateway.adapters.openai_compatible.tokenizing_server import (
+    TokenizingServerAdapter,
+)
 from strowger_gateway.adapters.repairs.private_fields import private_fields
 from strowger_gateway.adapters.repairs.roles import ONE_SYSTEM
-from strowger_gateway.adapters.token_count import counted
-from strowger_gateway.schemas.errors import Uncountable
 from strowger_gateway.schemas.fields import Task
-from strowger_gateway.schemas.messages import TextPart
-from strowger_gateway.schemas.requests import ChatRequest
 
 EXTRA = frozenset(
     {
@@ -102,7 +95,7 @@ COUNTED = frozenset(
 https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html#tokenizer-api"""
 
 
-class VllmAdapter(OpenModelServerAdapter):
+class VllmAdapter(TokenizingServerAdapter):
     name: ClassVar[str] = "vllm"
     profile: ClassVar[VendorProfile] = VendorProfile(
         name="vllm",
@@ -129,25 +122,4 @@ class VllmAdapter(OpenModelServerAdapter):
         "continue_final_message": True,
         "add_generation_prompt": False,
     }
-
-    def encode_count(self, request: ChatRequest, model: str) -> Outbound:
-        """See TokenCounter. The server tokenizes what its chat template makes of the request."""
-        field = next(
-            (
-                f"messages[{place}].content"
-                for place, one in enumerate(request.messages)
-                if isinstance(one.content, tuple)
-                and not all(isinstance(part, TextPart) for part in one.content)
-            ),
-            "",
-        )
-        if field:
-            raise Uncountable(f"{field}: this backend counts only text")
-        sent = self.encode(request, model)
-        body = {name: raw for name, raw in read_object(sent.body).items() if name in COUNTED}
-        path = urlsplit(self.endpoint.base_url).path.rstrip("/").removesuffix("/v1")
-        return replace(sent, target=f"{path}/tokenize", body=encode_body({**body}), stream=False)
-
-    def counted(self, body: bytes) -> int:
-        """See TokenCounter."""
-        return counted(self.endpoint, body, "count")
+    counted_fields: ClassVar[frozenset[str]] = COUNTED

@@ -17,6 +17,7 @@ from strowger_gateway.adapters.http_json import HttpJsonAdapter, at_v1, base_pat
 from strowger_gateway.adapters.tgi.chat import CHAT, EXTRA, TgiChat, with_valid_top_p
 from strowger_gateway.adapters.tgi.decode import TgiDecoder, prompt_tokens
 from strowger_gateway.adapters.tgi.repairs import TGI_REPAIRS
+from strowger_gateway.adapters.token_count import check_texts, listed
 from strowger_gateway.schemas.answers import Embeddings
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.requests import (
@@ -96,6 +97,16 @@ class TgiAdapter(HttpJsonAdapter):
             case EmbeddingsRequest() | TokenRequest():
                 raise self._not_offered(request)
         assert_never(request)
+
+    def encode_count(self, request: ChatRequest, model: str) -> Outbound:
+        """See TokenCounter. The server tokenizes what its chat template makes of the request."""
+        check_texts(request)
+        sent = self._chat.encode(replace(request, stream=False), model)
+        return self._outbound("/chat_tokenize", sent.body)
+
+    def counted(self, body: bytes) -> int:
+        """See TokenCounter."""
+        return listed(self._endpoint, body, "tokenize_response")
 
     def decoder(self, request: GenerateRequest) -> Decoder:
         return self.decoder_of(request, {})

@@ -1,7 +1,8 @@
 """Answer with the number of tokens of a conversation, as the backend that would answer counts.
 
-Where neither its vendor nor a tokenizer counts, the number is an estimate, and a header says so: a
-client that shows or compacts its context needs a number more than an exact one.
+Where neither its vendor nor a tokenizer counts, or the counter fails, the number is an estimate,
+and a header says so: a client that shows or compacts its context needs a number more than an exact
+one.
 """
 
 import asyncio
@@ -18,7 +19,12 @@ from strowger_gateway.gateway.server.asgi.response import DisconnectGuard
 from strowger_gateway.gateway.stages.request_context import RequestContext
 from strowger_gateway.gateway.surfaces.base import Surface
 from strowger_gateway.gateway.surfaces.token_estimate.estimate import estimated_input
-from strowger_gateway.schemas.errors import GatewayError, Uncountable, UpstreamRefused
+from strowger_gateway.schemas.errors import (
+    GatewayError,
+    Uncountable,
+    UpstreamError,
+    UpstreamRefused,
+)
 from strowger_gateway.schemas.events import Usage
 from strowger_gateway.schemas.requests import ChatRequest
 
@@ -33,7 +39,7 @@ async def count_tokens(request: RequestContext, surface: Surface) -> None:
     """Ask the first backend of the plan that does not refuse the operator's account or model.
 
     Another one would count otherwise, but it would also be the one that answers the conversation.
-    Raises what a backend's failure is.
+    Raises what the vendor finds wrong with the conversation, and the refusal if all refuse.
     """
     sent, plan, record, response = (
         request.request,
@@ -51,21 +57,32 @@ async def count_tokens(request: RequestContext, surface: Surface) -> None:
             break
         try:
             found = await _count(candidate, plan, sent, request)
-        except Uncountable:
-            asked = candidate.request or sent
-            assert isinstance(asked, ChatRequest)
-            found = await asyncio.to_thread(estimated_input, asked, candidate.model)
-            response.own_headers.append(ESTIMATED)
         except UpstreamRefused as exc:
-            if not refuses_all(candidate, exc):
-                raise
-            refusal = refusal or exc
-            continue
+            if refuses_all(candidate, exc):
+                refusal = refusal or exc
+                continue
+            found = await _estimate(candidate, sent, request)
+        except Uncountable as exc:
+            found = exc.about
+            if found is None:
+                found = await _estimate(candidate, sent, request)
+            else:
+                response.own_headers.append(ESTIMATED)
+        except UpstreamError:
+            found = await _estimate(candidate, sent, request)
         record.usage = NOTHING
         await response.whole(200, surface.counted(found))
         return
     assert refusal is not None
     raise refusal
+
+
+async def _estimate(candidate: Candidate, sent: ChatRequest, request: RequestContext) -> int:
+    """Return an estimate, and say in the answer that it is one."""
+    asked = candidate.request or sent
+    assert isinstance(asked, ChatRequest)
+    request.response.own_headers.append(ESTIMATED)
+    return await asyncio.to_thread(estimated_input, asked, candidate.model)
 
 
 async def _count(
@@ -97,6 +114,8 @@ async def _count(
         with DisconnectGuard(request.exchange):
             found = await candidate.backend.upstream.count_tokens(asked, call)
     except BaseException as exc:
+        if isinstance(exc, UpstreamError) and not isinstance(exc, UpstreamRefused):
+            exc.counts = False  # it answers conversations whether or not it counts them
         entry.waited_s = sending.waited_s
         attempt.fail(exc, now())
         raise

@@ -16,6 +16,7 @@ from strowger_gateway.adapters.base import (
     InputsByModel,
     Outbound,
     PlainReader,
+    RecentTokenCounter,
     TokenCounter,
 )
 from strowger_gateway.adapters.capabilities import restricted
@@ -262,7 +263,9 @@ class HttpUpstream:
             raise unencodable(request, exc) from exc
         reply = await self._exchange(outbound, now(), over, call)
         try:
-            if reply.status in _NO_ROUTE:
+            if reply.status in _NO_ROUTE or (
+                isinstance(counter, RecentTokenCounter) and reply.status in counter.cannot_count
+            ):
                 raise Uncountable(f"{self.name}: does not count tokens (status {reply.status})")
             await self._check(reply, over)
             return counter.counted(await reply.body(over, LARGE))

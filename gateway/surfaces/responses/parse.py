@@ -108,6 +108,7 @@ def parse_response(
     refers: bool = False,
     prompts: bool = False,
     window: bool = False,
+    counts: bool = False,
 ) -> ChatRequest:
     """`POST /v1/responses`. model: the name to use if the body names none.
 
@@ -115,6 +116,7 @@ def parse_response(
     refers: the client is one that returns ids of items instead of the items.
     prompts: see `Inbound`; the reference to one is in `extra`.
     window: `POST /v1/responses/compact`, which returns the items to go on with.
+    counts: `POST /v1/responses/input_tokens`, which counts instructions and tools alone as well.
     Raises InvalidRequest; EarlierItemsNeeded if the request continues a stored one.
     """
     wire, extra = READER.read(body)
@@ -125,8 +127,10 @@ def parse_response(
     previous = wire.previous_response_id
     if window:
         wire, stores, refers = _for_window(wire, extra), False, False
+    elif counts and not _is_given(wire.input) and (wire.instructions is not UNSET or previous):
+        wire = replace(wire, input=Raw(b"[]"))
     conversation = ResponsesConversation(
-        wire.instructions, wire.input, empty=prompts or previous is not None
+        wire.instructions, wire.input, empty=prompts or counts or previous is not None
     )
     if previous is None and not conversation.missing:
         storage = _storage(wire) if stores else None

@@ -58,15 +58,16 @@ class ResponsesSurface(JsonSurface):
         self.plain = self._plain
 
     def parse(self, inbound: Inbound) -> Request:
-        return self._parse(inbound, window=False)
+        return self._parse(inbound)
 
-    def _parse(self, inbound: Inbound, *, window: bool) -> Request:
+    def _parse(self, inbound: Inbound, *, window: bool = False, counts: bool = False) -> Request:
         return translation.parse_response(
             inbound.body,
             model=inbound.model,
             stores=inbound.stores,
             prompts=inbound.prompts,
             window=window,
+            counts=counts,
             refers=any(
                 name == b"user-agent" and _AI_SDK in value for name, value in inbound.headers
             ),
@@ -96,6 +97,13 @@ class ResponsesSurface(JsonSurface):
         return error_body(exc)
 
 
+class TokensSurface(ResponsesSurface):
+    """The route that counts."""
+
+    def parse(self, inbound: Inbound) -> Request:
+        return self._parse(inbound, counts=True)
+
+
 class WindowSurface(ResponsesSurface):
     """The route that returns the items with which a long conversation goes on."""
 
@@ -118,6 +126,7 @@ class WindowSurface(ResponsesSurface):
 
 
 RESPONSES: Final = ResponsesSurface()
+TOKENS: Final = TokensSurface()
 WINDOW: Final = WindowSurface()
 
 ROUTES: Final = (
@@ -139,7 +148,7 @@ ROUTES: Final = (
     ),
     HotRoute(
         path="/v1/responses/input_tokens",
-        surface=RESPONSES,
+        surface=TOKENS,
         body=lambda: translation.ResponsesWire,
         summary="Count the tokens of a conversation, by OpenAI's Responses API",
         counts=True,

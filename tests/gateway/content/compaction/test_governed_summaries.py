@@ -280,3 +280,18 @@ async def test_a_client_that_leaves_ends_the_calls(up: Up) -> None:
     asked = len(up.remote.requests)
 
     assert asked < 5
+
+
+async def test_a_count_includes_what_is_continued_and_what_items_stand_for(up: Up) -> None:
+    first = await up.ask(turns(4))
+    item = await up.item(turns(9))
+    route = "/v1/responses/input_tokens"
+
+    alone = await up.ask("And now?", path=route)
+    chained = await up.ask("And now?", path=route, previous_response_id=first.json()["id"])
+    unfolded = await up.ask([item, GO_ON], path=route)
+
+    short, longer, summary = (one.json()["input_tokens"] for one in (alone, chained, unfolded))
+    assert longer > short + 4 * 100
+    assert short < summary < longer
+    assert chained.headers["x-gateway-estimated"] == "input_tokens"

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import cast
 
 import anthropic
+import httpx
 import openai
 import pytest
 
@@ -33,9 +34,20 @@ models:
 """
 
 
-def counting(field: str) -> Behaviour:
+MESSAGE: Json = {
+    "id": "m",
+    "type": "message",
+    "role": "assistant",
+    "model": "c",
+    "content": [{"type": "text", "text": "hi"}],
+    "stop_reason": "end_turn",
+    "usage": {"input_tokens": 1, "output_tokens": 1},
+}
+
+
+def counting(field: str, found: object = 375) -> Behaviour:
     async def behave(request: Received, answer: Answer) -> None:
-        await answer.json({field: 375, "max_model_len": 4096})
+        await answer.json({field: found, "max_model_len": 4096})
 
     return behave
 
@@ -108,6 +120,76 @@ async def test_vllm_counts_text_and_not_images(tmp_path: Path) -> None:
     assert json.dumps(request.json["messages"]).count("Be kind.") == 1
 
 
+@pytest.mark.parametrize(
+    ("adapter", "field", "found", "path"),
+    [
+        ("sglang", "count", 375, "/tokenize"),
+        ("llama-cpp", "input_tokens", 375, "/v1/chat/completions/input_tokens"),
+        ("tgi", "tokenize_response", [{"id": 1}] * 375, "/chat_tokenize"),
+    ],
+)
+async def test_servers_of_open_models_count_with_their_templates_and_tools(
+    tmp_path: Path, adapter: str, field: str, found: object, path: str
+) -> None:
+    behave = counting(field, found)
+    async with claude_in_front_of(behave, config(adapter, "qwen", "/v1"), tmp_path) as setting:
+        counted = await setting.client.messages.with_raw_response.count_tokens(
+            model="chat", messages=[HELLO], system="Be kind.", tools=[WEATHER]
+        )
+        (request,) = setting.server.requests
+
+    assert "x-gateway-estimated" not in counted.headers
+    assert ((await counted.parse()).input_tokens, request.path) == (375, path)
+    assert json.dumps(request.json["messages"]).count("Be kind.") == 1
+    assert len(cast("list[Json]", request.json["tools"])) == 1
+    assert request.json.get("stream") in (None, False)
+
+
+async def test_mindie_counts_the_texts_which_is_nearly_the_conversation(tmp_path: Path) -> None:
+    behave = counting("token_number")
+    async with claude_in_front_of(behave, config("mindie", "qwen"), tmp_path) as setting:
+        counted = await setting.client.messages.with_raw_response.count_tokens(
+            model="chat", messages=[HELLO], system="Be kind.", tools=[WEATHER]
+        )
+        (request,) = setting.server.requests
+
+    assert counted.headers["x-gateway-estimated"] == "input_tokens"
+    assert ((await counted.parse()).input_tokens, request.path) == (375, "/v1/tokenizer")
+    for word in ("Be kind.", "hi", "weather"):
+        assert word in str(request.json["inputs"])
+
+
+@pytest.mark.parametrize(
+    ("adapter", "status"), [("sglang", 400), ("llama-cpp", 404), ("vllm", 500), ("anthropic", 529)]
+)
+async def test_a_counter_that_fails_leaves_an_estimate_and_the_backend_alone(
+    tmp_path: Path, adapter: str, status: int
+) -> None:
+    async def fails(request: Received, answer: Answer) -> None:
+        if request.path.endswith("/chat/completions"):
+            await answer.chat("I am well.")
+        elif request.path.endswith("/messages"):
+            await answer.json(MESSAGE)
+        else:
+            await answer.json({"error": {"message": "no"}}, status)
+
+    path = "" if adapter == "anthropic" else "/v1"
+    given = config(adapter, "m", path).replace(
+        "{{name: chat,", "{{name: chat, breaker: {{min_requests: 1}},"
+    )
+    async with claude_in_front_of(fails, given, tmp_path) as setting:
+        counts = [
+            await setting.client.messages.with_raw_response.count_tokens(
+                model="chat", messages=[HELLO]
+            )
+            for _ in range(3)
+        ]
+        answer = await setting.client.messages.create(model="chat", max_tokens=9, messages=[HELLO])
+
+    assert [one.headers["x-gateway-estimated"] for one in counts] == ["input_tokens"] * 3
+    assert answer.content[0].type == "text"
+
+
 async def test_clients_of_responses_count_at_openai_and_elsewhere(tmp_path: Path) -> None:
     behave = counting("input_tokens")
     for adapter, path, route in (
@@ -129,6 +211,37 @@ async def test_clients_of_responses_count_at_openai_and_elsewhere(tmp_path: Path
         assert (found.input_tokens, found.object) == (375, "response.input_tokens")
         assert request.path == route
         assert "store" not in request.json
+
+
+async def test_a_count_has_all_that_the_answer_would_be_made_of(tmp_path: Path) -> None:
+    behave = counting("input_tokens")
+    schema: Json = {"type": "object", "properties": {"at": {"type": "string"}}}
+    form = {"type": "json_schema", "name": "place", "schema": schema}
+    tool = {"type": "function", "name": "weather", "parameters": schema}
+    body: Json = {"model": "chat", "instructions": "Be kind.", "tools": [tool]}
+    given = config("openai-responses", "m", "/v1")
+    async with (
+        claude_in_front_of(behave, given, tmp_path) as setting,
+        httpx.AsyncClient(base_url=setting.gateway.url, timeout=60) as client,
+    ):
+        route = "/v1/responses/input_tokens"
+        alone = await client.post(route, json=body)
+        whole = await client.post(
+            route,
+            json={**body, "input": "hi", "text": {"format": form}, "truncation": "auto"},
+        )
+        nothing = await client.post(route, json={"model": "chat"})
+        chained = await client.post(
+            route, json={**body, "previous_response_id": "resp_1", "input": "hi"}
+        )
+        first, second = (one.json for one in setting.server.requests)
+
+    assert (alone.status_code, whole.status_code) == (200, 200)
+    assert first == {"model": "m", "instructions": "Be kind.", "input": [], "tools": [tool]}
+    assert second["text"] == {"format": form}
+    assert (second["input"], second["truncation"]) == ("hi", "auto")
+    assert (nothing.status_code, nothing.json()["error"]["param"]) == (400, "input")
+    assert chained.json()["error"]["param"] == "previous_response_id"
 
 
 LOCAL = """
