@@ -26,6 +26,7 @@ OTHERS = {
     "adapters/unencodable.py": "a part of a measured request",
     "gateway/audit/chain.py": "the gateway's own audit log",
     "gateway/content/cache/key.py": "a measured request",
+    "gateway/cli/agents/documents/json_text.py": "a scalar of a file of the user's: at most 8 MiB",
     "gateway/config/json_schema/document.py": "the defaults of the configuration",
     "gateway/console/explain/claimed_caller.py": "an argument of the operator",
     "gateway/content/hooks/answer_texts.py": "a part of a measured answer or event",

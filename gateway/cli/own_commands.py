@@ -16,6 +16,7 @@ NAMES: Final = (
     "routes",
     "explain",
     "chat",
+    "agents",
     "experiments",
     "prompts",
     "keys",
@@ -34,6 +35,7 @@ NAMES: Final = (
 order of the help."""
 
 MODULES: Final[Mapping[str, str]] = {
+    "agents": "agents.command",
     "budgets": "standings.budgets",
     "chat": "chat.command",
     "engine": "engine_server.command",

@@ -184,8 +184,12 @@ async def stage(
     run_dir: Path,
     backends: Sequence[Vendor] = BACKENDS,
     models: Mapping[str, str] = MODELS,
+    more: str = "",
 ) -> AsyncGenerator[Stage, None]:
-    """Every backend is a model of its vendor's name. models: at the vendors, by their names."""
+    """Every backend is a model of its vendor's name. models: at the vendors, by their names.
+
+    more: of the configuration.
+    """
     servers: dict[str, Provider] = {}
     faults: dict[str, list[str]] = {one.name: [] for one in backends}
     troubles = {one.name: Trouble() for one in backends}
@@ -200,6 +204,6 @@ async def stage(
                 name=one.name, adapter=one.name, url=url, key=KEY, more=one.more
             )
             served += MODEL.format(name=one.name, model=models.get(one.name, one.model))
-        config = f"providers:{providers}\nmodels:\n{served}"
+        config = f"providers:{providers}\nmodels:\n{served}{more}"
         up = await stack.enter_async_context(commanded(run_dir / "config.yaml", config))
         yield Stage(gateway=up, servers=servers, faults=faults, troubles=troubles)

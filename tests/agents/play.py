@@ -30,6 +30,9 @@ TASK: Final = (
     "Work in the folder {folder} and ask nothing. Read prices.txt and rules.md, change prices.txt"
     " as the rules say, run the command that proves it, and tell me what it printed."
 )
+LISTS: Final = "*file listing*"
+"""In what aider asks for, which calls no functions: whole files."""
+
 FOLDER: Final = re.compile(r"Work in the folder (\S+) and ask nothing")
 """In the task of every job."""
 
@@ -64,6 +67,8 @@ def next_step(request: ReceivedRequest, proof: str = "") -> Said:
     tools = toolset(request.tools)
     said = " ".join(turn.text for turn in request.turns if turn.role != "assistant")
     asked = FOLDER.search(said)
+    if tools is None and asked is not None and LISTS in said:
+        return Said(text=(f"{FILE}\n```\n", f"{CONTENT.replace(BEFORE, AFTER)}```\n"))
     if tools is None or asked is None:
         return Said(text=(ASIDE[:6], ASIDE[6:]))
     folder = Path(asked[1])

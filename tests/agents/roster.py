@@ -22,7 +22,7 @@ from tests.agents.starting import (
 from tests.clients.packages import AGENTS as PACKAGES
 from tests.clients.packages import Client
 
-Api = Literal["Responses", "Messages", "Chat completions"]
+Api = Literal["Responses", "Messages", "Chat completions", "Gemini"]
 
 
 class Agent(Struct, frozen=True, kw_only=True):

@@ -88,7 +88,7 @@ def _unmet(job: Job, trouble: Trouble) -> list[str]:
 
 async def execute(agent: Agent, run: Run) -> tuple[str, list[str]]:
     """The output, and what is wrong with the run."""
-    started = agent.start(run)
+    started = await asyncio.to_thread(agent.start, run)
     limit_s = LIMIT_S + run.job.thinks_s + 8 * run.job.outage_s
     env = {"PATH": os.environ["PATH"], "HOME": str(run.home), "LANG": "C.UTF-8"}
     process = await asyncio.create_subprocess_exec(

@@ -71,6 +71,29 @@ TOOLSETS: Final = (
             name="run_shell_command", arguments={"command": command, "is_background": False}
         ),
     ),
+    Toolset(  # Continue
+        needs=frozenset({"Read", "Edit", "Bash", "Checklist"}),
+        reads=lambda file: Call(name="Read", arguments={"filepath": str(file)}),
+        edits=lambda file, before, after: Call(
+            name="Edit",
+            arguments={"file_path": str(file), "old_string": before, "new_string": after},
+        ),
+        runs=lambda _, command: Call(name="Bash", arguments={"command": command}),
+    ),
+    Toolset(  # Gemini CLI
+        needs=frozenset({"read_file", "replace", "run_shell_command"}),
+        reads=lambda file: Call(name="read_file", arguments={"file_path": str(file)}),
+        edits=lambda file, before, after: Call(
+            name="replace",
+            arguments={
+                "file_path": str(file),
+                "instruction": "Follow the rules",
+                "old_string": before,
+                "new_string": after,
+            },
+        ),
+        runs=lambda _, command: Call(name="run_shell_command", arguments={"command": command}),
+    ),
     Toolset(  # Claude Code
         needs=frozenset({"Read", "Edit", "Bash"}),
         reads=lambda file: Call(name="Read", arguments={"file_path": str(file)}),

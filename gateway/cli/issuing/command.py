@@ -1,7 +1,5 @@
 """`strowger keys`: issue, list, change, rotate and revoke API keys in the store."""
 
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Unpack
 
@@ -9,8 +7,8 @@ import click
 from msgspec.structs import replace
 from rich.markup import escape
 
-from strowger_gateway.gateway.audit.event import Action, AuditEvent
-from strowger_gateway.gateway.cli.config_loading import Faults, config_option, faults_shown, load
+from strowger_gateway.gateway.audit.event import Action
+from strowger_gateway.gateway.cli.config_loading import config_option, load
 from strowger_gateway.gateway.cli.durations import duration
 from strowger_gateway.gateway.cli.issuing.display import (
     EFFECT,
@@ -20,21 +18,13 @@ from strowger_gateway.gateway.cli.issuing.display import (
     time_text,
 )
 from strowger_gateway.gateway.cli.issuing.options import FieldOptions, field_options, fields_of
+from strowger_gateway.gateway.cli.issuing.store_access import changing, reading
 from strowger_gateway.gateway.cli.os_user import os_user
 from strowger_gateway.gateway.cli.tables import show as show_table
 from strowger_gateway.gateway.cli.tables import table_of
-from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.governance.issued_keys.authority import (
-    KeyAuthority,
-    KeyEvent,
-    KeyFields,
-)
+from strowger_gateway.gateway.governance.issued_keys.authority import KeyFields
 from strowger_gateway.gateway.governance.issued_keys.rule_text import rule_text
 from strowger_gateway.gateway.governance.issued_keys.view import details, listing
-from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
-from strowger_gateway.gateway.storage.sql.open import open_existing, open_store
-from strowger_gateway.gateway.storage.sql.sql import SqlStore
-from strowger_gateway.schemas.errors import CallerError
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -55,7 +45,7 @@ def keys() -> None:
 def create(name: str, path: Path, as_json: bool, **options: Unpack[FieldOptions]) -> None:
     """Issue the key NAME. Its secret goes to stdout, this once; the store has only its digest."""
     config = load(path)
-    with _changing(config, "key.create", name) as authority:
+    with changing(config, "key.create", name) as authority:
         issued = authority.create(name, fields_of(options), os_user())
     print_secret(issued, config, as_json)
 
@@ -77,7 +67,7 @@ def change(
         raise click.UsageError(
             "--no-limits and --limit, or --no-budgets and --budget, exclude each other"
         )
-    with _changing(load(path), "key.change", name) as authority:
+    with changing(load(path), "key.change", name) as authority:
         fields = fields_of(options)
         if no_limits:
             fields = replace(fields, limits=())
@@ -96,7 +86,7 @@ def change(
 def listed(path: Path, as_json: bool, everything: bool) -> None:
     """List all keys with their state, and their own limits and budgets."""
     config = load(path)
-    with _reading(config) as authority:
+    with reading(config) as authority:
         found = listing(authority.rows.all(), config).keys
     rows = [one for one in found if everything or one.state != "revoked"]
     if as_json:
@@ -121,7 +111,7 @@ def listed(path: Path, as_json: bool, everything: bool) -> None:
 def show(name: str, path: Path, as_json: bool) -> None:
     """Show an issued key, and in which gateways its last change is in effect."""
     config = load(path)
-    with _reading(config) as authority:
+    with reading(config) as authority:
         found = details(authority.find(name), authority.rows.readers(), config)
     if as_json:
         print_json(found)
@@ -144,7 +134,7 @@ def show(name: str, path: Path, as_json: bool) -> None:
 def rotate(name: str, overlap: float, path: Path, as_json: bool) -> None:
     """Give the key NAME a new secret, which goes to stdout, this once."""
     config = load(path)
-    with _changing(config, "key.rotate", name) as authority:
+    with changing(config, "key.rotate", name) as authority:
         issued = authority.rotate(name, overlap, os_user())
     print_secret(issued, config, as_json)
 
@@ -154,14 +144,14 @@ def rotate(name: str, overlap: float, path: Path, as_json: bool) -> None:
 @config_option
 def revoke(name: str, path: Path) -> None:
     """Revoke the key NAME for ever."""
-    with _changing(load(path), "key.revoke", name) as authority:
+    with changing(load(path), "key.revoke", name) as authority:
         authority.revoke(name, os_user())
     click.echo(f"{name} is revoked; {EFFECT} (strowger keys show {name})")
 
 
 def _set_disabled(name: str, path: Path, *, disabled: bool) -> None:
     action: Action = "key.disable" if disabled else "key.enable"
-    with _changing(load(path), action, name) as authority:
+    with changing(load(path), action, name) as authority:
         authority.change(name, KeyFields(disabled=disabled), os_user())
     click.echo(f"{name} is {'disabled' if disabled else 'enabled'}; {EFFECT}")
 
@@ -180,48 +170,3 @@ def disable(name: str, path: Path) -> None:
 def enable(name: str, path: Path) -> None:
     """Accept the key NAME again."""
     _set_disabled(name, path, disabled=False)
-
-
-@contextmanager
-def _reading(config: Config) -> Generator[KeyAuthority]:
-    """Open the store and show errors as lines; a missing SQLite file is not created."""
-    with faults_shown():
-        store = open_existing(config.store.url)
-    with _closing(store):
-        yield _authority(store, config)
-
-
-@contextmanager
-def _changing(config: Config, action: Action, name: str) -> Generator[KeyAuthority]:
-    """The same for a change of the key `name`; the audit log gets it also if it is refused."""
-    with faults_shown():
-        store = open_store(config.store.url)
-    with _closing(store):
-        try:
-            yield _authority(store, config)
-        except CallerError as exc:
-            if config.audit.log != "off":
-                event = AuditEvent.by(os_user(), action, target=name, reason=exc.message)
-                with suppress(StoreUnavailable):  # the refusal is what the operator must see
-                    store.audit.append((replace(event, outcome="refused"),))
-            raise
-
-
-@contextmanager
-def _closing(store: SqlStore) -> Generator[None]:
-    try:
-        yield
-    except StoreUnavailable as exc:
-        raise Faults((f"store.url: {exc.message}",)) from exc
-    except CallerError as exc:
-        raise Faults((exc.message,)) from exc
-    finally:
-        store.close()
-
-
-def _authority(store: SqlStore, config: Config) -> KeyAuthority:
-    return KeyAuthority(store.issued_keys, lambda: config, _ignore)
-
-
-def _ignore(event: KeyEvent) -> None:
-    """The command prints what it did."""

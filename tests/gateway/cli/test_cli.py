@@ -348,6 +348,7 @@ def test_only_commands_that_work_are_listed() -> None:
         "routes",
         "explain",
         "chat",
+        "agents",
         "usage",
         "audit",
         "budgets",

@@ -1,0 +1,1 @@
+"""`strowger agents`: point coding agents at the gateway, and check that they reach it."""

@@ -1,0 +1,1 @@
+"""Texts of settings files, changed at single places: comments and all other settings stay."""

@@ -1,0 +1,17 @@
+"""The formats by name."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from strowger_gateway.gateway.cli.agents.documents.document import FileFormat, FileFormatName
+from strowger_gateway.gateway.cli.agents.documents.env_lines import EnvLines
+from strowger_gateway.gateway.cli.agents.documents.json_text import JsonText
+from strowger_gateway.gateway.cli.agents.documents.toml_lines import TomlLines
+from strowger_gateway.gateway.cli.agents.documents.yaml_text import YamlText
+
+FORMATS: Final[Mapping[FileFormatName, FileFormat]] = {
+    "json": JsonText(),
+    "toml": TomlLines(),
+    "yaml": YamlText(),
+    "env": EnvLines(),
+}

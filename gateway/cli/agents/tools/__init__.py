@@ -1,0 +1,1 @@
+"""The coding agents that can be set up, one module each."""
