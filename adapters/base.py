@@ -27,6 +27,7 @@ from strowger_gateway.schemas.requests import (
     Request,
 )
 from strowger_gateway.schemas.secret import Secret
+from strowger_gateway.schemas.tasks.task import TaskAnswer, TaskRequest
 
 Framing = Literal["sse", "sse-unmarked", "ndjson", "eventstream"]
 """`sse-unmarked`: the dialect has no end mark; the stream is complete when the body ends."""
@@ -165,6 +166,7 @@ class Supports(Struct, frozen=True, kw_only=True):
             format; `None`: all, because it does not check them.
     text_of_tokens: the tokens of an answer come with their text.
     inputs: the most inputs in one embeddings request; more are split over several requests.
+    items:  the most documents, pairs or texts in one request of a task of `schemas/tasks`.
     client_fields: which fields outside our schema a client may send through, at any depth
             (adapters/client_fields/patterns.py).
     carries: which of those reach the backend; `None`: unknown.
@@ -186,6 +188,10 @@ class Supports(Struct, frozen=True, kw_only=True):
     completion: frozenset[str] | None = None
     embeddings: frozenset[str] | None = None
     tokens: frozenset[str] | None = None
+    rerank: frozenset[str] | None = None
+    score: frozenset[str] | None = None
+    classify: frozenset[str] | None = None
+    moderate: frozenset[str] | None = None
     extra: bool = False
     extra_fields: Mapping[Task, frozenset[str]] = {}
     ranges: Mapping[str, Range] = {}
@@ -196,6 +202,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     proofs: frozenset[str] | None = None
     text_of_tokens: bool = True
     inputs: int | None = None
+    items: Mapping[Task, int] = {}
     client_fields: ClientFields = ANY
     carries: Carries | None = None
     max_tokens: Ceilings | None = None
@@ -249,6 +256,18 @@ class Adapter(Protocol):
 
     def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
         """Translate an answer with a status of 400 or more. Header names are lower-case."""
+        ...
+
+
+@runtime_checkable
+class TaskDecoder(Protocol):
+    """An adapter that offers tasks of `schemas/tasks`; its `encode` encodes their requests."""
+
+    def decode_task(self, request: TaskRequest, body: bytes) -> TaskAnswer:
+        """Decode a complete 200 answer.
+
+        Raises UpstreamBroken for one that is unreadable, or not about the request's items.
+        """
         ...
 
 

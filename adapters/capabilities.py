@@ -30,6 +30,7 @@ from strowger_gateway.schemas.messages import (
     thoughts_of,
 )
 from strowger_gateway.schemas.requests import ChatRequest, Request, TokenRequest
+from strowger_gateway.schemas.tasks.task import TaskRequest
 from strowger_gateway.schemas.unknown_fields import Unknown
 
 TOOL_PROPERTIES = "tools.properties"
@@ -77,6 +78,11 @@ _BESIDE = 2
 def offered(supports: Supports, task: Task) -> frozenset[str] | None:
     """Return the fields of a task, `None` if the task is not offered."""
     return getattr(supports, task)
+
+
+def required(supports: Supports, task: Task) -> frozenset[str]:
+    """Return the fields that a request of this task must have."""
+    return supports.requires & FIELDS[task] if supports.requires else _NONE
 
 
 def sent_as(supports: Supports, task: Task, field: str) -> str | None:
@@ -173,7 +179,8 @@ def unsupported(
     if isinstance(request, TokenRequest) and request.text and not supports.text_of_tokens:
         faults.append(Unsupported(field=TEXT, reason=NO_TEXT))
     if supports.requires:
-        faults += [Unsupported(field=one, reason=MISSING) for one in supports.requires - sent]
+        missing = required(supports, task) - sent
+        faults += [Unsupported(field=one, reason=MISSING) for one in missing]
     for field, bounds in supports.ranges.items():
         if field in sent:
             fault = _outside(field_value(request, field), bounds)
@@ -194,7 +201,12 @@ def fits(request: Request, supports: Supports) -> tuple[tuple[str, Range], ...] 
     """
     task = task_of(request)
     fields, sent = offered(supports, task), sent_fields(request)
-    if fields is None or not sent <= fields or request.extra or not supports.requires <= sent:
+    if (
+        fields is None
+        or not sent <= fields
+        or request.extra
+        or not required(supports, task) <= sent
+    ):
         return None
     if isinstance(request, TokenRequest) and request.text and not supports.text_of_tokens:
         return None
@@ -269,7 +281,7 @@ def _dialect(request: Request) -> str:
     """Return the client's dialect if it is not OpenAI's."""
     if isinstance(request, ChatRequest):
         return "" if request.original is None else request.original.dialect
-    return "" if isinstance(request, TokenRequest) else request.dialect
+    return "" if isinstance(request, TokenRequest | TaskRequest) else request.dialect
 
 
 def _own_fields(request: Request, supports: Supports) -> frozenset[str]:

@@ -13,9 +13,11 @@ from msgspec.structs import replace
 from strowger_gateway.adapters.base import Endpoint, Framing, Outbound, Supports
 from strowger_gateway.adapters.errors import error_from
 from strowger_gateway.adapters.headers import Headers, merged_headers
+from strowger_gateway.adapters.tasks.form import AnyTaskForm, TaskForms
 from strowger_gateway.schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
 from strowger_gateway.schemas.fields import task_of
 from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
+from strowger_gateway.schemas.tasks.task import TaskAnswer, TaskRequest
 
 _JSON = "application/json"
 _STREAMED: Mapping[Framing, str] = {
@@ -27,16 +29,22 @@ _STREAMED: Mapping[Framing, str] = {
 
 
 class HttpJsonAdapter:
-    """Builds requests with JSON bodies; subclasses encode and decode them."""
+    """Builds requests with JSON bodies; subclasses encode and decode them.
+
+    tasks: how the vendor offers those of `schemas/tasks`.
+    """
 
     framing: ClassVar[Framing] = "sse"
+
+    tasks: ClassVar[tuple[AnyTaskForm, ...]] = ()
 
     def __init__(
         self, endpoint: Endpoint, supports: Supports, base: str, credentials: Headers | None = None
     ) -> None:
         """base: the beginning of every target. credentials: `None`: the key as a bearer token."""
         self._endpoint = endpoint
-        self._supports = supports
+        self._tasks = TaskForms(endpoint, base, self.tasks)
+        self._supports = self._tasks.declared(supports)
         self._base = base
         if credentials is None:
             key = endpoint.key.reveal()
@@ -54,6 +62,14 @@ class HttpJsonAdapter:
 
     def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
         return error_from(self._endpoint, status, headers, body)
+
+    def decode_task(self, request: TaskRequest, body: bytes) -> TaskAnswer:
+        """See TaskDecoder."""
+        return self._tasks.decode(request, body)
+
+    def _task_outbound(self, request: TaskRequest, model: str) -> Outbound:
+        target, body = self._tasks.encode(request, model)
+        return Outbound(target=target, headers=self._headers[False], body=body)
 
     def _outbound(self, path: str, body: bytes, *, stream: bool = False) -> Outbound:
         return Outbound(

@@ -21,7 +21,7 @@ from strowger_gateway.schemas.messages import (
     TextPart,
     ToolChoice,
 )
-from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest, Original, Request
+from strowger_gateway.schemas.requests import ChatRequest, Original, Request, WholeRequest
 from strowger_gateway.schemas.sampling import Sampling
 
 DEVELOPER: Final = 1 << 0
@@ -193,7 +193,7 @@ def facts_of(request: Request) -> int:
     """Return all facts of a request, as bits; tasks other than chats have few."""
     if not isinstance(request, ChatRequest):
         bits = EXTRA if request.extra else 0
-        return bits if isinstance(request, EmbeddingsRequest) else bits | _stops(request.sampling)
+        return bits if isinstance(request, WholeRequest) else bits | _stops(request.sampling)
     bits = message_facts(request.messages)
     if has_old_limit(request):
         bits |= OLD_LIMIT

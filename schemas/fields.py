@@ -31,11 +31,19 @@ from strowger_gateway.schemas.requests import (
     Prompt,
     Request,
     TokenRequest,
+    WholeRequest,
 )
 from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.tasks.classify import ClassifyRequest
+from strowger_gateway.schemas.tasks.moderate import ModerateRequest
+from strowger_gateway.schemas.tasks.rerank import RerankRequest
+from strowger_gateway.schemas.tasks.score import ScoreRequest
+from strowger_gateway.schemas.tasks.task import TaskRequest
 from strowger_gateway.schemas.unknown_fields import is_nested, without_nested
 
-Task = Literal["chat", "completion", "embeddings", "tokens"]
+Task = Literal[
+    "chat", "completion", "embeddings", "tokens", "rerank", "score", "classify", "moderate"
+]
 
 SAMPLING: tuple[str, ...] = Sampling.__struct_fields__
 
@@ -80,7 +88,18 @@ REASONING = "messages.reasoning"
 request, and reported. They cause no rejection and no preference for a backend, because clients send
 them to any backend that answers next."""
 
-NOT_OMITTABLE = MESSAGES | {"prompt.tokens", "prompt.batch", "input.tokens", "thread"}
+TASK_TYPES: tuple[type[TaskRequest], ...] = (
+    RerankRequest,
+    ScoreRequest,
+    ClassifyRequest,
+    ModerateRequest,
+)
+"""Of requests with one whole answer that is not vectors."""
+
+NOT_OMITTABLE = MESSAGES.union(
+    {"prompt.tokens", "prompt.batch", "input.tokens", "thread"},
+    *(kind.CONTENT for kind in TASK_TYPES),
+)
 """Content, which cannot be omitted: the request would mean something else without it. `thread`
 refers to messages that a vendor stores."""
 
@@ -92,6 +111,7 @@ FIELDS: dict[Task, frozenset[str]] = {
     "completion": frozenset({*SAMPLING, *COMPLETION, "template", "prompt.tokens", "prompt.batch"}),
     "embeddings": frozenset({*EMBEDDINGS, "input.tokens"}),
     "tokens": frozenset({*SAMPLING, *TOKENS}),
+    **{kind.task: kind.CONTENT.union(kind.FIELDS) for kind in TASK_TYPES},
 }
 """Every name that `sent_fields` can return, by task."""
 
@@ -126,6 +146,7 @@ NEUTRAL: dict[str, object] = {
     "template": False,
     "return_context_logits": False,
     "return_generation_logits": False,
+    "raw_scores": False,
 }
 """Values without effect: a backend without the field gives the same answer."""
 
@@ -170,6 +191,8 @@ def sent_fields(request: Request) -> frozenset[str]:
         sent = _own(EMBEDDINGS, _embeddings_values(request))
         if _has_ids(request.inputs):
             sent.append("input.tokens")
+    elif isinstance(request, TaskRequest):
+        sent = [*_own(request.FIELDS, request.values), *request.content]
     else:
         sent = _own(TOKENS, _token_values(request))
         sent += _sampling(request.sampling)
@@ -205,7 +228,7 @@ def stream_members(raw: Raw) -> tuple[str, ...]:
 
 def field_value(request: Request, field: str) -> object:
     """Return the value of a field that `sent_fields` returned; `UNSET` for a kind of content."""
-    if isinstance(request, EmbeddingsRequest) or field not in SAMPLING:
+    if isinstance(request, WholeRequest) or field not in SAMPLING:
         return getattr(request, field, UNSET)
     return getattr(request.sampling, field)
 

@@ -18,6 +18,10 @@ PLACES: Final[dict[Task, str]] = {
     "completion": "prompt",
     "embeddings": "input",
     "tokens": "tokens",
+    "rerank": "documents",
+    "score": "documents",
+    "classify": "input",
+    "moderate": "input",
 }
 """By task, the field that holds the prompt."""
 

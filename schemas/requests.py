@@ -1,5 +1,7 @@
 """The requests that travel from a surface to a backend: chat, completion, embeddings, tokens.
 
+The others, with one whole answer each, are in `schemas/tasks`.
+
 `extra` holds the top-level fields outside our schema, as JSON; they are forwarded unchanged to
 backends of the client's own dialect and rejected by name by all others.
 `optional` names fields that may be omitted if no backend honours them: the client's dialect
@@ -12,6 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from strowger_gateway.schemas.messages import Message, ResponseFormat, Tool, ToolChoice
 from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.tasks.task import TaskRequest
 from strowger_gateway.schemas.tensors import Tensor
 
 Prompt = str | tuple[int, ...]
@@ -239,7 +242,10 @@ class TokenRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="tok
 
 
 GenerateRequest = ChatRequest | CompletionRequest | TokenRequest
-Request = ChatRequest | CompletionRequest | TokenRequest | EmbeddingsRequest
+WholeRequest = EmbeddingsRequest | TaskRequest
+"""Requests with one whole answer: neither sampled nor streamed."""
+
+Request = ChatRequest | CompletionRequest | TokenRequest | EmbeddingsRequest | TaskRequest
 
 
 def expected_choices(request: GenerateRequest) -> int:

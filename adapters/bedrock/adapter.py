@@ -53,6 +53,7 @@ from strowger_gateway.schemas.requests import (
     Request,
     TokenRequest,
 )
+from strowger_gateway.schemas.tasks.task import TaskRequest
 
 REQUEST_ID = "x-amzn-requestid"
 
@@ -136,7 +137,7 @@ class BedrockAdapter(HttpJsonAdapter):
             case EmbeddingsRequest():
                 name = name_and_purpose(model)[0]
                 return self._call(name, "invoke", embeddings_body(request, model))
-            case CompletionRequest() | TokenRequest():
+            case CompletionRequest() | TokenRequest() | TaskRequest():
                 raise InvalidRequest(
                     f"{self._endpoint.name} accepts only conversations; send messages",
                     param="model",

@@ -1,4 +1,4 @@
-"""Cohere's API, version 2: chat and embeddings.
+"""Cohere's API, version 2: chat, embeddings and reranking.
 
 The base URL is the server's own; a trailing `/v1` or `/v2` is ignored. `model` in the
 configuration may be `NAME/INPUT_TYPE` for embeddings.
@@ -24,6 +24,9 @@ from strowger_gateway.adapters.cohere.repairs import COHERE_REPAIRS
 from strowger_gateway.adapters.errors import error_from, unreadable
 from strowger_gateway.adapters.http_json import HttpJsonAdapter, base_path
 from strowger_gateway.adapters.json_objects import NULL, UNREADABLE
+from strowger_gateway.adapters.tasks import rerank
+from strowger_gateway.adapters.tasks.form import AnyTaskForm
+from strowger_gateway.adapters.tasks.score import score_by
 from strowger_gateway.schemas.answers import Embeddings
 from strowger_gateway.schemas.errors import GatewayError
 from strowger_gateway.schemas.events import Usage
@@ -33,6 +36,7 @@ from strowger_gateway.schemas.requests import (
     GenerateRequest,
     Request,
 )
+from strowger_gateway.schemas.tasks.task import TaskRequest
 
 INVALID_TOKEN = 498
 """Cohere's own status for an invalid or expired key."""
@@ -105,9 +109,10 @@ _meta = msgspec.json.Decoder(_Meta).decode
 
 
 class CohereAdapter(HttpJsonAdapter):
-    """Chat and embeddings; version 2 has no completions."""
+    """Chat, embeddings and reranking; version 2 has no completions."""
 
     name: ClassVar[str] = "cohere"
+    tasks: ClassVar[tuple[AnyTaskForm, ...]] = (rerank.COHERE, score_by(rerank.COHERE))
     base_url: ClassVar[str] = "https://api.cohere.com"
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -119,6 +124,8 @@ class CohereAdapter(HttpJsonAdapter):
                 return self._outbound("/chat", chat_body(request, model), stream=request.stream)
             case EmbeddingsRequest():
                 return self._outbound("/embed", embeddings_body(request, model))
+            case TaskRequest():
+                return self._task_outbound(request, model)
             case _:
                 raise self._not_offered(request)
 

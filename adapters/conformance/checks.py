@@ -19,6 +19,7 @@ from strowger_gateway.adapters.capabilities import (
     TOOL_PROPERTIES,
     offered,
     omitted_content,
+    required,
     unsupported,
 )
 from strowger_gateway.adapters.client_fields.patterns import opened
@@ -33,6 +34,7 @@ from strowger_gateway.adapters.conformance.sample_requests import (
 )
 from strowger_gateway.adapters.conformance.translation_checks import completed
 from strowger_gateway.adapters.framing import FRAMING
+from strowger_gateway.adapters.tasks.form import decode_task
 from strowger_gateway.schemas.errors import (
     GatewayError,
     InvalidRequest,
@@ -44,9 +46,10 @@ from strowger_gateway.schemas.errors import (
 )
 from strowger_gateway.schemas.fields import FIELDS, REASONING, Task
 from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
+from strowger_gateway.schemas.tasks.task import TaskRequest
 
 KEY = "sk-contract-0123456789abcdef"
-TASKS: tuple[Task, ...] = ("chat", "completion", "embeddings", "tokens")
+TASKS: tuple[Task, ...] = tuple(FIELDS)
 
 STATUSES: Mapping[int, type[GatewayError]] = {
     400: UpstreamRejected,
@@ -143,7 +146,7 @@ def check_fields(adapter: Adapter, task: Task, model: str) -> None:
         assert named == {task}, f"{task} is not offered, but unsupported() names {named}"
         return
     _check_required(adapter, task, model)
-    for field in sorted(FIELDS[task] - adapter.supports.requires):
+    for field in sorted(FIELDS[task] - required(adapter.supports, task)):
         with_it, without_it = (_completed(adapter, one) for one in request_with(task, field))
         named = {one.field for one in unsupported(with_it, adapter.supports)}
         if field not in supported:
@@ -207,6 +210,8 @@ def check_breaks(adapter: Adapter, task: Task) -> None:
         try:
             if isinstance(request, EmbeddingsRequest):
                 adapter.embeddings(request, body)
+            elif isinstance(request, TaskRequest):
+                decode_task(adapter, request, body)
             else:
                 translate(adapter, request, [body])
         except (UpstreamError, UpstreamRejected):
@@ -221,7 +226,7 @@ def _completed(adapter: Adapter, request: Request) -> Request:
 
 def _check_required(adapter: Adapter, task: Task, model: str) -> None:
     """Check that a missing required field is reported, and not replaced."""
-    for field in adapter.supports.requires:
+    for field in required(adapter.supports, task):
         request = bare_request(task)
         named = {one.field for one in unsupported(request, adapter.supports)}
         assert field in named, f"{task}: {field} is required, but not reported when missing"

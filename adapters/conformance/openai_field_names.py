@@ -18,6 +18,7 @@ IMAGE = "messages[].content[].image_url"
 
 WORDS: Mapping[str, tuple[str, object]] = MappingProxyType(
     {
+        "input.pairs": ("inputs", [["hello", "bye"], ["bye"]]),
         "tools": (
             "tools[]",
             {

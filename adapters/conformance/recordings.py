@@ -4,8 +4,7 @@
 
 request_line            method, path and query
 request.json            the body sent, or the part of it that the answer depends on
-task                    `chat`, `completion`, `embeddings` or `tokens`, if neither path nor body
-                        determines it
+task                    its name, if neither path nor body determines it
 status                  only if it is not 200
 headers.json            of the answer, names in lower case, if they matter
 error                   of a failure: the class of the error that it must become, and what a refusal
@@ -14,14 +13,15 @@ response.json, .txt     the body of a complete answer; `.octets` if it is not te
 response.sse, .ndjson   the body of a streamed one; `.bin` if it is not text
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import get_args
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct
 
 from strowger_gateway.schemas.fields import Task
-from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.messages import Message, TextPart
 from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
@@ -30,10 +30,26 @@ from strowger_gateway.schemas.requests import (
     TokenRequest,
 )
 from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.tasks.classify import ClassifyRequest
+from strowger_gateway.schemas.tasks.moderate import ModerateRequest
+from strowger_gateway.schemas.tasks.rerank import RerankRequest
+from strowger_gateway.schemas.tasks.score import ScoreRequest
 
 STREAMED = (".sse", ".ndjson", ".bin")
+DOCUMENTS = ("documents", "texts", "sources")
+"""Fields in which dialects send the documents to rank."""
+
 INPUTS = ("input", "texts", "text", "inputs")
 """Fields in which dialects send the inputs to embed."""
+
+IN_PATH: Mapping[str, Task] = {
+    "rerank": "rerank",
+    "/score": "score",
+    "/classify": "classify",
+    "/predict": "classify",
+    "moderation": "moderate",
+}
+"""Parts of the paths of other requests."""
 
 CONVERSED = ("chat", "generateContent", "streamGenerateContent")
 """Parts of the paths of chat requests."""
@@ -90,12 +106,33 @@ def request_for(recording: Recording) -> Request:
             return ChatRequest(
                 model="m", messages=(hello,), sampling=sampling, stream=recording.streamed
             )
+        case "rerank":
+            count = _entries(next((sent[one] for one in DOCUMENTS if one in sent), None))
+            top = next((sent[one] for one in ("top_n", "top_k") if one in sent), None)
+            return RerankRequest(
+                model="m",
+                query="q",
+                documents=("x",) * count,
+                top_n=UNSET if top is None else msgspec.json.decode(top, type=int),
+            )
+        case "score":
+            count = _entries(sent.get("text_2", sent.get("documents")))
+            return ScoreRequest(model="m", queries=("q",), documents=("x",) * count)
+        case "classify":
+            count = _entries(next((sent[name] for name in INPUTS if name in sent), None))
+            return ClassifyRequest(model="m", inputs=(("x",),) * count)
+        case "moderate":
+            count = _entries(sent.get("input"))
+            return ModerateRequest(model="m", inputs=((TextPart(text="x"),),) * count)
 
 
 def _task(recording: Recording) -> Task:
     """Infer the task from the path and the request."""
     if "/responses" in recording.line:
         return "chat"
+    for word, task in IN_PATH.items():
+        if word in recording.line:
+            return task
     if "embed" in recording.line or (
         "input" in recording.sent and "messages" not in recording.sent
     ):

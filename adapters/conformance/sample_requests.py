@@ -31,8 +31,13 @@ from strowger_gateway.schemas.requests import (
     PromptTable,
     Request,
     TokenRequest,
+    WholeRequest,
 )
 from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.tasks.classify import ClassifyRequest
+from strowger_gateway.schemas.tasks.moderate import ModerateRequest
+from strowger_gateway.schemas.tasks.rerank import RerankRequest
+from strowger_gateway.schemas.tasks.score import ScoreRequest
 from strowger_gateway.schemas.tensors import Tensor
 
 _FLOATS = Tensor(dtype="float32", shape=(2,), data=b"\0" * 8)
@@ -44,6 +49,11 @@ _OPAQUE_TOOL = OpaqueTool(type="web_search", raw=Raw(b'{"type":"web_search"}'))
 
 VALUES: Mapping[str, object] = MappingProxyType(
     {
+        "max_chunks_per_doc": 4,
+        "max_tokens_per_doc": 512,
+        "raw_scores": True,
+        "truncation": True,
+        "labels": ("good", "bad"),
         "temperature": 0.5,
         "top_p": 0.5,
         "top_k": 5,
@@ -145,6 +155,10 @@ BARE: Mapping[Task, Request] = MappingProxyType(
         "completion": CompletionRequest(model="m", prompts=("hello",)),
         "embeddings": EmbeddingsRequest(model="m", inputs=("hello",)),
         "tokens": TokenRequest(model="m", tokens=(1, 2, 3)),
+        "rerank": RerankRequest(model="m", query="hello", documents=("bye", "hi")),
+        "score": ScoreRequest(model="m", queries=("hello",), documents=("bye", "hi")),
+        "classify": ClassifyRequest(model="m", inputs=(("hello",), ("bye",))),
+        "moderate": ModerateRequest(model="m", inputs=((TextPart(text="hello"),),)),
     }
 )
 
@@ -190,7 +204,7 @@ def request_with_extra(task: Task, name: str, value: Raw) -> Request:
 def request_with_nulls(task: Task) -> Request:
     """Return a request with every nullable field set to null."""
     request = bare_request(task)
-    if isinstance(request, EmbeddingsRequest):
+    if isinstance(request, WholeRequest):
         return request
     nulls = Sampling(top_k=None, max_tokens=None, seed=None)
     return replace(request, sampling=nulls)
@@ -210,6 +224,13 @@ def with_field(request: Request, field: str) -> Request:
             return replace(request, prompts=("hello", "bye"), batch=True)
         case EmbeddingsRequest() if field == "input.tokens":
             return replace(request, inputs=((1, 2, 3),))
+        case ClassifyRequest() if field == "input.pairs":
+            return replace(request, inputs=(("hello", "bye"), ("bye",)))
+        case ModerateRequest() if field == "input.images":
+            image = ImagePart(url="data:image/png;base64,iVBORw0KGgo=")
+            return replace(request, inputs=((TextPart(text="hello"), image),))
+        case ModerateRequest() if field == "messages":
+            return replace(request, inputs=(), messages=(Message(role="user", content="hello"),))
         case ChatRequest() | CompletionRequest() | TokenRequest() if field in SAMPLING:
             sampling = replace(request.sampling, **{field: VALUES[field]})
             return replace(request, sampling=sampling)

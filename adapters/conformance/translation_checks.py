@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from strowger_gateway.adapters.base import Adapter, Supports
-from strowger_gateway.adapters.capabilities import offered, unsupported
+from strowger_gateway.adapters.capabilities import offered, required, unsupported
 from strowger_gateway.adapters.conformance.json_paths import (
     Places,
     changed,
@@ -134,7 +134,7 @@ def _absent_alone(
 
 def completed(supports: Supports, request: Request) -> Request:
     """Return the request with the fields that this adapter always requires."""
-    for field in supports.requires:
+    for field in required(supports, request.task):
         request = with_field(request, field)
     return request
 
@@ -148,8 +148,8 @@ def _way(
     extra: Mapping[str, Raw],
 ) -> Way:
     """Return the alternative that applies to this model."""
-    required = field in adapter.supports.requires
-    pair = (bare_request(task),) * 2 if required else request_with(task, field)
+    needed = field in required(adapter.supports, task)
+    pair = (bare_request(task),) * 2 if needed else request_with(task, field)
     after, before = (
         places(
             adapter.encode(
@@ -158,8 +158,8 @@ def _way(
         )
         for one in pair
     )
-    where = frozenset(after) if required else changed(before, after)
-    found = [way for way in ways if _covers(way, where, field, required=required)]
+    where = frozenset(after) if needed else changed(before, after)
+    found = [way for way in ways if _covers(way, where, field, required=needed)]
     assert len(found) == 1, f"{task}: {field} changes {sorted(where)} for {model}, not {ways}"
     translated = field in adapter.supports.translated.get(task, {})
     words = _words_at(task, field, after)

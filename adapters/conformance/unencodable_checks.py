@@ -30,7 +30,12 @@ from strowger_gateway.schemas.requests import (
     CompletionRequest,
     EmbeddingsRequest,
     Request,
+    WholeRequest,
 )
+from strowger_gateway.schemas.tasks.classify import ClassifyRequest
+from strowger_gateway.schemas.tasks.moderate import ModerateRequest
+from strowger_gateway.schemas.tasks.rerank import RerankRequest
+from strowger_gateway.schemas.tasks.score import ScoreRequest
 
 LONE = "\ud800"
 """A lone surrogate, which UTF-8 cannot encode."""
@@ -73,7 +78,7 @@ def _hostile(task: Task, supports: Supports) -> Iterator[tuple[str, Request]]:
     for name in (*sorted(supports.extra_fields.get(task, ())), "x_unheard_of"):
         for value in VALUES:
             yield name, replace(bare, extra={name: value})
-    if not isinstance(bare, EmbeddingsRequest):
+    if not isinstance(bare, WholeRequest):
         for name in ("seed", "max_tokens", "top_k", "temperature", "n"):
             for number in NUMBERS:
                 yield name, replace(bare, sampling=replace(bare.sampling, **{name: number}))
@@ -85,6 +90,15 @@ def _hostile(task: Task, supports: Supports) -> Iterator[tuple[str, Request]]:
             yield "prompt", replace(bare, prompts=(LONE,))
         case EmbeddingsRequest():
             yield "input", replace(bare, inputs=(LONE,))
+        case RerankRequest():
+            yield "query", replace(bare, query=LONE)
+            yield "documents", replace(bare, documents=(LONE,))
+        case ScoreRequest():
+            yield "documents", replace(bare, documents=(LONE,))
+        case ClassifyRequest():
+            yield "input", replace(bare, inputs=((LONE,),))
+        case ModerateRequest():
+            yield "input", replace(bare, inputs=((TextPart(text=LONE),),))
         case _:
             pass
 

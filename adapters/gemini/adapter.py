@@ -38,6 +38,7 @@ from strowger_gateway.schemas.requests import (
     Request,
     TokenRequest,
 )
+from strowger_gateway.schemas.tasks.task import TaskRequest
 
 CHAT = frozenset(
     {
@@ -144,7 +145,7 @@ class GeminiAdapter(HttpJsonAdapter):
                 form = embeddings.embedding_method(model, len(request.inputs), vertex=self._vertex)
                 body = embeddings.embeddings_body(request, model_path(model), form)
                 return self._call(model, form.route, body)
-            case CompletionRequest() | TokenRequest():
+            case CompletionRequest() | TokenRequest() | TaskRequest():
                 raise InvalidRequest(
                     f"{self._endpoint.name} accepts only conversations; send messages",
                     param="model",

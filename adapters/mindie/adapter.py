@@ -29,6 +29,7 @@ from strowger_gateway.schemas.requests import (
     Request,
     TokenRequest,
 )
+from strowger_gateway.schemas.tasks.task import TaskRequest
 
 SAMPLING = frozenset(
     {
@@ -104,7 +105,7 @@ class MindIEAdapter(HttpJsonAdapter):
                 return self._outbound(path, text_body(request), stream=request.stream)
             case ChatRequest():
                 return self._chat.encode(request, model)
-            case EmbeddingsRequest():
+            case EmbeddingsRequest() | TaskRequest():
                 raise self._not_offered(request)
         assert_never(request)
 

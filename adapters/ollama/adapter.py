@@ -33,6 +33,7 @@ from strowger_gateway.schemas.requests import (
     Request,
     TokenRequest,
 )
+from strowger_gateway.schemas.tasks.task import TaskRequest
 
 SAMPLING = frozenset({*OPTIONS, "logprobs", "top_logprobs"})
 CHAT = SAMPLING | {"tools", "response_format", "reasoning_effort", "messages.image"}
@@ -124,7 +125,7 @@ class OllamaAdapter(HttpJsonAdapter):
             case EmbeddingsRequest():
                 body = embeddings_body(request, model, context)
                 return self._outbound("/embed", body)
-            case TokenRequest():
+            case TokenRequest() | TaskRequest():
                 raise self._not_offered(request)
         assert_never(request)
 

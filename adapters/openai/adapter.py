@@ -60,6 +60,7 @@ from strowger_gateway.adapters.openai.vendor_profiles import OPENAI
 from strowger_gateway.adapters.openai.wire import read_vector, read_vectors
 from strowger_gateway.adapters.repairs.parallel_calls import parallel_calls
 from strowger_gateway.adapters.repairs.rule import Repair
+from strowger_gateway.adapters.tasks.form import TaskForms
 from strowger_gateway.adapters.tool_repairs.withheld_tools import withheld_tools
 from strowger_gateway.schemas.answers import Embeddings
 from strowger_gateway.schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
@@ -75,6 +76,7 @@ from strowger_gateway.schemas.requests import (
     Request,
     expected_choices,
 )
+from strowger_gateway.schemas.tasks.task import TaskAnswer, TaskRequest
 
 Vector = list[float] | str
 """Numbers, or base64."""
@@ -126,7 +128,8 @@ class OpenAIAdapter:
         self._targets = {one: f"{path}{one}{query}" for one in PATHS}
         root = path.removesuffix("/v1").removesuffix(self.vendor.prefix_path)
         self._prefixed = f"{root}{self.vendor.prefix_path}/chat/completions{query}"
-        self._supports = self.supported()
+        self._tasks = TaskForms(endpoint, path, self.vendor.tasks)
+        self._supports = self._tasks.declared(self.supported())
         self._body_fields: dict[Task, BodyFields] = {
             task: body_fields(task, self.vendor, fields)
             for task in TASKS
@@ -158,6 +161,9 @@ class OpenAIAdapter:
             case EmbeddingsRequest() if "embeddings" in self._body_fields:
                 body = embeddings_body(request, model, self._body_fields["embeddings"])
                 return self._outbound("/embeddings", body, request, stream=False)
+            case TaskRequest():
+                target, encoded = self._tasks.encode(request, model)
+                return Outbound(target=target, headers=self._headers[False], body=encoded)
             case _:
                 task = task_of(request)
                 raise InvalidRequest(f"{self.endpoint.name} does not offer {task}", param="model")
@@ -193,6 +199,10 @@ class OpenAIAdapter:
             id=vectors.id or "",
             usage=Usage() if vectors.usage == NULL else usage_from(vectors.usage),
         )
+
+    def decode_task(self, request: TaskRequest, body: bytes) -> TaskAnswer:
+        """See TaskDecoder."""
+        return self._tasks.decode(request, body)
 
     def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
         return error_from(self.endpoint, status, headers, body)

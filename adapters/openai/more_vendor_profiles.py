@@ -10,6 +10,8 @@ from strowger_gateway.adapters.openai.model_repairs import CHAT_MODEL_REPAIRS
 from strowger_gateway.adapters.openai.repairs import server_repairs
 from strowger_gateway.adapters.openai.vendor_profile import Source, VendorProfile
 from strowger_gateway.adapters.repairs.roles import ONE_SYSTEM
+from strowger_gateway.adapters.tasks import classify, rerank
+from strowger_gateway.adapters.tasks.score import score_by
 
 MORE: tuple[VendorProfile, ...] = (
     # Workers AI. The account is in the base URL, so it has none of its own:
@@ -63,9 +65,10 @@ MORE: tuple[VendorProfile, ...] = (
         ),
     ),
     # Jina's own reference was not found, only clients. `task`, `late_chunking`, `normalized`,
-    # `embedding_type` and `truncate` are sent unchanged. Reranking is not a task of the gateway.
+    # `embedding_type` and `truncate` are sent unchanged.
     VendorProfile(
         name="jina",
+        tasks=(rerank.JINA, score_by(rerank.JINA), classify.JINA),
         base_url="https://api.jina.ai/v1",
         unsupported=frozenset({"user", "input.tokens"}),
         chat=False,
@@ -161,9 +164,10 @@ MORE: tuple[VendorProfile, ...] = (
         ),
     ),
     # The address of mainland China; elsewhere it is https://api.siliconflow.com/v1. A stream
-    # "usually" ends with `[DONE]`. Rerankers are not a task of the gateway.
+    # "usually" ends with `[DONE]`.
     VendorProfile(
         name="siliconflow",
+        tasks=(rerank.SILICONFLOW, score_by(rerank.SILICONFLOW)),
         repairs=server_repairs(
             *ONE_SYSTEM, user_limit("https://github.com/looplj/axonhub/issues/1669", 64)
         ),
@@ -206,6 +210,22 @@ MORE: tuple[VendorProfile, ...] = (
             ),
         ),
     ),
+    # Text Embeddings Inference: one model each, so it reads no name. It answers tasks at its root.
+    VendorProfile(
+        name="tei",
+        tasks=(rerank.TEI, score_by(rerank.TEI), classify.TEI),
+        base_url="http://localhost:8080/v1",
+        chat=False,
+        completion=False,
+        unsupported=frozenset({"input.tokens"}),
+        inputs=rerank.TEIS_MOST,
+        sources=(
+            Source(
+                url="https://huggingface.github.io/text-embeddings-inference",
+                edition="2026-11",
+            ),
+        ),
+    ),
     # Ark. The vendor's own reference was not found, only ByteDance's framework. `thinking` is sent
     # unchanged. Embeddings were not found documented.
     VendorProfile(
@@ -224,6 +244,7 @@ MORE: tuple[VendorProfile, ...] = (
     # `output_dtype` are sent unchanged. Newer models take more texts than these 128.
     VendorProfile(
         name="voyage",
+        tasks=(rerank.VOYAGE, score_by(rerank.VOYAGE)),
         base_url="https://api.voyageai.com/v1",
         unsupported=frozenset({"user", "input.tokens"}),
         names={"dimensions": "output_dimension"},

@@ -10,6 +10,9 @@ from strowger_gateway.adapters.openai.model_families import is_claude, no_model
 from strowger_gateway.adapters.openai.repairs import COMPATIBLE_REPAIRS, server_repairs
 from strowger_gateway.adapters.openai.thought_blocks import DETAILS
 from strowger_gateway.adapters.repairs.rule import Repair
+from strowger_gateway.adapters.tasks import rerank
+from strowger_gateway.adapters.tasks.form import AnyTaskForm
+from strowger_gateway.adapters.tasks.score import score_by
 from strowger_gateway.schemas.fields import Task
 from strowger_gateway.schemas.messages import ThoughtKind
 
@@ -73,6 +76,7 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
     cites_pages: its text has numbers of pages, which are in a list of their own.
     repairs:     rules for requests that the vendor would refuse.
     cache_marks: whether it reads Anthropic's marks of prompt caches, by the model.
+    tasks:       how it offers those of `schemas/tasks`.
     sources:     where all this is from.
     """
 
@@ -101,6 +105,7 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
     thoughts: tuple[str, ...] | None = None
     repairs: tuple[Repair, ...] = server_repairs()
     cache_marks: Callable[[str], bool] = no_model
+    tasks: tuple[AnyTaskForm, ...] = ()
     sources: tuple[Source, ...] = ()
 
     @property
@@ -144,5 +149,10 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
         return {task: fields for task, (given, fields) in offered.items() if given}
 
 
-COMPATIBLE = VendorProfile(name="openai", repairs=COMPATIBLE_REPAIRS, cache_marks=is_claude)
+COMPATIBLE = VendorProfile(
+    name="openai",
+    repairs=COMPATIBLE_REPAIRS,
+    cache_marks=is_claude,
+    tasks=(rerank.COMPATIBLE, score_by(rerank.COMPATIBLE)),
+)
 """Any other server: every field is sent, and the server rejects what it does not know."""

@@ -41,6 +41,8 @@ from strowger_gateway.adapters.repairs.hints import MESSAGE_NAMES
 from strowger_gateway.adapters.repairs.private_fields import private_fields
 from strowger_gateway.adapters.repairs.roles import ONE_SYSTEM
 from strowger_gateway.adapters.repairs.rule import every_model
+from strowger_gateway.adapters.tasks import rerank, score
+from strowger_gateway.adapters.tasks.score import score_by
 from strowger_gateway.adapters.tool_repairs.named_tools import MOONSHOTS, OPENROUTERS, named_tools
 from strowger_gateway.adapters.web_search.perplexity import PERPLEXITY_SEARCH
 from strowger_gateway.adapters.web_search.rules import web_search
@@ -90,6 +92,7 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="dashscope",
+        tasks=(rerank.DASHSCOPE, score_by(rerank.DASHSCOPE)),
         repairs=server_repairs(*DASHSCOPE, marks=True),
         cache_marks=every_model,
         base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
@@ -109,6 +112,7 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="deepinfra",
+        tasks=(rerank.DEEPINFRA, score.DEEPINFRA),
         base_url="https://api.deepinfra.com/v1/openai",
         completion=False,
         sources=(Source(url="https://deepinfra.com/docs/openai_api", edition="2026-11"),),
@@ -222,6 +226,7 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="llama-cpp",
+        tasks=(rerank.COMPATIBLE, score_by(rerank.COMPATIBLE)),
         repairs=server_repairs(*ONE_SYSTEM),
         base_url="http://localhost:8080/v1",
         count_path="/chat/completions/input_tokens",
@@ -425,6 +430,7 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="together",
+        tasks=(rerank.TOGETHER, score_by(rerank.TOGETHER)),
         base_url="https://api.together.ai/v1",
         unsupported=frozenset(
             {

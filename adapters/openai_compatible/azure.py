@@ -21,14 +21,19 @@ from strowger_gateway.adapters.openai.repairs import (
     OPENAI_REPAIRS,
 )
 from strowger_gateway.adapters.openai.vendor_profiles import REFERENCE_ONLY, VendorProfile
+from strowger_gateway.adapters.tasks import rerank
+from strowger_gateway.adapters.tasks.score import score_by
 from strowger_gateway.schemas.errors import InvalidConfig
 from strowger_gateway.schemas.requests import ChatRequest, Request
 
 SINCE = "2024-09-01"
 """The first version with `max_completion_tokens`, `stream_options` and `parallel_tool_calls`."""
 
+TASKS = (rerank.AZURE, score_by(rerank.AZURE))
+
 AZURE = VendorProfile(
     name="azure",
+    tasks=TASKS,
     repairs=OPENAI_REPAIRS,
     unsupported=REFERENCE_ONLY,
     max_tokens="max_completion_tokens",
@@ -40,6 +45,7 @@ AZURE = VendorProfile(
 )
 DATED = VendorProfile(
     name="azure",
+    tasks=TASKS,
     repairs=DIALECT_REPAIRS,
     unsupported=REFERENCE_ONLY | {"parallel_tool_calls"},
     base64=True,
@@ -52,7 +58,7 @@ DATED = VendorProfile(
 """A version before `SINCE`."""
 
 FOUNDRY = VendorProfile(
-    name="azure", unsupported=REFERENCE_ONLY, marked=True, repairs=COMPATIBLE_REPAIRS
+    name="azure", tasks=TASKS, unsupported=REFERENCE_ONLY, marked=True, repairs=COMPATIBLE_REPAIRS
 )
 """Models of all makers, behind one API with its own versions."""
 

@@ -23,6 +23,8 @@ from strowger_gateway.adapters.openai_compatible.tokenizing_server import (
 )
 from strowger_gateway.adapters.repairs.private_fields import private_fields
 from strowger_gateway.adapters.repairs.roles import ONE_SYSTEM
+from strowger_gateway.adapters.tasks import rerank
+from strowger_gateway.adapters.tasks.score import score_by
 from strowger_gateway.schemas.fields import Task
 from strowger_gateway.schemas.messages import AudioPart, Message, Part
 from strowger_gateway.schemas.requests import ChatRequest, Request
@@ -79,6 +81,7 @@ class SglangAdapter(TokenizingServerAdapter):
     name: ClassVar[str] = "sglang"
     profile: ClassVar[VendorProfile] = VendorProfile(
         name="sglang",
+        tasks=(rerank.SGLANG, score_by(rerank.SGLANG)),
         marked=True,
         repairs=server_repairs(
             private_fields(

@@ -15,8 +15,8 @@ from strowger_gateway.schemas.messages import Message
 from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
-    EmbeddingsRequest,
     Request,
+    WholeRequest,
 )
 from strowger_gateway.schemas.sampling import Sampling
 
@@ -50,7 +50,7 @@ def stops(
 
 
 def _held(request: Request, most: int) -> Repaired | None:
-    if isinstance(request, EmbeddingsRequest):
+    if isinstance(request, WholeRequest):
         return None
     sampling = request.sampling
     if sampling.stop is UNSET or len(sampling.stop) <= most:

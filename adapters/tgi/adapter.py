@@ -29,6 +29,7 @@ from strowger_gateway.schemas.requests import (
     TokenRequest,
 )
 from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.tasks.task import TaskRequest
 
 Parameters = dict[str, object]
 
@@ -94,7 +95,7 @@ class TgiAdapter(HttpJsonAdapter):
                 return self._chat.encode(request, model)
             case CompletionRequest():
                 return self._generate(request)
-            case EmbeddingsRequest() | TokenRequest():
+            case EmbeddingsRequest() | TokenRequest() | TaskRequest():
                 raise self._not_offered(request)
         assert_never(request)
 

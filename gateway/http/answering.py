@@ -32,7 +32,16 @@ from strowger_gateway.schemas.requests import (
     ChatRequest,
     EmbeddingsRequest,
     GenerateRequest,
+    WholeRequest,
 )
+
+
+def estimate_prompt(request: RequestContext) -> None:
+    """Estimate the prompt that no backend has counted, because it costs."""
+    record, sent = request.record, request.request
+    if record.attempts and (record.usage is None or record.usage.prompt_tokens is None):
+        assert sent is not None
+        record.estimated_prompt_tokens = estimated_tokens(sent)
 
 
 class AnswerRequest(BaseStage):
@@ -65,14 +74,12 @@ class AnswerRequest(BaseStage):
             return request.response.whole(200, body)
         if type(sent) is EmbeddingsRequest:
             return self._embed(request, sent, plan)
+        assert not isinstance(sent, WholeRequest), "`AnswerTask` answers these"
         return self._generate(request, sent, plan)
 
     def leave(self, request: RequestContext) -> None:
-        """Estimate the prompt that no backend has counted, because it costs."""
-        record, sent = request.record, request.request
-        if record.attempts and (record.usage is None or record.usage.prompt_tokens is None):
-            assert sent is not None
-            record.estimated_prompt_tokens = estimated_tokens(sent)
+        """See Stage."""
+        estimate_prompt(request)
 
     async def _answer_plainly(
         self, request: RequestContext, sent: ChatRequest, plan: Plan, plain: PlainRenderer

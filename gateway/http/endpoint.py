@@ -18,7 +18,6 @@ from litestar.types import Receive, Scope, Send
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.governance.access.client_certificate import certificate_name
-from strowger_gateway.gateway.http.answering import AnswerRequest
 from strowger_gateway.gateway.http.cross_site_refusal import turned_away
 from strowger_gateway.gateway.http.error_fields import explain
 from strowger_gateway.gateway.http.internal_error import internal_error
@@ -32,6 +31,7 @@ from strowger_gateway.gateway.http.request_stages import (
     PlanRequest,
     ReadBody,
 )
+from strowger_gateway.gateway.http.task_answering import answering_stage
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.execution.release_traceback import release_traceback
 from strowger_gateway.gateway.routing.request_record import (
@@ -134,7 +134,7 @@ class Endpoint:
             ParseBody(gateway, runtime, route),
             FindTaggedRoute(runtime, route) if route.tagged else FindRoute(runtime, route),
             PlanRequest(gateway, runtime, route),
-            AnswerRequest(gateway, route),
+            answering_stage(gateway, route),
         )
         found = runtime.stages[route.path] = RouteStages(gateway.stages(runtime, route), own)
         return found

@@ -112,11 +112,6 @@ MISSING: Final[tuple[Missing, ...]] = (
     _row(r"/v[12]/chat", "Cohere's chat API", f"POST {CHAT}"),
     _row(r"/v[12]/embed", "Cohere's embed API", f"POST {EMBEDDINGS}"),
     _row(
-        r"(/v[12])?/rerank|(/v1)?/score",
-        "reranking",
-        f"POST {EMBEDDINGS}, and compare the vectors",
-    ),
-    _row(
         r"/v1/ocr",
         "Mistral's OCR",
         f"POST {CHAT} with the document as `file` content, and a model that reads it",

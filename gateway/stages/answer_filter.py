@@ -12,6 +12,7 @@ from strowger_gateway.schemas.answers import Answer, Embeddings
 from strowger_gateway.schemas.errors import GatewayError
 from strowger_gateway.schemas.events import EventSource
 from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.tasks.task import TaskAnswer
 
 T = TypeVar("T")
 
@@ -43,6 +44,10 @@ class AnswerFilter:
 
     async def vectors(self, plan: Plan, collect: Collect[Embeddings]) -> Embeddings:
         """The same for embeddings."""
+        return await collect()
+
+    async def task(self, plan: Plan, collect: Collect[TaskAnswer]) -> TaskAnswer:
+        """The same for tasks of `schemas/tasks`."""
         return await collect()
 
     def events(self, source: EventSource, plan: Plan) -> EventSource:

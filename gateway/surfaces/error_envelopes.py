@@ -21,6 +21,8 @@ from strowger_gateway.gateway.surfaces.ollama.errors import error_body as ollama
 from strowger_gateway.gateway.surfaces.openai.bodies import OpenAIError, openai_error
 from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.gateway.surfaces.openai.surface import error_body
+from strowger_gateway.gateway.surfaces.rerank.errors import RerankError
+from strowger_gateway.gateway.surfaces.rerank.errors import error_body as rerank_error
 from strowger_gateway.schemas.errors import GatewayError
 
 _SHARED: Final = ("/v1/models", "/v1/files")
@@ -54,6 +56,9 @@ ENVELOPES: Final[tuple[tuple[str, Envelope], ...]] = (
     ("/endpoints/", databricks_error),
     ("/api/2.0/", databricks_error),
     ("/.well-known/databricks-config", databricks_error),
+    ("/v2/rerank", rerank_error),
+    ("/v1/rerank", rerank_error),
+    ("/rerank", rerank_error),
     ("/v2", kserve_bodies.error_body),
     ("/model/", bedrock_error),
     ("/api/", ollama_error),
@@ -73,6 +78,7 @@ STRUCTS: Final[Mapping[Envelope, type[Struct]]] = {
     databricks_error: DatabricksError,
     kserve_bodies.error_body: kserve_bodies.KServeError,
     error_body: OpenAIError,
+    rerank_error: RerankError,
     bedrock_error: BedrockError,
     ollama_error: OllamaError,
     google_error: GoogleError,

@@ -16,6 +16,8 @@ from strowger_gateway.gateway.surfaces.kserve.surface import ROUTES as KSERVE
 from strowger_gateway.gateway.surfaces.mindie.surface import ROUTES as MINDIE
 from strowger_gateway.gateway.surfaces.ollama.surface import ROUTES as OLLAMA
 from strowger_gateway.gateway.surfaces.openai.surface import ROUTES as OPENAI
+from strowger_gateway.gateway.surfaces.pooling.surface import ROUTES as POOLING
+from strowger_gateway.gateway.surfaces.rerank.surface import ROUTES as RERANK
 from strowger_gateway.gateway.surfaces.responses.surface import ROUTES as RESPONSES
 from strowger_gateway.schemas.errors import InvalidRequest, RouteNotFound
 from strowger_gateway.schemas.requests import Request
@@ -29,6 +31,8 @@ HOT_ROUTES: Final[tuple[HotRoute, ...]] = (
     *KSERVE,
     *OLLAMA,
     *GEMINI,
+    *RERANK,
+    *POOLING,
 )
 """All routes of the request path; the first match wins."""
 
@@ -51,6 +55,14 @@ _BY_CONTENT: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("text_input", "/v2/models/{model}/generate"),
         ("input_ids", "/v2/models/{model}/generate"),
     ),
+    "rerank": (("documents", "/v1/rerank"), ("texts", "/rerank")),
+    "pooling": (
+        ("text_1", "/v1/score"),
+        ("data_1", "/v1/score"),
+        ("queries", "/v1/score"),
+        ("input", "/v1/classify"),
+        ("inputs", "/predict"),
+    ),
     "databricks": (
         ("messages", "/serving-endpoints/chat/completions"),
         ("prompt", "/serving-endpoints/completions"),
@@ -66,6 +78,9 @@ _BY_CONTENT: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 
 SURFACES: Final = tuple(_BY_CONTENT)
 _ANYTHING: Final[dict[str, str]] = {
+    "query": "rerank",
+    "text_1": "pooling",
+    "queries": "pooling",
     "instructions": "responses",
     "max_output_tokens": "responses",
     "system": "anthropic",

@@ -13,7 +13,7 @@ from strowger_gateway.adapters.openai.vendor_profiles import VENDORS
 from strowger_gateway.adapters.registry import Registry
 from strowger_gateway.gateway.cli.known_models.command import ANYWHERE, supported
 from strowger_gateway.gateway.config.adapter_names import LOCAL
-from strowger_gateway.schemas.fields import FIELDS, MESSAGES, REASONING, SAMPLING, Task
+from strowger_gateway.schemas.fields import FIELDS, MESSAGES, REASONING, SAMPLING, TASK_TYPES, Task
 from tests.parameters.repairs import repairs
 from tests.parameters.words import HEAD, TAIL, TITLES
 
@@ -58,6 +58,7 @@ GROUPS: Mapping[Task, Mapping[str, Sequence[str]]] = {
     },
     "embeddings": {"OpenAI's dialect": DIALECT, "Formats of their own": OTHERS},
     "tokens": {"": (*DIALECT, *RESPONSES, *OTHERS)},
+    **{kind.task: {"": (COMPATIBLE, *REGISTRY.names)} for kind in TASK_TYPES},
 }
 """Columns by heading. The catalogue's adapters have a separate table."""
 
@@ -68,7 +69,9 @@ class Column(Struct, frozen=True, kw_only=True):
 
 
 def page() -> str:
-    tables = [_task(task) for task in FIELDS]
+    tables = [
+        _task(task) for task in FIELDS if _columns(task, (COMPATIBLE, *REGISTRY.names, LOCAL))
+    ]
     return "\n".join([HEAD, *tables, _catalogue(), _own_fields(), _withheld(), _repairs(), TAIL])
 
 

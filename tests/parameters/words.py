@@ -9,6 +9,10 @@ TITLES: Mapping[Task, str] = {
     "completion": "Completions",
     "embeddings": "Embeddings",
     "tokens": "Tokens",
+    "rerank": "Reranking",
+    "score": "Scores",
+    "classify": "Classes",
+    "moderate": "Moderation",
 }
 
 HEAD = """# Parameters by adapter

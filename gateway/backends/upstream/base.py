@@ -15,6 +15,7 @@ from strowger_gateway.schemas.events import Event
 from strowger_gateway.schemas.holdings import ANONYMOUS, LEVEL, Holder
 from strowger_gateway.schemas.plain_answer import PlainAnswer
 from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
+from strowger_gateway.schemas.tasks.task import TaskAnswer, TaskRequest
 
 
 class Call(Struct, frozen=True, kw_only=True, gc=False):
@@ -122,6 +123,24 @@ def chat_path_of(upstream: Upstream) -> ChatPath | None:
         path = inner.chats
         inner, fields = path.upstream, fields | dict.fromkeys(path.fields)
     return None if inner is upstream else ChatPath(inner, tuple(fields))
+
+
+@runtime_checkable
+class TaskUpstream(Protocol):
+    """An upstream whose backend may offer tasks of `schemas/tasks`."""
+
+    async def perform(self, request: TaskRequest, call: Call) -> TaskAnswer:
+        """Return the whole answer. Raises as `Upstream.generate`."""
+        ...
+
+
+def task_upstream_of(upstream: Upstream) -> TaskUpstream | None:
+    """Return what performs tasks, past all adaptations, which concern none; `None` if nothing."""
+    while not isinstance(upstream, TaskUpstream):
+        if not isinstance(upstream, Adapting):
+            return None
+        upstream = upstream.chats.upstream
+    return upstream
 
 
 @runtime_checkable

@@ -1,8 +1,8 @@
-"""Split embedding inputs into several requests, for backends that limit the inputs per request."""
+"""Split inputs into several requests, for backends that limit the inputs per request."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -15,7 +15,11 @@ from strowger_gateway.gateway.backends.upstream.sending import (
 from strowger_gateway.schemas.answers import Embeddings
 from strowger_gateway.schemas.errors import GatewayError
 from strowger_gateway.schemas.events import Usage
-from strowger_gateway.schemas.requests import EmbeddingsRequest
+from strowger_gateway.schemas.requests import EmbeddingsRequest, WholeRequest
+from strowger_gateway.schemas.tasks.task import TaskRequest
+
+_Part = TypeVar("_Part", bound=WholeRequest)
+_Answer = TypeVar("_Answer")
 
 AT_ONCE: Final = 4
 """Requests that are on their way at a time for one of a client's: more would let it use up the
@@ -33,16 +37,24 @@ def split_batches(request: EmbeddingsRequest, most: int) -> list[EmbeddingsReque
     ]
 
 
+def task_parts(request: TaskRequest, most: int | None) -> list[tuple[int, TaskRequest]]:
+    """Split into requests of at most `most` items, each with the place of its first item."""
+    items = request.items
+    if most is None or items <= most:
+        return [(0, request)]
+    return [(start, request.part(start, start + most)) for start in range(0, items, most)]
+
+
 async def side_by_side(
-    parts: Sequence[EmbeddingsRequest],
-    embed: Callable[[EmbeddingsRequest, Sending], Awaitable[Embeddings]],
+    parts: Sequence[_Part],
+    embed: Callable[[_Part, Sending], Awaitable[_Answer]],
     sending: Sending,
-) -> list[Embeddings]:
+) -> list[_Answer]:
     """Return the answers in order, of at most `AT_ONCE` requests at a time.
 
     The first failure cancels all others, and is raised. sending: of all, set by what was sent.
     """
-    answers: dict[int, Embeddings] = {}
+    answers: dict[int, _Answer] = {}
     sendings = [PartSending() for _ in parts]
     waiting = iter(enumerate(parts))
 
@@ -65,7 +77,7 @@ async def side_by_side(
         for one in senders:
             one.cancel()
         await asyncio.gather(*senders, return_exceptions=True)
-        sizes = [sum(map(len, one.inputs)) for one in parts]
+        sizes = [_size(one) for one in parts]
         whole = max(1, sum(sizes))
         shares = [(one, size / whole) for one, size in zip(sendings, sizes, strict=True)]
         add_up(sending, shares, failure)
@@ -84,6 +96,12 @@ def join_answers(parts: Sequence[Embeddings]) -> Embeddings:
         id=parts[0].id,
         usage=Usage(prompt_tokens=prompt, total_tokens=total),
     )
+
+
+def _size(request: WholeRequest) -> int:
+    if isinstance(request, EmbeddingsRequest):
+        return sum(map(len, request.inputs))
+    return request.characters
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:

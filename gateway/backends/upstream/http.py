@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -17,6 +17,7 @@ from strowger_gateway.adapters.base import (
     Outbound,
     PlainReader,
     RecentTokenCounter,
+    TaskDecoder,
     TokenCounter,
 )
 from strowger_gateway.adapters.capabilities import restricted
@@ -30,6 +31,7 @@ from strowger_gateway.gateway.backends.upstream.embedding_batches import (
     join_answers,
     side_by_side,
     split_batches,
+    task_parts,
 )
 from strowger_gateway.gateway.backends.upstream.error_body import (
     error_body,
@@ -60,10 +62,12 @@ from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.schemas.answers import Embeddings
 from strowger_gateway.schemas.errors import (
     GatewayError,
+    InvalidRequest,
     Uncountable,
     UpstreamBroken,
     UpstreamError,
     UpstreamFailed,
+    UpstreamRefused,
     UpstreamSilent,
 )
 from strowger_gateway.schemas.events import Event, EventSource
@@ -74,7 +78,11 @@ from strowger_gateway.schemas.requests import (
     GenerateRequest,
     Request,
     TokenRequest,
+    WholeRequest,
 )
+from strowger_gateway.schemas.tasks.task import TaskAnswer, TaskRequest
+
+_Whole = TypeVar("_Whole", Embeddings, TaskAnswer)
 
 MOST_BYTES: Final = 64 * 1024 * 1024
 STREAMED: Final = 4
@@ -248,6 +256,20 @@ class HttpUpstream:
         )
         return join_answers(answers)
 
+    async def perform(self, request: TaskRequest, call: Call) -> TaskAnswer:
+        """See TaskUpstream."""
+        over = min(now() + self._whole_s, call.deadline)
+        parts = task_parts(request, self.supports.items.get(request.task))
+        if len(parts) == 1:
+            return await self._perform(request, call, over, call.sending)
+        answers = await side_by_side(
+            [one for _, one in parts],
+            lambda one, sending: self._perform(one, call, over, sending),
+            call.sending,
+        )
+        starts = [start for start, _ in parts]
+        return request.joined(list(zip(starts, answers, strict=True)))
+
     async def count_tokens(self, request: ChatRequest, call: Call) -> int:
         """See Upstream."""
         counter = self.adapter
@@ -287,7 +309,37 @@ class HttpUpstream:
     async def _embed(
         self, request: EmbeddingsRequest, call: Call, over: float, sending: Sending
     ) -> Embeddings:
-        """over: loop time at which the last batch must have arrived."""
+        most = self._most_bytes + VECTOR_BYTES * len(request.inputs)
+        read = partial(self.adapter.embeddings, request)
+        return await self._whole(request, call, over, sending, most, read)
+
+    async def _perform(
+        self, request: TaskRequest, call: Call, over: float, sending: Sending
+    ) -> TaskAnswer:
+        adapter = self.adapter
+        assert isinstance(adapter, TaskDecoder), "its `Supports` has a task, so it decodes them"
+        most, read = self._most_bytes, partial(adapter.decode_task, request)
+        try:
+            return await self._whole(request, call, over, sending, most, read)
+        except UpstreamRefused as exc:
+            if exc.about != "address":
+                raise
+            raise InvalidRequest(
+                f"{self.name}: {request.task}: its server does not serve this",
+                param="model",
+                code="unsupported",
+            ) from exc
+
+    async def _whole(
+        self,
+        request: WholeRequest,
+        call: Call,
+        over: float,
+        sending: Sending,
+        most: int,
+        read: Callable[[bytes], _Whole],
+    ) -> _Whole:
+        """over: loop time at which the last part must have arrived. most: bytes of the answer."""
         if call.large:
             outbound = await self._encode_apart(request, call.model, sending)
         else:
@@ -296,9 +348,8 @@ class HttpUpstream:
         reply = await self._exchange(outbound, now(), head_by, call, sending)
         try:
             await self._check(reply, over)
-            most = self._most_bytes + VECTOR_BYTES * len(request.inputs)
             body = await reply.body(over, most, call.room)
-            decode = partial(self.adapter.embeddings, request, body)
+            decode = partial(read, body)
             if len(body) > LARGE:
                 return await decoded_apart(decode, body, reply, call, self.name)
             return decode()

@@ -6,11 +6,12 @@ from strowger_gateway.gateway.config.schema.units import BackendName, Name, Toke
 
 
 class Rates(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """US dollars per million tokens of each kind; of web_search, per thousand searches.
+    """US dollars per million tokens of each kind; of web_search and search_unit, per thousand.
 
     cached_input, cache_write: `None` costs the same as input; cache_write_1h: as cache_write;
     reasoning, audio_output, image_output: as output; audio_input, image_input: as input;
-    cached_audio_input, cached_image_input: as cached_input; web_search: nothing.
+    cached_audio_input, cached_image_input: as cached_input; web_search, search_unit (of
+    reranking): nothing.
     """
 
     input: Usd
@@ -26,6 +27,7 @@ class Rates(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cached_image_input: Usd | None = None
     image_output: Usd | None = None
     web_search: Usd | None = None
+    search_unit: Usd | None = None
 
 
 class PriceTier(Rates, frozen=True, kw_only=True, forbid_unknown_fields=True):

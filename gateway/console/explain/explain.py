@@ -48,7 +48,7 @@ from strowger_gateway.gateway.routing.planning.when_rules import unmet_condition
 from strowger_gateway.gateway.surfaces.routes import ParsedRequest
 from strowger_gateway.schemas.errors import GatewayError, InvalidRequest, Unavailable
 from strowger_gateway.schemas.fields import extra_fields, field_value, sent_fields, task_of
-from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
+from strowger_gateway.schemas.requests import Request, WholeRequest
 
 DRAWS = 1800
 """Even steps through [0, 1), so that halves to sixths, tenths and whole percents are exact."""
@@ -78,7 +78,7 @@ def described(
         surface=parsed.surface,
         task=task_of(request),
         model=request.model,
-        stream=not isinstance(request, EmbeddingsRequest) and request.stream,
+        stream=not isinstance(request, WholeRequest) and request.stream,
         key=caller.name,
         team=caller.team,
         plan=caller.plan,

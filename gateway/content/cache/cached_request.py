@@ -13,6 +13,7 @@ from strowger_gateway.gateway.content.cache.entry import (
     entry_of_answer,
     entry_of_events,
     entry_of_plain,
+    entry_of_task,
     entry_of_vectors,
 )
 from strowger_gateway.gateway.content.cache.key import CacheRules, KeyPlace, Use, cache_key
@@ -26,6 +27,7 @@ from strowger_gateway.schemas.errors import DeadlineExceeded
 from strowger_gateway.schemas.events import Event, EventSink, EventSource
 from strowger_gateway.schemas.plain_answer import PlainAnswer
 from strowger_gateway.schemas.requests import Request
+from strowger_gateway.schemas.tasks.task import TaskAnswer
 
 Headers = list[tuple[bytes, bytes]]
 Offload = Callable[[Callable[[], str | None]], Awaitable[str | None]]
@@ -138,6 +140,15 @@ class CachedRequest:
         if self._flight is not None:
             self._note(entry_of_vectors(vectors, self._record))
         return vectors
+
+    async def task(self, plan: Plan, call: Callable[[], Awaitable[TaskAnswer]]) -> TaskAnswer:
+        """A kept answer to a task, or what `call` returns."""
+        entry = await self._find(plan)
+        found = None if entry is None else entry.answer_to(self._request.task)
+        answer = found or await call()
+        if self._flight is not None:
+            self._note(entry_of_task(answer, self._record))
+        return answer
 
     async def kept(self, source: EventSource) -> EventSource:
         """Yield the same batches, and keep the answer when they end, unless they end early.

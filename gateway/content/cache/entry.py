@@ -5,7 +5,7 @@ of answer has a function that makes bytes of it, and `Entry` gives it back.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Final, cast
 
@@ -31,7 +31,9 @@ from strowger_gateway.schemas.events import (
     ToolDelta,
     Usage,
 )
+from strowger_gateway.schemas.fields import TASK_TYPES, Task
 from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.tasks.task import TaskAnswer
 
 COMPLETE: Final[frozenset[FinishReason]] = frozenset(
     {"stop", "length", "tool_calls", "function_call"}
@@ -67,7 +69,8 @@ _Event = (
 
 
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One of stream, whole, plain and vectors is set: events, a whole answer, embeddings.
+    """One of stream, whole, plain, vectors and task is set: events, a whole answer, embeddings, or
+    the answer to a task of `schemas/tasks`.
 
     at: when it was made, in Unix seconds. backend: which made it.
     counts: the answer's, which is without. raw: of them. early: counts that a stream begins with.
@@ -80,6 +83,7 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     whole: Answer | None = None
     plain: PlainAnswer | None = None
     vectors: Embeddings | None = None
+    task: Raw | UnsetType = UNSET
     counts: Usage | None = None
     raw: Raw | UnsetType = UNSET
     early: Usage | None = None
@@ -122,9 +126,19 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
             return None
         return replace(self.vectors, usage=self.usage or Usage())
 
+    def answer_to(self, task: Task) -> TaskAnswer | None:
+        """The answer to a request of this task; `None` if it is none."""
+        kind = _TASK_ANSWERS.get(task)
+        if kind is None or self.task is UNSET:
+            return None
+        return replace(kind.decode(self.task), usage=self.usage or Usage())
+
 
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(Entry)
+_TASK_ANSWERS: Final[Mapping[Task, msgspec.json.Decoder[TaskAnswer]]] = {
+    kind.task: msgspec.json.Decoder(kind.ANSWER) for kind in TASK_TYPES
+}
 
 
 def entry_of_answer(answer: Answer, record: RequestRecord) -> bytes | None:
@@ -155,6 +169,12 @@ def entry_of_events(events: tuple[Event, ...], record: RequestRecord) -> bytes |
 def entry_of_vectors(vectors: Embeddings, record: RequestRecord) -> bytes | None:
     """Return the bytes of embeddings; `None` if they are not kept."""
     return _encoded(record, vectors.usage, vectors=replace(vectors, usage=Usage()))
+
+
+def entry_of_task(answer: TaskAnswer, record: RequestRecord) -> bytes | None:
+    """Return the bytes of an answer to a task; `None` if it is not kept."""
+    said = Raw(_encoder.encode(replace(answer, usage=Usage())))
+    return _encoded(record, answer.usage, task=said)
 
 
 def decoded(data: bytes) -> Entry | None:
@@ -251,6 +271,7 @@ def _encoded(
     whole: Answer | None = None,
     plain: PlainAnswer | None = None,
     vectors: Embeddings | None = None,
+    task: Raw | UnsetType = UNSET,
 ) -> bytes | None:
     if record.error:
         return None
@@ -265,6 +286,7 @@ def _encoded(
         whole=whole,
         plain=plain,
         vectors=vectors,
+        task=task,
         counts=counts_of(usage),
         raw=UNSET if usage is None or usage.raw is None else usage.raw,
         dropped=record.dropped,

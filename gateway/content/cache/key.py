@@ -23,9 +23,9 @@ from strowger_gateway.schemas.messages import Message
 from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
-    EmbeddingsRequest,
     Request,
     TokenRequest,
+    WholeRequest,
 )
 
 OWN_HEADER: Final = b"x-gateway-cache"
@@ -144,7 +144,7 @@ def cache_key(place: KeyPlace, request: Request) -> str | None:
 
 
 def _is_greedy(request: Request) -> bool:
-    if isinstance(request, EmbeddingsRequest):
+    if isinstance(request, WholeRequest):
         return True
     return request.sampling.temperature is not UNSET and request.sampling.temperature == 0
 
@@ -165,7 +165,7 @@ def _is_kept(request: Request) -> bool:
         if original.compaction is not None:
             return False  # a summary is the caller's own, and its item expires
         return original.storage is None or not original.storage.store
-    if isinstance(request, EmbeddingsRequest):
+    if isinstance(request, WholeRequest):
         return True
     if isinstance(request, CompletionRequest):
         return request.error_behavior != "truncate"  # a timeout would end the answer
@@ -236,9 +236,9 @@ def _refuse_repeated_names(encoded: bytes) -> None:
         raise ValueError(name)
 
 
-def _other(request: CompletionRequest | EmbeddingsRequest | TokenRequest) -> bytes:
+def _other(request: CompletionRequest | WholeRequest | TokenRequest) -> bytes:
     """Return a completion, embeddings or token request as JSON."""
-    if isinstance(request, EmbeddingsRequest):
+    if isinstance(request, WholeRequest):
         bare: Request = replace(request, timeout_s=UNSET)
     else:
         bare = replace(request, timeout_s=UNSET, priority=UNSET)

@@ -17,6 +17,7 @@ from strowger_gateway.gateway.stages.stage import BaseStage, Place
 from strowger_gateway.schemas.answers import Answer, Embeddings
 from strowger_gateway.schemas.events import EventSource
 from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.tasks.task import TaskAnswer
 
 
 class CacheStage(BaseStage):
@@ -80,6 +81,10 @@ class FoundAnswer(AnswerFilter):
         """See AnswerFilter."""
         return await self._cached.vectors(plan, collect)
 
+    async def task(self, plan: Plan, collect: Collect[TaskAnswer]) -> TaskAnswer:
+        """See AnswerFilter."""
+        return await self._cached.task(plan, collect)
+
     def events(self, source: EventSource, plan: Plan) -> EventSource:
         """See AnswerFilter."""
         return self._cached.events(source, plan)
@@ -104,6 +109,10 @@ class KeptAnswer(AnswerFilter):
         return await self._keep(collect)
 
     async def vectors(self, plan: Plan, collect: Collect[Embeddings]) -> Embeddings:
+        """See AnswerFilter."""
+        return await self._keep(collect)
+
+    async def task(self, plan: Plan, collect: Collect[TaskAnswer]) -> TaskAnswer:
         """See AnswerFilter."""
         return await self._keep(collect)
 

@@ -16,6 +16,7 @@ from strowger_gateway.gateway.stages.stage import BaseStage, Place
 from strowger_gateway.schemas.answers import Answer, Embeddings
 from strowger_gateway.schemas.errors import GatewayError
 from strowger_gateway.schemas.events import EventSource
+from strowger_gateway.schemas.tasks.task import TaskAnswer
 
 
 class GuardrailStage(BaseStage):
@@ -63,6 +64,10 @@ class GuardedAnswer(AnswerFilter):
     async def vectors(self, plan: Plan, collect: Collect[Embeddings]) -> Embeddings:
         """See AnswerFilter."""
         return self.guards.vectors(await collect())
+
+    async def task(self, plan: Plan, collect: Collect[TaskAnswer]) -> TaskAnswer:
+        """See AnswerFilter."""
+        return self.guards.task(await collect())
 
     def events(self, source: EventSource, plan: Plan) -> EventSource:
         """See AnswerFilter."""

@@ -8,7 +8,7 @@ import inspect
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
@@ -45,9 +45,12 @@ from strowger_gateway.schemas.errors import (
 )
 from strowger_gateway.schemas.events import EventSource, Started
 from strowger_gateway.schemas.measured_json import Meter, TooComplex, repeated_name
-from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
+from strowger_gateway.schemas.requests import Request, WholeRequest
+from strowger_gateway.schemas.tasks.task import TaskAnswer
 
 PLACE = "request"
+
+_Named = TypeVar("_Named", Embeddings, TaskAnswer)
 
 _log = logging.getLogger("strowger.guardrails")
 
@@ -114,6 +117,13 @@ class GuardedRequest(RequestGuards):
 
     def vectors(self, answer: Embeddings) -> Embeddings:
         """Return vectors as the client may receive them: nothing but their words is examined."""
+        return self._named(answer)
+
+    def task(self, answer: TaskAnswer) -> TaskAnswer:
+        """Return a task's answer, which has numbers and names of the model's own classes."""
+        return self._named(answer)
+
+    def _named(self, answer: _Named) -> _Named:
         for rail in self.output:
             started = guarded_started(self, rail, Started(id=answer.id, model=answer.model))
             usage = guarded_usage(self, rail, answer.usage)
@@ -196,7 +206,7 @@ def _refuse_unreadable(guards: RequestGuards, request: Request) -> None:
                     code="content_not_readable",
                 )
             guards.report(rail, PLACE, ("not_readable",))
-    if isinstance(request, EmbeddingsRequest) or request.sampling.logprobs in (UNSET, None, False):
+    if isinstance(request, WholeRequest) or request.sampling.logprobs in (UNSET, None, False):
         return
     for rail in guards.output:
         if rail.enforces:

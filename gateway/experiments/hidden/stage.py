@@ -16,6 +16,7 @@ from strowger_gateway.schemas.answers import Answer, Embeddings
 from strowger_gateway.schemas.errors import GatewayError
 from strowger_gateway.schemas.events import Event, EventSource, Started
 from strowger_gateway.schemas.plain_answer import PlainAnswer
+from strowger_gateway.schemas.tasks.task import TaskAnswer
 
 
 class HideVariants(BaseStage):
@@ -68,6 +69,10 @@ class MaskedAnswer(AnswerFilter):
         return self._masked(await collect())
 
     async def vectors(self, plan: Plan, collect: Collect[Embeddings]) -> Embeddings:
+        """See AnswerFilter."""
+        return replace(await collect(), model=self._model, id="")
+
+    async def task(self, plan: Plan, collect: Collect[TaskAnswer]) -> TaskAnswer:
         """See AnswerFilter."""
         return replace(await collect(), model=self._model, id="")
 

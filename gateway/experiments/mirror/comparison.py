@@ -10,13 +10,20 @@ import msgspec
 from strowger_gateway.gateway.observability.telemetry.mirror_log_entry import Comparison
 from strowger_gateway.schemas.answers import Answer, Choice, Embeddings
 from strowger_gateway.schemas.measured_json import NotJson, read_json
+from strowger_gateway.schemas.tasks.task import TaskAnswer
 
 INPUTS = 8
 """Vectors of an answer that are compared, the first ones: enough to see a difference, and fast."""
 
 
-def compared(real: Answer | Embeddings, shadow: Answer | Embeddings) -> Comparison:
+def compared(
+    real: Answer | Embeddings | TaskAnswer, shadow: Answer | Embeddings | TaskAnswer
+) -> Comparison:
     """Compare two answers of the same kind."""
+    if isinstance(real, TaskAnswer) or isinstance(shadow, TaskAnswer):
+        assert isinstance(real, TaskAnswer)
+        assert isinstance(shadow, TaskAnswer)
+        return Comparison(similarity=real.similarity(shadow))
     if isinstance(real, Embeddings) or isinstance(shadow, Embeddings):
         assert isinstance(real, Embeddings)
         assert isinstance(shadow, Embeddings)

@@ -33,6 +33,7 @@ from strowger_gateway.schemas.errors import GatewayError, InvalidRequest
 from strowger_gateway.schemas.events import Usage
 from strowger_gateway.schemas.holdings import LEVEL, Holder
 from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
+from strowger_gateway.schemas.tasks.task import TaskAnswer, TaskRequest
 
 if TYPE_CHECKING:
     from strowger_gateway.gateway.observability.tracing.tracing import Tracing
@@ -67,7 +68,9 @@ class Mirrors:
         self._running: set[asyncio.Task[None]] = set()
         self._tracing = tracing
 
-    def offer(self, request: RequestContext, real: Answer | Embeddings, *, busy: bool) -> None:
+    def offer(
+        self, request: RequestContext, real: Answer | Embeddings | TaskAnswer, *, busy: bool
+    ) -> None:
         """Send the copy that the plan wants, or shed it. Never blocks, never raises.
 
         request: the answered one; real: its answer. busy: shed it, because clients need the
@@ -118,7 +121,7 @@ class Mirrors:
         plan: Plan,
         request: Request,
         record: RequestRecord,
-        real: Answer | Embeddings,
+        real: Answer | Embeddings | TaskAnswer,
         generation: Generation,
     ) -> None:
         shadow = _shadow(record)
@@ -127,6 +130,8 @@ class Mirrors:
         try:
             if isinstance(request, EmbeddingsRequest):
                 answer = await pipeline.embed(plan, request, shadow, tenant=record.caller)
+            elif isinstance(request, TaskRequest):
+                answer = await pipeline.perform(plan, request, shadow, tenant=record.caller)
             else:
                 answer = await pipeline.collect(plan, request, shadow, tenant=record.caller)
             comparison = compared(real, answer)

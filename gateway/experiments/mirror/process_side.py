@@ -17,6 +17,7 @@ from strowger_gateway.gateway.stages.stage import Stage
 from strowger_gateway.gateway.storage.sql.rows import AttemptRow
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 from strowger_gateway.schemas.answers import Answer, Embeddings
+from strowger_gateway.schemas.tasks.task import TaskAnswer
 
 MAX_LOAD: Final = 0.5
 """Share of `max_in_flight` beyond which no request is mirrored."""
@@ -51,7 +52,7 @@ class MirrorsSide(RequestSide[None, None]):
         mirrored = any(one.mirror is not None for one in generation.table.routes.values())
         return (MirrorStage(self.offer),) if mirrored and not at.counts else ()
 
-    def offer(self, request: RequestContext, answer: Answer | Embeddings) -> None:
+    def offer(self, request: RequestContext, answer: Answer | Embeddings | TaskAnswer) -> None:
         """Send the copy of a request, unless clients need the capacity."""
         load, limit = self._load, self._config().server.max_in_flight
         busy = load.refusing or load.in_flight > limit * MAX_LOAD

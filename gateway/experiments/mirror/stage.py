@@ -10,8 +10,9 @@ from strowger_gateway.gateway.stages.request_context import RequestContext
 from strowger_gateway.gateway.stages.stage import BaseStage, Place
 from strowger_gateway.schemas.answers import Answer, Embeddings, Fold
 from strowger_gateway.schemas.events import Event, EventSource
+from strowger_gateway.schemas.tasks.task import TaskAnswer
 
-Offer = Callable[[RequestContext, Answer | Embeddings], None]
+Offer = Callable[[RequestContext, Answer | Embeddings | TaskAnswer], None]
 
 
 class MirrorStage(BaseStage):
@@ -47,7 +48,7 @@ class MirroredAnswer(AnswerFilter):
     plainly = False
 
     def __init__(self) -> None:
-        self.answered: Answer | Embeddings | None = None
+        self.answered: Answer | Embeddings | TaskAnswer | None = None
 
     async def answer(self, plan: Plan, collect: Collect[Answer]) -> Answer:
         """See AnswerFilter."""
@@ -58,6 +59,11 @@ class MirroredAnswer(AnswerFilter):
         """See AnswerFilter."""
         self.answered = vectors = await collect()
         return vectors
+
+    async def task(self, plan: Plan, collect: Collect[TaskAnswer]) -> TaskAnswer:
+        """See AnswerFilter."""
+        self.answered = answer = await collect()
+        return answer
 
     def events(self, source: EventSource, plan: Plan) -> EventSource:
         """See AnswerFilter. It knows no sinks, so every event passes through it."""

@@ -11,9 +11,9 @@ from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
-    EmbeddingsRequest,
     Request,
     TokenRequest,
+    WholeRequest,
 )
 from strowger_gateway.schemas.usage import tier_in
 
@@ -46,7 +46,7 @@ def expected_tokens(request: Request, route: Route) -> Estimate:
     The route's `defaults` and `overrides` decide where they would for the backend.
     """
     prompt = estimated_tokens(request)
-    if type(request) is EmbeddingsRequest:
+    if isinstance(request, WholeRequest):
         return Estimate(prompt, 0, False)
     sampling = request.sampling
     longest, n, best_of = sampling.max_tokens, sampling.n, sampling.best_of

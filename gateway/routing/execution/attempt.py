@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from strowger_gateway.gateway.backends.upstream.base import Call
+from strowger_gateway.gateway.backends.upstream.base import Call, task_upstream_of
 from strowger_gateway.gateway.backends.upstream.sending import is_unread
 from strowger_gateway.gateway.config.schema.failover import RetryRule
 from strowger_gateway.gateway.platform.clock import now
@@ -40,7 +40,8 @@ from strowger_gateway.schemas.errors import (
     UpstreamTimeout,
 )
 from strowger_gateway.schemas.events import Event
-from strowger_gateway.schemas.requests import EmbeddingsRequest, Request, TokenRequest
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Request, TokenRequest, WholeRequest
+from strowger_gateway.schemas.tasks.task import TaskAnswer, TaskRequest
 from strowger_gateway.schemas.usage import tier_in
 
 TIMER_S = 0.001
@@ -289,7 +290,7 @@ class Attempt(Struct, eq=False):
 
     def _raise_latency(self, at: float) -> None:
         load, request = self.candidate.backend.load, self.request
-        stream = not isinstance(request, EmbeddingsRequest) and request.stream
+        stream = not isinstance(request, WholeRequest) and request.stream
         seconds = at - self.started - self.entry.waited_s
         (load.first_content if stream else load.answer).at_least(seconds, at)
 
@@ -391,7 +392,7 @@ def _sent_tier(candidate: Candidate, requested: str) -> str:
 def events_of(attempt: Attempt) -> AsyncGenerator[list[Event], None]:
     """The events of the attempt's answer, in batches."""
     request, candidate = attempt.request, attempt.candidate
-    assert not isinstance(request, EmbeddingsRequest)
+    assert not isinstance(request, WholeRequest)
     upstream = candidate.backend.upstream
     if candidate.undo is None:
         return upstream.generate(request, attempt.call)
@@ -403,3 +404,12 @@ async def vectors_of(attempt: Attempt) -> Embeddings:
     request = attempt.request
     assert isinstance(request, EmbeddingsRequest)
     return await attempt.candidate.backend.upstream.embed(request, attempt.call)
+
+
+async def task_answer_of(attempt: Attempt) -> TaskAnswer:
+    """The attempt's answer to a request of `schemas/tasks`."""
+    request = attempt.request
+    assert isinstance(request, TaskRequest)
+    performs = task_upstream_of(attempt.candidate.backend.upstream)
+    assert performs is not None, "the backend's `Supports` has a task that it does not perform"
+    return await performs.perform(request, attempt.call)

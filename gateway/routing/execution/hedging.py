@@ -13,11 +13,9 @@ from strowger_gateway.gateway.routing.execution.attempt import (
     TIMER_S,
     Attempt,
     events_of,
-    vectors_of,
 )
 from strowger_gateway.gateway.routing.execution.attempt_sequence import PrimaryAttempt
 from strowger_gateway.gateway.routing.planning.route import Hedging
-from strowger_gateway.schemas.answers import Embeddings
 from strowger_gateway.schemas.errors import GatewayError
 from strowger_gateway.schemas.events import CONTENT, Event
 
@@ -57,7 +55,7 @@ async def hedged_events(
         return _Opening(held=held, rest=source)
 
     try:
-        won = await _first(attempt, hedging, opening)
+        won = await hedged_whole(attempt, hedging, opening)
         for source in sources:
             if source is not won.rest:
                 await source.aclose()
@@ -69,12 +67,7 @@ async def hedged_events(
             await source.aclose()
 
 
-async def hedged_vectors(attempt: PrimaryAttempt, hedging: Hedging) -> Embeddings:
-    """The vectors of the faster attempt."""
-    return await _first(attempt, hedging, vectors_of)
-
-
-async def _first(
+async def hedged_whole(
     attempt: PrimaryAttempt,
     hedging: Hedging,
     ask: Callable[[Attempt], Coroutine[None, None, _Shown]],

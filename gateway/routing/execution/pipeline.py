@@ -1,18 +1,23 @@
 """Execute the plan of one request: attempt, hold events until content, fail over, give up.
 
-`stream` commits to a backend with its first content; `collect` and `embed` commit when the answer
-is complete, so a failure at any point before its end can still fail over.
+`stream` commits to a backend with its first content; all others commit when the answer is
+complete, so a failure at any point before its end can still fail over.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
-from typing import cast
+from typing import Protocol, TypeVar, cast
 
 from msgspec import UNSET
 
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.execution import hedging as hedge
-from strowger_gateway.gateway.routing.execution.attempt import events_of, vectors_of
+from strowger_gateway.gateway.routing.execution.attempt import (
+    Attempt,
+    events_of,
+    task_answer_of,
+    vectors_of,
+)
 from strowger_gateway.gateway.routing.execution.attempt_sequence import (
     AttemptSequence,
     PrimaryAttempt,
@@ -41,10 +46,20 @@ from strowger_gateway.schemas.requests import (
     EmbeddingsRequest,
     GenerateRequest,
     TokenRequest,
+    WholeRequest,
 )
+from strowger_gateway.schemas.tasks.task import TaskAnswer, TaskRequest
 from strowger_gateway.schemas.usage import tier_in
 
 _CONTENT = frozenset(CONTENT)
+
+
+class _HasUsage(Protocol):
+    @property
+    def usage(self) -> Usage: ...
+
+
+_Counted = TypeVar("_Counted", bound=_HasUsage)
 
 
 def _shows(event: Event) -> bool:
@@ -203,22 +218,39 @@ async def embed(
     plan: Plan, request: EmbeddingsRequest, record: RequestRecord, *, tenant: str = ""
 ) -> Embeddings:
     """The vectors of the first backend that returns them."""
+    return await _whole(plan, request, record, tenant, vectors_of)
+
+
+async def perform(
+    plan: Plan, request: TaskRequest, record: RequestRecord, *, tenant: str = ""
+) -> TaskAnswer:
+    """The answer of the first backend that performs the task."""
+    return await _whole(plan, request, record, tenant, task_answer_of)
+
+
+async def _whole(
+    plan: Plan,
+    request: WholeRequest,
+    record: RequestRecord,
+    tenant: str,
+    ask: Callable[[Attempt], Coroutine[None, None, _Counted]],
+) -> _Counted:
     attempt = first_attempt(plan, request, record, tenant)
     if attempt is None:
         attempt = await AttemptSequence(plan, request, record, tenant).first()
     while True:
         try:
             if plan.hedging is None:
-                vectors = await vectors_of(attempt)
+                answer = await ask(attempt)
             else:
-                vectors = await hedge.hedged_vectors(attempt, plan.hedging)
+                answer = await hedge.hedged_whole(attempt, plan.hedging, ask)
         except BaseException as error:
             if not attempt.should_fail_over(error):
                 raise
         else:
             (attempt.replacement or attempt).succeed(now())
-            record.usage = vectors.usage
-            return vectors
+            record.usage = answer.usage
+            return answer
         attempt = await attempt.rest.next(attempt)
 
 

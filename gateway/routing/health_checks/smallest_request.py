@@ -8,22 +8,28 @@ from contextlib import aclosing
 from msgspec.structs import replace
 
 from strowger_gateway.adapters.capabilities import offered
-from strowger_gateway.gateway.backends.upstream.base import Call
+from strowger_gateway.gateway.backends.upstream.base import Call, task_upstream_of
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.planning.route import Backend
 from strowger_gateway.gateway.routing.request_record import new_request_id
 from strowger_gateway.schemas.errors import UpstreamRejected
 from strowger_gateway.schemas.events import Event
 from strowger_gateway.schemas.fields import Task
-from strowger_gateway.schemas.messages import Message
+from strowger_gateway.schemas.messages import Message, TextPart
 from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,
     Request,
     TokenRequest,
+    WholeRequest,
 )
 from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.tasks.classify import ClassifyRequest
+from strowger_gateway.schemas.tasks.moderate import ModerateRequest
+from strowger_gateway.schemas.tasks.rerank import RerankRequest
+from strowger_gateway.schemas.tasks.score import ScoreRequest
+from strowger_gateway.schemas.tasks.task import TaskRequest
 
 ONE, FEW = Sampling(max_tokens=1), Sampling(max_tokens=16)
 """What is asked for, and what if that is too little: some APIs take no fewer."""
@@ -35,6 +41,10 @@ _CHEAPEST: dict[Task, Callable[[str], Request]] = {
     "completion": lambda model: CompletionRequest(model=model, prompts=("Hi",), sampling=ONE),
     "tokens": lambda model: TokenRequest(model=model, tokens=(1,), sampling=ONE),
     "embeddings": lambda model: EmbeddingsRequest(model=model, inputs=("Hi",)),
+    "rerank": lambda model: RerankRequest(model=model, query="Hi", documents=("Hi",)),
+    "score": lambda model: ScoreRequest(model=model, queries=("Hi",), documents=("Hi",)),
+    "classify": lambda model: ClassifyRequest(model=model, inputs=(("Hi",),)),
+    "moderate": lambda model: ModerateRequest(model=model, inputs=((TextPart(text="Hi"),),)),
 }
 """In order of preference: a model for one task rejects requests of others."""
 
@@ -61,7 +71,7 @@ async def send(backend: Backend, request: Request, timeout_s: float) -> None:
     except UpstreamRejected as exc:
         if _RAN_OUT.search(exc.message):
             return
-        if isinstance(request, EmbeddingsRequest) or not _TOO_FEW.search(exc.message):
+        if isinstance(request, WholeRequest) or not _TOO_FEW.search(exc.message):
             raise
         await _send(backend, replace(request, sampling=FEW), timeout_s)
 
@@ -71,6 +81,11 @@ async def _send(backend: Backend, request: Request, timeout_s: float) -> None:
     async with asyncio.timeout(timeout_s):
         if isinstance(request, EmbeddingsRequest):
             await backend.upstream.embed(request, call)
+            return
+        if isinstance(request, TaskRequest):
+            performs = task_upstream_of(backend.upstream)
+            assert performs is not None
+            await performs.perform(request, call)
             return
         source: AsyncGenerator[list[Event], None] = backend.upstream.generate(request, call)
         async with aclosing(source):

@@ -25,8 +25,8 @@ from strowger_gateway.schemas.fields import task_of, without
 from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
-    EmbeddingsRequest,
     Request,
+    WholeRequest,
 )
 from strowger_gateway.schemas.unknown_fields import Unknown, at_top, below_top
 
@@ -199,7 +199,7 @@ def with_required(
     Returns what was added as well, as `max_tokens=8192`. strictly: add nothing.
     """
     ceilings = backend.supports.max_tokens
-    if strictly or ceilings is None or isinstance(request, EmbeddingsRequest):
+    if strictly or ceilings is None or isinstance(request, WholeRequest):
         return request, ()
     if request.sampling.max_tokens not in (UNSET, None):
         return request, ()
@@ -259,7 +259,7 @@ def display_name(backend: Backend, request: Request) -> str:
 
 def translated_for(request: Request, backend: Backend) -> Request:
     """The request with fields that this backend knows by another name translated to that name."""
-    if isinstance(request, EmbeddingsRequest):
+    if isinstance(request, WholeRequest):
         return request
     supports = backend.supports
     if request.extra and not supports.extra:

@@ -27,9 +27,9 @@ from strowger_gateway.schemas.prompt_too_long import CONTEXT_LENGTH, PLACES, too
 from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
-    EmbeddingsRequest,
     Request,
     TokenRequest,
+    WholeRequest,
 )
 
 WORDS_PER_TOKEN: Final = 4
@@ -241,7 +241,7 @@ def _least(texts: Iterable[str], enough: int) -> int:
 def _lowered(candidate: Candidate, facts: ModelFacts, request: Request, tenant: str) -> Candidate:
     """The candidate with `max_tokens` at its model's ceiling, if the request's is above it."""
     sent = candidate.request or request
-    if isinstance(sent, EmbeddingsRequest) or facts.max_output is None:
+    if isinstance(sent, WholeRequest) or facts.max_output is None:
         return candidate
     if _max_tokens(sent) <= facts.max_output:
         return candidate
@@ -277,5 +277,5 @@ def _repaired_again(candidate: Candidate, tenant: str) -> Candidate:
 
 def _max_tokens(request: Request) -> int:
     """0 if the request does not limit its answer."""
-    most = UNSET if isinstance(request, EmbeddingsRequest) else request.sampling.max_tokens
+    most = UNSET if isinstance(request, WholeRequest) else request.sampling.max_tokens
     return most if isinstance(most, int) else 0

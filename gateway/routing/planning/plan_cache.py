@@ -59,8 +59,10 @@ from strowger_gateway.schemas.requests import (
     EmbeddingsRequest,
     Request,
     TokenRequest,
+    WholeRequest,
 )
 from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.tasks.task import TaskRequest
 
 RequestShape = tuple[object, ...]
 PlanKey = tuple[str, str, RequestShape | None]
@@ -304,8 +306,11 @@ class PlanCache:
         return shapes
 
     def _other_shape(
-        self, request: CompletionRequest | EmbeddingsRequest | TokenRequest
+        self, request: CompletionRequest | WholeRequest | TokenRequest
     ) -> RequestShape | None:
+        if isinstance(request, TaskRequest):
+            sent = [*map(type, request.values)]
+            return type(request), request.content, request.optional, *sent
         if isinstance(request, EmbeddingsRequest):
             ids = tuple in map(type, request.inputs)
             return EmbeddingsRequest, ids, *map(type, _embeddings(request))

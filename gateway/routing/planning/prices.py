@@ -32,7 +32,7 @@ class TokenPrices(Struct, frozen=True, gc=False):
     """10⁻¹⁸ US dollars: the price of one token, and by how much each kind of token differs from it.
 
     cached_audio, cached_image: beyond the difference of cached tokens and that of the modality.
-    search: of one web search.
+    search: of one web search. search_unit: of one of reranking.
     """
 
     input: int
@@ -48,11 +48,13 @@ class TokenPrices(Struct, frozen=True, gc=False):
     cached_image: int
     image_output: int
     search: int
+    search_unit: int
 
     @property
     def modal(self) -> bool:
         """Whether the price of an answer depends on more than our own `Usage`."""
         kinds = (self.audio_input, self.cached_audio, self.audio_output, self.search)
+        kinds += (self.search_unit,)
         return any(kinds) or any((self.image_input, self.cached_image, self.image_output))
 
 
@@ -218,6 +220,7 @@ def _modal_cost(usage: Usage, prices: TokenPrices) -> int:
         + counts.cached_image * prices.cached_image
         + counts.image_output * prices.image_output
         + counts.searches * prices.search
+        + round(counts.search_units * prices.search_unit)
     )
 
 
@@ -259,6 +262,7 @@ def _token_prices(rates: Rates) -> TokenPrices:
         _attos(rates.cached_image_input, plain + cached) - plain - cached - image,
         _attos(rates.image_output, answer) - answer,
         _attos(rates.web_search, 0, _PER_THOUSAND),
+        _attos(rates.search_unit, 0, _PER_THOUSAND),
     )
 
 

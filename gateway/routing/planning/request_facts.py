@@ -15,6 +15,7 @@ from strowger_gateway.schemas.requests import (
     Request,
     TokenRequest,
 )
+from strowger_gateway.schemas.tasks.task import TaskRequest
 
 CHARACTERS_PER_TOKEN = 4.0
 """English text with current vocabularies. An estimate for prompts that are not tokens."""
@@ -105,6 +106,8 @@ def estimated_tokens(request: Request) -> int:
             return sum(_tokens(prompt) for prompt in request.prompts)
         case TokenRequest():
             return len(request.tokens)
+        case TaskRequest():
+            return round(request.characters / CHARACTERS_PER_TOKEN)
         case _:
             return sum(_tokens(prompt) for prompt in request.inputs)
 
@@ -147,6 +150,8 @@ def _beginning(request: Request) -> list[bytes]:
             return [_first(request.prompts[0])] if request.prompts else []
         case TokenRequest():
             return [_first(request.tokens)]
+        case TaskRequest():
+            return [_first(text) for text in request.texts[:1]]
         case _:
             return [_first(request.inputs[0])] if request.inputs else []
 

@@ -45,6 +45,7 @@ class _Counts(Struct, frozen=True):
         name="candidatesTokensDetails", default=None
     )
     server_tool_use: _Searches | None = None
+    search_units: float | None = None
 
 
 class _CostDetails(Struct, frozen=True):
@@ -63,7 +64,10 @@ class _Cost(Struct, frozen=True):
 
 
 class ModalCounts(Struct, frozen=True, gc=False):
-    """Tokens of audio and images, all of them included in the counts of `Usage`; searches."""
+    """Tokens of audio and images, all of them included in the counts of `Usage`; searches.
+
+    search_units: of reranking, see `strowger_gateway.schemas.tasks.task.searched`.
+    """
 
     audio_input: int = 0
     cached_audio: int = 0
@@ -72,12 +76,13 @@ class ModalCounts(Struct, frozen=True, gc=False):
     cached_image: int = 0
     image_output: int = 0
     searches: int = 0
+    search_units: float = 0
 
 
 TEXT_ONLY = ModalCounts()
 _read_counts = msgspec.json.Decoder(_Counts).decode
 _read_cost = msgspec.json.Decoder(_Cost).decode
-_SHOWS = (b"audio", b"image", b"AUDIO", b"IMAGE", b"web_search_requests")
+_SHOWS = (b"audio", b"image", b"AUDIO", b"IMAGE", b"web_search_requests", b"search_units")
 
 
 def modal_counts(raw: Raw | None) -> ModalCounts:
@@ -99,6 +104,7 @@ def modal_counts(raw: Raw | None) -> ModalCounts:
         _of("IMAGE", counts.gemini_cached),
         (answer.image_tokens or 0) + _of("IMAGE", counts.gemini_answer),
         (counts.server_tool_use.web_search_requests or 0) if counts.server_tool_use else 0,
+        counts.search_units or 0,
     )
     return TEXT_ONLY if min(msgspec.structs.astuple(found)) < 0 else found
 

@@ -10,7 +10,7 @@ from strowger_gateway.gateway.routing.planning.request_facts import (
     metadata_of,
 )
 from strowger_gateway.schemas.fields import sent_fields
-from strowger_gateway.schemas.requests import EmbeddingsRequest, Request
+from strowger_gateway.schemas.requests import Request, WholeRequest
 
 
 def matches(rule: WhenRule, request: Request, facts: RequestFacts) -> bool:
@@ -75,6 +75,6 @@ def _uses(request: Request, features: Sequence[str]) -> bool:
     sent = sent_fields(request)
     if "messages.remote_image" in sent:
         sent |= {"messages.image"}
-    if not isinstance(request, EmbeddingsRequest) and request.stream:
+    if not isinstance(request, WholeRequest) and request.stream:
         sent |= {STREAM}
     return sent.issuperset(features)

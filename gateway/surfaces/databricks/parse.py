@@ -112,6 +112,8 @@ def parse_task(task: Task, body: bytes, *, model: str, max_choices: int = MAX_CH
             request = parse_embeddings(body, model=model, reader=_embeddings)
         case "tokens":
             raise InvalidRequest("this surface accepts text, not tokens")
+        case _:
+            raise InvalidRequest(f"this surface does not serve {task}")
     records = tuple(name for name in RECORDS if name in request.extra)
     return replace(request, optional=(*request.optional, *records)) if records else request
 

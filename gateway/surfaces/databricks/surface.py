@@ -51,7 +51,9 @@ class DatabricksSurface(JsonSurface):
     def renderer(self, request: EmbeddingsRequest, request_id: str) -> EmbeddingsRenderer: ...
     @overload
     def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
-    def renderer(self, request: Request, request_id: str) -> Renderer | EmbeddingsRenderer:
+    def renderer(
+        self, request: GenerateRequest | EmbeddingsRequest, request_id: str
+    ) -> Renderer | EmbeddingsRenderer:
         if isinstance(request, EmbeddingsRequest):
             return translation.DatabricksEmbeddingsRenderer(
                 self._openai.renderer(request, request_id)

@@ -44,6 +44,7 @@ from strowger_gateway.schemas.requests import (
     Request,
     TokenRequest,
 )
+from strowger_gateway.schemas.tasks.task import TaskRequest
 
 if TYPE_CHECKING:
     from strowger_gateway.gateway.surfaces.ollama import translation
@@ -111,8 +112,8 @@ class OllamaSurface(JsonSurface):
             if self._kind == "embed":
                 return translation.EmbedRenderer(request, request_id)
             return translation.EmbeddingRenderer()
-        if isinstance(request, TokenRequest):
-            raise GatewayError("Ollama's API has no token requests")
+        if isinstance(request, TokenRequest | TaskRequest):
+            raise GatewayError(f"Ollama's API has no {request.task} requests")
         if self._kind == "chat":
             return translation.OllamaChatRenderer(request, request_id)
         return translation.OllamaGenerateRenderer(request, request_id)

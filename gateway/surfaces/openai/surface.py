@@ -34,7 +34,6 @@ from strowger_gateway.schemas.requests import (
     EmbeddingsRequest,
     GenerateRequest,
     Request,
-    TokenRequest,
 )
 
 __all__ = (
@@ -76,8 +75,8 @@ class OpenAISurface(JsonSurface):
                 return parse_completion(body, max_choices=inbound.max_choices, model=model)
             case "embeddings":
                 return parse_embeddings(body, model=model)
-            case "tokens":
-                raise _no_tokens()
+            case _:
+                raise _not_served(self.task)
 
     @overload
     def renderer(self, request: EmbeddingsRequest, request_id: str) -> EmbeddingsRenderer: ...
@@ -103,15 +102,17 @@ class OpenAISurface(JsonSurface):
                 )
             case EmbeddingsRequest():
                 return OpenAIEmbeddingsRenderer(request, id=f"embd-{request_id}")
-            case TokenRequest():
-                raise _no_tokens()
+            case _:
+                raise _not_served(request.task)
 
     def error(self, exc: GatewayError) -> bytes:
         return error_body(exc)
 
 
-def _no_tokens() -> GatewayError:
-    return GatewayError("the OpenAI dialect has no token-in, token-out task")
+def _not_served(task: Task) -> GatewayError:
+    if task == "tokens":
+        return GatewayError("the OpenAI dialect has no token-in, token-out task")
+    return GatewayError(f"this surface of the OpenAI dialect has no {task}")
 
 
 CHAT: Final = OpenAISurface("chat")

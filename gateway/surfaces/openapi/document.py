@@ -29,6 +29,7 @@ _MODEL: Final = "/v2/models/{path}"
 
 ERROR_PATHS: Final = (
     *("/v1", "/v1/messages", "/v1beta", "/v2", "/infer_token", "/serving-endpoints", "/api/chat"),
+    "/v1/rerank",
 )
 """One path for each format of errors."""
 
@@ -138,6 +139,7 @@ def _schemas(into: Tree) -> Mapping[type[Struct], Tree]:
     """Put the schemas of all structs `into` the components; return a reference to each."""
     structs = [
         *(answer for described in ROUTES.values() for answer in described.answers),
+        *(one for described in ROUTES.values() for one in described.lists),
         *(route.body() for route in HOT_ROUTES),
         *(error_struct(path) for path in ERROR_PATHS),
     ]
@@ -196,10 +198,18 @@ def _responses(
     return responses
 
 
+def _list_of(items: Tree) -> Tree:
+    return {"type": "array", "items": items}
+
+
 def _content(known: RouteDescription, refs: Mapping[type[Struct], Tree]) -> Tree:
     content: Tree = {}
     if known.answers:
-        schemas = [refs[answer] for answer in known.answers]
+        schemas: list[Tree] = [refs[answer] for answer in known.answers]
+        lists = [_list_of(refs[one]) for one in known.lists]
+        schemas += lists
+        if known.nested:
+            schemas += [_list_of(one) for one in lists]
         schema: Tree = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
         content[JSON] = {"schema": {"type": "array", "items": schema} if known.listed else schema}
     for media in known.media:

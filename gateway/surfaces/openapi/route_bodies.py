@@ -55,6 +55,13 @@ from strowger_gateway.gateway.surfaces.openapi.gemini_structs import (
     GeminiEmbeddings,
     GeminiTokens,
 )
+from strowger_gateway.gateway.surfaces.pooling.wire import ClassList, Prediction, ScoreList
+from strowger_gateway.gateway.surfaces.rerank.wire import (
+    CohereRanking,
+    RankingBody,
+    TeiResult,
+    VoyageRanking,
+)
 
 TEXT: Final = "text/plain"
 EVENTS: Final = "text/event-stream"
@@ -69,7 +76,8 @@ BY_ANTHROPIC: Final = (400, 401, 404, 408, 413, 415, 429, 504, 529)
 
 class RouteDescription(Struct, frozen=True, kw_only=True):
     """answers:  bodies of a 200; several if the request decides. () is an empty body.
-    listed:   the body is a list of them.
+    listed:   the body is a list of them. lists: what a body has that is a list, next to answers;
+              nested: or a list of such lists.
     media:    media types of a 200 besides JSON.
     statuses: of errors, besides EVERY. also: of further responses with the same body as a 200.
     empty:    the 200 has no body.
@@ -78,6 +86,8 @@ class RouteDescription(Struct, frozen=True, kw_only=True):
 
     answers: tuple[type[Struct], ...] = ()
     listed: bool = False
+    lists: tuple[type[Struct], ...] = ()
+    nested: bool = False
     media: tuple[str, ...] = ()
     statuses: tuple[int, ...] = ()
     also: tuple[int, ...] = ()
@@ -92,6 +102,12 @@ def _answering(*answers: type[Struct], media: tuple[str, ...] = ()) -> RouteDesc
 _CHAT: Final = _answering(ChatCompletion, media=(EVENTS,))
 _COMPLETION: Final = _answering(TextCompletion, media=(EVENTS,))
 _EMBEDDINGS: Final = _answering(EmbeddingList)
+_RERANK: Final = RouteDescription(
+    answers=(RankingBody, VoyageRanking), lists=(TeiResult,), statuses=ANSWERING
+)
+_CLASSIFY: Final = RouteDescription(
+    answers=(ClassList,), lists=(Prediction,), nested=True, statuses=ANSWERING
+)
 _INFER: Final = _answering(InferAnswer, media=(OCTETS,))
 _GENERATE: Final = _answering(GenerateResponse)
 _GENERATE_STREAM: Final = _answering(media=(EVENTS,))
@@ -129,6 +145,14 @@ ROUTES: Final[Mapping[str, RouteDescription]] = {
     f"DELETE {_RESPONSE}": RouteDescription(answers=(DeletedResponse,), statuses=_STORED),
     f"GET {_RESPONSE}/input_items": RouteDescription(answers=(ResponseItems,), statuses=_STORED),
     f"POST {_RESPONSE}/cancel": RouteDescription(answers=(ResponseAnswer,), statuses=_STORED),
+    "POST /v1/rerank": _RERANK,
+    "POST /rerank": _RERANK,
+    "POST /v2/rerank": _answering(CohereRanking),
+    "POST /v1/score": _answering(ScoreList),
+    "POST /score": _answering(ScoreList),
+    "POST /v1/classify": _CLASSIFY,
+    "POST /classify": _CLASSIFY,
+    "POST /predict": _CLASSIFY,
     "POST /infer_token": _answering(InferTokenAnswer, media=(EVENTS,)),
     "POST /v1/models/{model}/infer_token": _answering(InferTokenAnswer, media=(EVENTS,)),
     "POST /serving-endpoints/chat/completions": _CHAT,

@@ -17,7 +17,7 @@ from strowger_gateway.adapters.conformance.replay import translate
 from strowger_gateway.adapters.registry import Registry
 from strowger_gateway.adapters.testing import contract_endpoint
 from strowger_gateway.schemas.events import ToolDelta
-from strowger_gateway.schemas.requests import EmbeddingsRequest
+from strowger_gateway.schemas.requests import WholeRequest
 from tests.adapters.traffic import FIXTURES
 
 Form = Literal["whole", "stream", "tool call", "error"]
@@ -139,7 +139,7 @@ def _forms(built: Adapter, one: Recording) -> frozenset[Form]:
 def _answer_forms(built: Adapter, one: Recording) -> Iterator[Form]:
     request = request_for(one)
     yield "stream" if one.streamed else "whole"
-    if isinstance(request, EmbeddingsRequest):
+    if isinstance(request, WholeRequest):
         return
     if any(isinstance(event, ToolDelta) for event in translate(built, request, [one.body])):
         yield "tool call"

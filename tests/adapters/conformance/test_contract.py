@@ -134,9 +134,12 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
 }
 """Whose answers an adapter must read, by the beginnings of their names."""
 
+RERANKED: tuple[Task, ...] = ("rerank", "score")
+
 MODELS: dict[str, dict[Task, Models]] = {
     "anthropic": {"chat": {"m": {}, "claude-3-7-sonnet-latest": {}}},
     "vertex-anthropic": {"chat": {"m": {}, "claude-sonnet-4-5@20250929": {}}},
+    "dashscope": {task: {"m": {}, "qwen3-rerank": {}} for task in RERANKED},
     "bedrock": {
         "chat": {
             "m": {},

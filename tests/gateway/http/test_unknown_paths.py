@@ -31,8 +31,6 @@ USE = {
     "GET /v1/batches/b": CHAT,
     "POST /v1/assistants": CHAT,
     "POST /v1/threads/t/runs": CHAT,
-    "POST /v1/rerank": "POST /v1/embeddings",
-    "POST /rerank": "POST /v1/embeddings",
     "POST /v1/moderations": CHAT,
     "POST /api/push": "the configuration",
     "POST /api/create": "the configuration",

@@ -1,0 +1,1 @@
+"""Reranking as Cohere, Jina, Voyage, vLLM and Text Embeddings Inference have it."""

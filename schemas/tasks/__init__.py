@@ -1,0 +1,1 @@
+"""Tasks with one whole answer: their requests and answers, a module each."""
