@@ -144,6 +144,10 @@ class BedrockAdapter(HttpJsonAdapter):
                 )
         assert_never(request)
 
+    cannot_count: ClassVar[frozenset[int]] = frozenset({400})
+    """Of models that answer conversations, and whose tokens Bedrock does not count.
+    https://docs.aws.amazon.com/bedrock/latest/userguide/count-tokens.html"""
+
     def encode_count(self, request: ChatRequest, model: str) -> Outbound:
         """See TokenCounter."""
         return self._call(model, "count-tokens", count_body(request, model))

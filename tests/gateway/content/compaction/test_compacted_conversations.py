@@ -9,7 +9,7 @@ from openai.types.responses import CompactedResponse, Response, ResponseInputIte
 
 from tests.gateway.backends.vendors.backend import answering, begin, is_streamed
 from tests.gateway.backends.vendors.dialect import USAGE, Json, Said
-from tests.gateway.backends.vendors.responses import COUNTS, EventStream, response
+from tests.gateway.backends.vendors.responses import COUNTS, NONE, EventStream, response
 from tests.gateway.backends.vendors.rows import VENDORS, Vendor
 from tests.gateway.surfaces.responses.openai_client import (
     MADE,
@@ -203,7 +203,7 @@ def items_of_openai(received: list[Received]) -> Behaviour:
             await answer.json(done)
             return
         events = EventStream()
-        begun = {**done, "status": "in_progress", "output": []}
+        begun = {**done, "status": "in_progress", "output": NONE}
         pieces = [
             events.event("response.created", response=begun),
             events.event("response.output_item.added", output_index=0, item=item),

@@ -18,7 +18,7 @@ from strowger_gateway.gateway.storage.sql.response_rows import ResponseRows
 from strowger_gateway.schemas.secret import Secret
 from tests.gateway.content.stored_responses.archives import KEYS
 from tests.gateway.serving import Serving, serving
-from tests.stand_ins.provider import Answer, Provider, Received, chat_body, provider
+from tests.stand_ins.provider import USAGE, Answer, Provider, Received, chat_body, provider
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +42,10 @@ responses: {{sealing_keys: [{key}], store: on, timeout_s: 60}}
 {keys}
 """
 SEALING = "k" * 32
+METRICS = "key-of-the-metrics"
+WITH_METRICS = KEYS.replace("mode: keys", f"mode: keys, metrics_key: {METRICS}")
 TRIGGER: Json = {"type": "compaction_trigger"}
+COST = re.compile(r"^strowger_cost_usd_total\{.*\} (\S+)$", re.MULTILINE)
 FACT = re.compile(r"FACT-\d+")
 
 
@@ -88,6 +91,12 @@ class Up(Struct, frozen=True, kw_only=True, eq=False):
         (item,) = cast("list[Json]", answer.json()["output"])
         return item
 
+    async def cost(self) -> float:
+        """In US dollars, of all requests so far."""
+        headers = {"authorization": f"Bearer {METRICS}"}
+        text = (await self.web.get(f"{self.gateway.url}/metrics", headers=headers)).text
+        return sum(float(one) for one in COST.findall(text))
+
     @property
     def sent(self) -> str:
         return self.remote.requests[-1].body.decode()
@@ -98,7 +107,7 @@ async def up(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Up, Non
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         remote = await enter(provider(reads))
-        config = CONFIG.format(url=remote.base_url, context=CONTEXT, key=SEALING, keys=KEYS)
+        config = CONFIG.format(url=remote.base_url, context=CONTEXT, key=SEALING, keys=WITH_METRICS)
         folder = tmp_path_factory.mktemp("run")
         store = open_store(Secret(f"sqlite:///{folder / 'store.db'}"))
         stack.callback(store.close)
@@ -148,14 +157,16 @@ async def test_what_is_longer_than_the_context_is_summarised_in_pieces(
 
 
 async def test_each_call_is_in_the_price_of_the_request(up: Up) -> None:
-    await up.item(turns(2))
-    (one,) = up.gateway.access_lines()[-1].attempts
+    before = await up.cost()
     await up.item(turns(40))
-    line = up.gateway.access_lines()[-1]
+    attempts = up.gateway.access_lines()[-1].attempts
+    calls = len(up.remote.requests)
+    cost = await up.cost() - before
 
-    spent = [one.usage for one in line.attempts[:-1]]
-    assert one.outcome == "ok"
-    assert all(usage is not None and usage.prompt_tokens for usage in spent)
+    assert len(attempts) == calls > 3
+    # The stand-in reports the same counts for each call, at a dollar for a million tokens.
+    each = cost / calls * 1e6
+    assert round(each, 3) == USAGE["total_tokens"]
 
 
 async def test_pieces_that_a_model_of_unknown_context_refuses_are_cut_in_two(up: Up) -> None:
@@ -170,9 +181,9 @@ async def test_pieces_that_a_model_of_unknown_context_refuses_are_cut_in_two(up:
 async def test_long_results_are_shortened_before_calls_become_too_many_and_this_is_named(
     up: Up,
 ) -> None:
-    call = {"type": "function_call", "call_id": "call_1", "name": "read", "arguments": "{}"}
+    call: Json = {"type": "function_call", "call_id": "call_1", "name": "read", "arguments": "{}"}
     output = "FACT-1 " + "page after page " * 20_000 + " FACT-2"
-    result = {"type": "function_call_output", "call_id": "call_1", "output": output}
+    result: Json = {"type": "function_call_output", "call_id": "call_1", "output": output}
     picture = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}
     seen: Json = {"role": "user", "content": [picture]}
 
@@ -214,6 +225,16 @@ async def test_an_item_is_its_callers_own_and_any_gateway_of_the_deployment_open
     assert covered.status_code == 200
 
 
+@pytest.mark.parametrize("kind", ["compaction", "compaction_summary", "context_compaction"])
+async def test_an_item_opens_under_each_name_by_which_clients_return_it(up: Up, kind: str) -> None:
+    item = await up.item(turns(2))
+
+    answer = await up.ask([{**item, "type": kind}, GO_ON], store=False)
+
+    assert answer.status_code == 200, answer.text
+    assert set(FACT.findall(up.sent)) == {"FACT-0", "FACT-1"}
+
+
 async def test_a_seal_for_one_purpose_is_none_for_another(up: Up) -> None:
     seal = str((await up.item(turns(1)))["encrypted_content"]).removeprefix("strowger_compaction_")
     reference: Json = {"type": "item_reference", "id": f"rs_sealed_{seal}"}
@@ -240,11 +261,11 @@ async def test_guardrails_see_every_summary_before_it_goes_on(up: Up) -> None:
 async def test_stored_conversations_go_on_from_the_item_that_came_with_an_answer(
     up: Up, stream: bool
 ) -> None:
-    wants = {"context_management": [{"type": "compaction", "compact_threshold": 300}]}
-    first = await up.ask([*turns(9), GO_ON], stream=stream, **wants)
+    wants = [{"type": "compaction", "compact_threshold": 300}]
+    first = await up.ask([*turns(9), GO_ON], stream=stream, context_management=wants)
     id = re.findall(r"resp_[0-9a-f-]{36}", first.text)[0]
 
-    second = await up.ask("And now?", previous_response_id=id, **wants)
+    second = await up.ask("And now?", previous_response_id=id, context_management=wants)
 
     assert second.status_code == 200, second.text
     (sent,) = up.remote.requests

@@ -9,6 +9,8 @@ import httpx
 import openai
 import pytest
 
+from tests.gateway.backends.vendors.bedrock import BedrockDialect
+from tests.gateway.backends.vendors.dialect import Said
 from tests.gateway.serving import serving
 from tests.gateway.shared_engine import SharedEngine
 from tests.gateway.surfaces.anthropic.claude import (
@@ -160,7 +162,8 @@ async def test_mindie_counts_the_texts_which_is_nearly_the_conversation(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("adapter", "status"), [("sglang", 400), ("llama-cpp", 404), ("vllm", 500), ("anthropic", 529)]
+    ("adapter", "status"),
+    [("sglang", 400), ("llama-cpp", 404), ("vllm", 500), ("anthropic", 529), ("bedrock", 400)],
 )
 async def test_a_counter_that_fails_leaves_an_estimate_and_the_backend_alone(
     tmp_path: Path, adapter: str, status: int
@@ -170,10 +173,12 @@ async def test_a_counter_that_fails_leaves_an_estimate_and_the_backend_alone(
             await answer.chat("I am well.")
         elif request.path.endswith("/messages"):
             await answer.json(MESSAGE)
+        elif request.path.endswith("/converse"):
+            await answer.json(BedrockDialect().whole(Said()))
         else:
             await answer.json({"error": {"message": "no"}}, status)
 
-    path = "" if adapter == "anthropic" else "/v1"
+    path = "" if adapter in ("anthropic", "bedrock") else "/v1"
     given = config(adapter, "m", path).replace(
         "{{name: chat,", "{{name: chat, breaker: {{min_requests: 1}},"
     )
