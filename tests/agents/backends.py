@@ -135,10 +135,10 @@ def _said(vendor: Vendor, asked: ReceivedRequest, request: Received) -> Said | S
     if jobs.READ_PDF.partition("{folder}")[2] in words:
         return errands.reads_pdf(tools, asked, request.body, proof)
     said = next_step(asked, proof)
-    return _with_custom_calls(said, body) if vendor.name == "openai-responses" else said
+    return with_custom_calls(said, body) if vendor.name == "openai-responses" else said
 
 
-def _with_custom_calls(said: Said, body: Json) -> Said:
+def with_custom_calls(said: Said, body: Json) -> Said:
     """As the only vendor that gets custom tools answers them."""
     custom = {one["name"] for one in dicts(body.get("tools")) if one["type"] == "custom"}
     calls = tuple(replace(one, custom=one.name in custom) for one in said.calls)

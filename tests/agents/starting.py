@@ -41,7 +41,7 @@ class Started(Struct, frozen=True, kw_only=True):
     env: Mapping[str, str] = {}
 
 
-def _program(package: str, name: str) -> str:
+def program(package: str, name: str) -> str:
     return str(PACKAGES[package].folder / "node_modules" / ".bin" / name)
 
 
@@ -88,8 +88,8 @@ def codex_with_catalog(run: Run) -> Started:
 def codex(run: Run) -> Started:
     run.write(".codex/config.toml", CODEX.format(model=run.model, url=run.url))
     options = ["exec", "--skip-git-repo-check", "--sandbox", "danger-full-access"]
-    program = _program("codex", "codex")
-    return Started(command=[program, *options, run.task], env={"GATEWAY_KEY": KEY})
+    command = [program("codex", "codex"), *options, run.task]
+    return Started(command=command, env={"GATEWAY_KEY": KEY})
 
 
 def opencode(provider: str, *reads: str) -> Callable[[Run], Started]:
@@ -110,14 +110,14 @@ def opencode(provider: str, *reads: str) -> Callable[[Run], Started]:
             "permission": "allow",
         }
         run.write(".config/opencode/opencode.json", json.dumps(config))
-        command = [_program("opencode", "opencode"), "run", run.task]
+        command = [program("opencode", "opencode"), "run", run.task]
         return Started(command=command, env={"GATEWAY_KEY": KEY})
 
     return start
 
 
 def qwen(run: Run) -> Started:
-    command = [_program("qwen-code", "qwen"), "--yolo", "--auth-type", "openai", "-p", run.task]
+    command = [program("qwen-code", "qwen"), "--yolo", "--auth-type", "openai", "-p", run.task]
     env = {
         "OPENAI_BASE_URL": f"{run.url}/v1",
         "OPENAI_API_KEY": KEY,
@@ -135,8 +135,8 @@ def claude(run: Run) -> Started:
         "ANTHROPIC_MODEL": run.model,
         "ANTHROPIC_DEFAULT_HAIKU_MODEL": run.model,
     }
-    program = _program("claude-code", "claude")
-    return Started(command=[program, "-p", run.task, *allowed], env=env)
+    command = [program("claude-code", "claude"), "-p", run.task, *allowed]
+    return Started(command=command, env=env)
 
 
 def cline(run: Run) -> Started:
@@ -151,7 +151,7 @@ def cline(run: Run) -> Started:
     providers = {"version": 1, "lastUsedProvider": "openai-compatible", "modes": dict[str, str]()}
     known = json.dumps({**providers, "providers": {"openai-compatible": one}})
     run.write(".cline/data/settings/providers.json", known)
-    return Started(command=[_program("cline", "cline"), run.task])
+    return Started(command=[program("cline", "cline"), run.task])
 
 
 def python(script: str, mode: str, package: str = "") -> Callable[[Run], Started]:

@@ -58,6 +58,7 @@ AGENTS: Final = {
     for client in (
         Client(name="claude-code", node=("@anthropic-ai/claude-code@2.1.332",)),
         Client(name="codex", node=("@openai/codex@0.169.0",)),
+        Client(name="codex-endpoint", node=("@openai/codex@0.110.0",)),
         Client(name="opencode", node=("opencode-ai@1.18.33",)),
         Client(name="qwen-code", node=("@qwen-code/qwen-code@0.24.4",)),
         Client(name="cline", node=("cline@3.0.65",)),

@@ -49,9 +49,14 @@ MOST_CALLS: Final = 16
 UNKNOWN_CONTEXT: Final = 1_000_000
 """Tokens, of a model whose context is unknown: its refusal shows that a piece is too long."""
 
-ANSWER_SHARE: Final = 0.25
-"""Of a context, for a summary; and for the instructions of a conversation, and for the user's
-earlier messages that stay as they are."""
+ANSWER_SHARE: Final = 0.2
+"""Of a context, for a summary."""
+
+INSTRUCTIONS_SHARE: Final = 0.1
+"""Of a context, for the instructions of a conversation, which every later request has again."""
+
+KEPT_SHARE: Final = 0.25
+"""Of a threshold, for the user's earlier messages that stay as they are."""
 
 MOST_ANSWER: Final = 8_192
 """Tokens of a summary, at most, that are kept free in a large context."""
@@ -142,7 +147,7 @@ class Compacting:
         holder = self._request.record.holder
         tokens = await room.run(partial(estimated_input, bare, model), holder, room.size)
         if tokens > self._threshold():
-            window = window_of(bare.messages, self._threshold() * ANSWER_SHARE)
+            window = window_of(bare.messages, self._threshold() * KEPT_SHARE)
             if window.replaced:
                 bare = await self._compacted(bare, window)
         self._request.use(bare)
@@ -160,7 +165,7 @@ class Compacting:
         """Cut the conversation into pieces that the first backend's model can read."""
         context = _context_of(self._first)
         answer = min(context * ANSWER_SHARE, MOST_ANSWER)
-        instructions = context * ANSWER_SHARE
+        instructions = context * INSTRUCTIONS_SHARE
         room = self._request.room
         assert room is not None
         holder, size = self._request.record.holder, room.size
@@ -168,9 +173,10 @@ class Compacting:
         def split() -> tuple[str, Sequence[str], Sequence[str]]:
             said = fitting_transcript(sent.messages, context * MOST_CALLS / 2)
             told = instructions_within(said.instructions, instructions)
-            left = context - 2 * answer - text_tokens(told) - TASK_TOKENS
-            most = max(SMALLEST, left * ESTIMATED)
-            return told, pieces_of(said.turns, most), said.lacks
+            left = context - answer - text_tokens(told) - TASK_TOKENS
+            if said.tokens > left * ESTIMATED:  # then each piece comes with a summary
+                left -= answer
+            return told, pieces_of(said.turns, max(SMALLEST, left * ESTIMATED)), said.lacks
 
         self._instructions, pieces, lacks = await room.run(split, holder, size)
         self._pieces = [*pieces]
