@@ -26,6 +26,7 @@ class ClientPlace(Struct, frozen=True, kw_only=True):
 
     message: of its role. own: of its other fields: of the block or item that became the message.
     content: of its content. parts, calls: of each; () if parts have the index they have with us.
+    call: of a call that is not among `calls`; "": as `own`.
     """
 
     message: str
@@ -33,6 +34,7 @@ class ClientPlace(Struct, frozen=True, kw_only=True):
     content: str
     parts: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
+    call: str = ""
 
 
 class ClientPlaces(Struct, frozen=True, kw_only=True):
@@ -161,7 +163,7 @@ def _in_message(
         return _joined(part, _renamed(member, inner.part))
     if kind is not None:
         known = at is not None and at < len(place.calls)
-        call = place.calls[at] if at is not None and known else place.own
+        call = place.calls[at] if at is not None and known else place.call or place.own
         return _joined(call, _renamed(member, inner.call))
     head = _root(member)
     if not head or head in _OF_MESSAGE:

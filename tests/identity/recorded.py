@@ -24,6 +24,7 @@ PATHS: Mapping[str, str] = {
     "anthropic": "",
     "azure": "/openai/v1",
     "databricks": "/serving-endpoints",
+    "ollama": "",
 }
 """Where an adapter's API is, for those that are not at /v1."""
 

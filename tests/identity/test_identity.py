@@ -12,6 +12,7 @@ from tests.identity import (
     chat_dialect,
     embeddings_dialect,
     messages_dialect,
+    ollama_dialect,
     responses_dialect,
 )
 from tests.identity.differences import differences, unexplained, unused
@@ -21,6 +22,7 @@ DIALECTS = (
     *chat_dialect.DIALECTS,
     *embeddings_dialect.DIALECTS,
     *messages_dialect.DIALECTS,
+    *ollama_dialect.DIALECTS,
     *responses_dialect.DIALECTS,
 )
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Final, cast
 
+from tests.matrix.ollama_questions import OLLAMA, OLLAMA_QUESTIONS
 from tests.matrix.questions import (
     CITY,
     HAS_NO_FORM,
@@ -138,8 +139,8 @@ AGENT_QUESTIONS: Final[tuple[Question, ...]] = (
     ),
 )
 
-ALL_SURFACES: Final = ("OpenAI", *AGENT_SURFACES, *SURFACES[1:])
-ALL_QUESTIONS: Final = (*QUESTIONS, *AGENT_QUESTIONS)
+ALL_SURFACES: Final = ("OpenAI", *AGENT_SURFACES, OLLAMA, *SURFACES[1:])
+ALL_QUESTIONS: Final = (*QUESTIONS, *AGENT_QUESTIONS, *OLLAMA_QUESTIONS)
 HAS_NO_FORM_ANYWHERE: Final[Mapping[tuple[str, Feature], str]] = {
     **HAS_NO_FORM,
     **{
@@ -148,5 +149,7 @@ HAS_NO_FORM_ANYWHERE: Final[Mapping[tuple[str, Feature], str]] = {
         for feature in NOT_EXPRESSED
     },
     ("Messages", "log probabilities"): "its answers contain none",
+    (OLLAMA, "tokens in"): "its prompts are text",
+    (OLLAMA, "tokens out"): "its answers are text",
 }
 """Why an API cannot express a feature."""

@@ -38,7 +38,7 @@ async def ask(client: httpx.AsyncClient, question: Question, model: str) -> Outc
 def _said(answer: httpx.Response) -> Said:
     named = answer.headers.get("x-gateway-dropped-params", "")
     dropped = tuple(named.split(", ")) if named else ()
-    if not answer.headers["content-type"].startswith("text/event-stream"):
+    if not answer.headers["content-type"].startswith(("text/event-stream", "application/x-ndjson")):
         return Said(frames=(cast("Json", answer.json()),), dropped=dropped)
     # Also without comments, which come when other tests keep the engine busy.
     shown = [

@@ -1,4 +1,4 @@
-"""Clients of three dialects that keep a conversation as real ones do: they send answers back.
+"""Clients of four dialects that keep a conversation as real ones do: they send answers back.
 
 An answer goes back in one of three ways: `everything`, each member as it was received, streams put
 together member by member, as libraries do that know no vendor; `sdk`, what the official client's
@@ -7,51 +7,16 @@ types make of it; `plain`, text and calls alone.
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, Protocol, cast
+from typing import Final, cast
 
 from anthropic.types import Message
-from msgspec import Struct
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response
 
 from tests.gateway.backends.vendors.dialect import Json, dicts, inner
-
-Echo = Literal["everything", "sdk", "plain"]
-ECHOES: Final[Sequence[Echo]] = ("everything", "sdk", "plain")
-
-Item = dict[str, object]
-Parameters = Mapping[str, Json]
-"""By function: its schema."""
-
-
-class Reply(Struct, frozen=True, kw_only=True):
-    """An answer as the client sends it back. calls: ids, names and arguments."""
-
-    items: Sequence[Json]
-    text: str
-    calls: Sequence[tuple[str, str, Json]]
-
-
-class Client(Protocol):
-    """One dialect."""
-
-    @property
-    def path(self) -> str: ...
-
-    def user(self, text: str, image: str = "") -> Json:
-        """Return a turn of the user. image: base64 of a PNG."""
-        ...
-
-    def results(self, reply: Reply, texts: Sequence[str]) -> list[Json]:
-        """Return what came of a reply's calls."""
-        ...
-
-    def body(self, conversation: Sequence[Json], functions: Parameters) -> Json:
-        """Return a request without its model."""
-        ...
-
-    def reply(self, answer: bytes, echo: Echo, *, stream: bool) -> Reply: ...
+from tests.switching.ollama_client import OllamaClient
+from tests.switching.reply import Client, Echo, Item, Parameters, Reply
 
 
 def events(answer: bytes) -> list[Item]:
@@ -64,6 +29,7 @@ class ChatClient:
     """Chat completions."""
 
     path = "/v1/chat/completions"
+    proves = True
 
     def user(self, text: str, image: str = "") -> Json:
         if not image:
@@ -171,6 +137,7 @@ class MessagesClient:
     """Anthropic's Messages API."""
 
     path = "/v1/messages"
+    proves = True
 
     def user(self, text: str, image: str = "") -> Json:
         if not image:
@@ -274,6 +241,7 @@ class ResponsesClient:
     """OpenAI's Responses API."""
 
     path = "/v1/responses"
+    proves = True
 
     def user(self, text: str, image: str = "") -> Json:
         if not image:
@@ -343,6 +311,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
     "chat": ChatClient(),
     "messages": MessagesClient(),
     "responses": ResponsesClient(),
+    "ollama": OllamaClient(),
 }
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from tests.gateway.backends.vendors.dialect import Json
 from tests.switching.backends import Backend
-from tests.switching.clients import Echo
+from tests.switching.reply import Echo
 from tests.switching.scene import Scene
 
 FORMATS: Final = re.compile(r"(anthropic-claude|google-gemini|openai-responses)-v1|\bunknown:")

@@ -8,9 +8,10 @@ import httpx
 from msgspec import Struct
 
 from tests.gateway.backends.vendors.dialect import Json, Turn, dicts
-from tests.switching.clients import EVERY_CLIENT, Client, Echo, Parameters, Reply
+from tests.switching.clients import EVERY_CLIENT
 from tests.switching.heads import of_head
 from tests.switching.marks import Said, of_marks
+from tests.switching.reply import Client, Echo, Parameters, Reply
 from tests.switching.scene import Scene, SceneName
 from tests.switching.setting import CLOSING, Setting, Stage
 
@@ -98,7 +99,8 @@ class Conversation:
         self._words += [("call", name, {**given}) for name, given in played.calls]
         self._words += [("result", text) for text in results]
         self._words.append(("user", FOLLOWING))
-        self._said.append(Said(vendor=vendor, scene=played, echo=self._echo))
+        echo = self._echo if self._client.proves else "plain"
+        self._said.append(Said(vendor=vendor, scene=played, echo=echo))
 
     async def ends(self, vendor: str, model: str = "") -> None:
         """Let a vendor answer for the last time."""

@@ -8,8 +8,9 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from tests.switching.backends import BACKENDS
-from tests.switching.clients import CLIENTS, ECHOES, Echo
+from tests.switching.clients import CLIENTS
 from tests.switching.exempt import unexplained
+from tests.switching.reply import ECHOES, Echo
 from tests.switching.setting import EITHER, Setting, every_backend
 from tests.switching.switch import Conversation
 

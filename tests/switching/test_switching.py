@@ -13,8 +13,9 @@ from typing import Final
 import pytest
 
 from tests.switching.backends import BACKENDS
-from tests.switching.clients import CLIENTS, ECHOES
+from tests.switching.clients import CLIENTS
 from tests.switching.exempt import EXEMPT, Exempt, unexplained
+from tests.switching.reply import ECHOES
 from tests.switching.scene import SceneName
 from tests.switching.setting import Setting, every_backend
 from tests.switching.switch import Case, switched

@@ -14,7 +14,7 @@ from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
 from strowger_gateway.gateway.surfaces.anthropic import proofs
 from strowger_gateway.gateway.surfaces.decoding import invalid_request, is_null, is_object
 from strowger_gateway.gateway.surfaces.marked_objects import Marks, unknown_fields, with_marks
-from strowger_gateway.gateway.surfaces.ollama.images import read_images
+from strowger_gateway.gateway.surfaces.ollama.images import read_images, returned
 from strowger_gateway.gateway.surfaces.ollama.wire import (
     ALLOWED,
     CallWire,
@@ -70,6 +70,7 @@ class OllamaConversation:
         self.marked = False
         self.messages: list[Message] = []
         self._open: list[ToolCall] = []
+        self._known = set[str]()
         self._made = 0
         for place, raw in enumerate(raws):
             if place >= MAX_MESSAGES:
@@ -85,11 +86,15 @@ class OllamaConversation:
             raise InvalidRequest(f"{field} must be {ALLOWED['messages[].role']}", param=field)
         marks = with_marks(more)
         self.marked = self.marked or marks is not UNSET
+        if role == "assistant" and wire.images:
+            return self._pictured(wire, where)
         content = _content(wire, where)
         if role == "tool":
-            called = self._answered(wire.tool_call_id, wire.tool_name or wire.name)
-            name = wire.tool_name or wire.name or UNSET
-            return Message(role=role, content=content, name=name, tool_call_id=called, marks=marks)
+            name = wire.tool_name or wire.name
+            id = self._answered(wire.tool_call_id, name)
+            # The call has the name, and most vendors take none here.
+            own = UNSET if id in self._known or not name else name
+            return Message(role=role, content=content, name=own, tool_call_id=id, marks=marks)
         calls = self._calls(wire.tool_calls or (), where)
         return Message(
             role=role,
@@ -100,12 +105,27 @@ class OllamaConversation:
             marks=marks,
         )
 
+    def _pictured(self, wire: MessageWire, where: str) -> Message:
+        """Return an answer with the images that the model made."""
+        self.marked = True
+        calls = self._calls(wire.tool_calls or (), where)
+        images = read_images(wire.images or (), f"{where}.images")
+        text, thinking = wire.content or "", wire.thinking or ""
+        return Message(
+            role="assistant",
+            content=text,
+            tool_calls=calls,
+            reasoning=thinking or UNSET,
+            raw=returned(text, calls, images, thinking),
+        )
+
     def _calls(self, calls: tuple[CallWire, ...], where: str) -> tuple[ToolCall, ...]:
         """Calls that no result has answered by then remain without one."""
         if not calls:
             return ()
         found = [self._call(one, f"{where}.tool_calls[{at}]") for at, one in enumerate(calls)]
         self._open = list(found)
+        self._known.update(one.id for one in found)
         return tuple(found)
 
     def _call(self, call: CallWire, where: str) -> ToolCall:

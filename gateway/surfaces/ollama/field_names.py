@@ -29,12 +29,11 @@ _ANY: Final = ClientPlace(
     message="messages[]",
     own="messages[]",
     content="messages[].content",
-    parts=(),
+    call="messages[].tool_calls[]",
 )
 _PROMPT: Final = ClientPlace(message="prompt", own="prompt", content="prompt")
 _SYSTEM: Final = ClientPlace(message="system", own="system", content="system")
 _CONTEXT: Final = ClientPlace(message="context", own="context", content="context")
-_IMAGES: Final = frozenset({"image_url", "image_url.url", "image_url.detail"})
 
 
 def _kind(request: ChatRequest, message: Message | None) -> ClientPlace:
@@ -51,7 +50,11 @@ def _places(request: ChatRequest) -> ClientPlaces:
 def _place(message: Message, where: str) -> ClientPlace:
     content = f"{where}.content"
     return ClientPlace(
-        message=where, own=where, content=content, parts=_parts(message, content, f"{where}.images")
+        message=where,
+        own=where,
+        content=content,
+        parts=_parts(message, content, f"{where}.images"),
+        calls=tuple([f"{where}.tool_calls[{at}]" for at in range(len(message.tool_calls))]),
     )
 
 
@@ -86,10 +89,12 @@ def _prompts_places(request: ChatRequest) -> ClientPlaces:
     return ClientPlaces(messages=tuple(found))
 
 
-_MEMBERS: Final = {
-    "message": {"tool_call_id": "tool_call_id", "reasoning": "thinking"},
-    "part": dict.fromkeys(_IMAGES, ""),
-}
+_OF_MESSAGE: Final[Table] = {"reasoning": "thinking"}
+_OF_PART: Final[Table] = dict.fromkeys(
+    ("image_url", "image_url.url", "image_url.detail", "text"), ""
+)
+_OF_CALL: Final[Table] = {"extra_content": "id"}
+"""A call's signature is in its id."""
 
 
 class OllamaNames(FieldNames):
@@ -107,17 +112,11 @@ class OllamaNames(FieldNames):
 CHAT_NAMES: Final = OllamaNames(
     _FIELDS,
     ConversationNames(
-        kind=_kind, places=_places, message=_MEMBERS["message"], part=_MEMBERS["part"]
+        kind=_kind, places=_places, message=_OF_MESSAGE, part=_OF_PART, call=_OF_CALL
     ),
 )
 GENERATE_NAMES: Final = OllamaNames(
-    _FIELDS,
-    ConversationNames(
-        kind=_prompts_kind,
-        places=_prompts_places,
-        message=_MEMBERS["message"],
-        part=_MEMBERS["part"],
-    ),
+    _FIELDS, ConversationNames(kind=_prompts_kind, places=_prompts_places, part=_OF_PART)
 )
 EMBED_NAMES: Final = OllamaNames({"inputs": "input"})
 EMBEDDING_NAMES: Final = OllamaNames({"inputs": "prompt", "input": "prompt"})

@@ -1,14 +1,14 @@
 """Images of this API, which are base64 without a type, as `data:` URIs, and back."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
 from msgspec import DecodeError, Raw, Struct
 
 from strowger_gateway.schemas.errors import InvalidRequest
-from strowger_gateway.schemas.messages import ImagePart
+from strowger_gateway.schemas.messages import ImagePart, ToolCall
 
 _STARTS: Final[Mapping[str, str]] = {
     "/9j/": "image/jpeg",
@@ -32,6 +32,7 @@ class _Image(Struct, frozen=True, kw_only=True):
     image_url: _Url | None = None
 
 
+_encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 _images: Final = msgspec.json.Decoder(tuple[_Image, ...])
 
 
@@ -41,6 +42,26 @@ def read_images(images: Iterable[str], where: str) -> list[ImagePart]:
     Some clients send a `data:` URI, or an address, which stay as they are.
     """
     return [ImagePart(url=_url(one, f"{where}[{at}]")) for at, one in enumerate(images)]
+
+
+def returned(
+    content: str, calls: Iterable[ToolCall], images: Iterable[ImagePart], thinking: str
+) -> Raw:
+    """Return a message that the model wrote, with the images that it made.
+
+    Vendors read these next to the content, in OpenRouter's form (`adapters/generated_images.py`);
+    as content, most take images only of the user.
+    """
+    made = [
+        {"id": one.id, "type": "function",
+         "function": {"name": one.name, "arguments": one.arguments}}
+        for one in calls
+    ]  # fmt: skip
+    shown = [{"type": "image_url", "image_url": {"url": one.url}} for one in images]
+    found: dict[str, object] = {"role": "assistant", "content": content, "images": shown}
+    found |= {"tool_calls": made} if made else {}
+    found |= {"reasoning_content": thinking} if thinking else {}
+    return Raw(_encode(found))
 
 
 def bare(url: str) -> str:

@@ -15,6 +15,7 @@ from strowger_gateway.adapters.generated_images import IMAGES
 from strowger_gateway.gateway.surfaces.anthropic import proofs
 from strowger_gateway.gateway.surfaces.base import Headers
 from strowger_gateway.gateway.surfaces.ollama import carried_context
+from strowger_gateway.gateway.surfaces.ollama.answer_structs import OllamaLogprob
 from strowger_gateway.gateway.surfaces.ollama.errors import error_body
 from strowger_gateway.gateway.surfaces.ollama.images import generated
 from strowger_gateway.gateway.surfaces.ollama.lines import (
@@ -25,7 +26,6 @@ from strowger_gateway.gateway.surfaces.ollama.lines import (
     with_fields,
 )
 from strowger_gateway.gateway.surfaces.openai.envelope import (
-    ChatLogprob,
     chat_logprobs,
     encode,
     members,
@@ -77,7 +77,7 @@ _OURS: Final = frozenset(
         "usage",
         "error",
         *("total_duration", "load_duration", "prompt_eval_count", "prompt_eval_duration"),
-        *("eval_count", "eval_duration", IMAGES),
+        *("eval_count", "eval_duration", IMAGES, "image"),
     }
 )
 """Fields that a backend's unknown ones never replace, and such of other dialects."""
@@ -118,9 +118,6 @@ class _Lines(TurnRenderer):
         fields = [self.text_field + encode(text)]
         if choice.reasoning:
             fields.append(b'"thinking":' + encode(choice.reasoning))
-        images = generated(choice.opaque[IMAGES]) if IMAGES in choice.opaque else []
-        if images:
-            fields.append(b'"images":' + encode(images))
         if choice.tool_calls:
             calls = [_call(one, place) for place, one in enumerate(choice.tool_calls)]
             fields.append(b'"tool_calls":[%b]' % b",".join(calls))
@@ -157,9 +154,6 @@ class _Lines(TurnRenderer):
             calls = [_call(_whole(self._calls[at]), at) for at in sorted(self._calls)]
             out.append(self._line(self.text_field + b'"","tool_calls":[%b]' % b",".join(calls)))
         fields = [self.text_field + b'""']
-        images = generated(self._opaque[IMAGES]) if IMAGES in self._opaque else []
-        if images:
-            fields.append(b'"images":' + encode(images))
         end = self._end or Finished(reason="stop")
         extra = {**self._started.extra, **self._opaque}
         out += (self._last(fields, end, self._usage, extra, self._said()), b"\n")
@@ -202,11 +196,7 @@ class _Lines(TurnRenderer):
         more: bytes = b"",
     ) -> bytes:
         """Return the object with `done`, on one line. said: the whole text."""
-        # A server's own word, unless it is ours for calls: its clients know only `stop` there.
-        word = finish.native or REASONS[finish.reason]
-        if finish.reason in ("tool_calls", "function_call", "stop") and finish.stop_match is None:
-            word = REASONS[finish.reason]
-        end = _End(done_reason=word, context=self._context(said))
+        end = _End(done_reason=REASONS[finish.reason], context=self._context(said))
         head = b"".join(
             (
                 self._head,
@@ -215,6 +205,7 @@ class _Lines(TurnRenderer):
                 b",".join(fields),
                 self.after,
                 more,
+                _images(extra),
                 members(extra, _OURS),
             )
         )
@@ -276,14 +267,35 @@ class _End(Struct, frozen=True, kw_only=True):
 
 
 class _Logprobs(Struct, frozen=True, kw_only=True):
-    logprobs: list[ChatLogprob]
+    logprobs: list[OllamaLogprob]
 
 
 def _logprobs(logprobs: Sequence[TokenLogprob]) -> bytes:
     """Return the member, with a comma before it; b"" for none."""
     if not logprobs:
         return b""
-    return b"," + encode(_Logprobs(logprobs=chat_logprobs(logprobs)))[1:-1]
+    found = [
+        OllamaLogprob(
+            token=one.token,
+            logprob=one.logprob,
+            bytes=one.bytes,
+            top_logprobs=one.top_logprobs or UNSET,
+        )
+        for one in chat_logprobs(logprobs)
+    ]
+    return b"," + encode(_Logprobs(logprobs=found))[1:-1]
+
+
+def _images(extra: Mapping[str, Raw]) -> bytes:
+    """Return the member with the images that the model has made, with a comma before it.
+
+    Next to the message: Ollama's own Python client does not read strings as images of an answer.
+    `image` is what its models that make images answer with.
+    """
+    images = generated(extra[IMAGES]) if IMAGES in extra else []
+    if not images:
+        return b""
+    return b',"image":%b,"images":%b' % (encode(images[0]), encode(images))
 
 
 def _whole(pieces: Sequence[ToolDelta]) -> ToolCall:

@@ -282,7 +282,7 @@ def finite(logprob: float | None) -> float:
     return NEVER if logprob is None or math.isinf(logprob) else logprob
 
 
-class _Top(Struct, frozen=True, kw_only=True):
+class RivalLogprob(Struct, frozen=True, kw_only=True):
     token: str
     logprob: float
     bytes: list[int]
@@ -292,7 +292,7 @@ class ChatLogprob(Struct, frozen=True, kw_only=True):
     token: str
     logprob: float
     bytes: list[int]
-    top_logprobs: list[_Top]
+    top_logprobs: list[RivalLogprob]
 
 
 def chat_logprobs(logprobs: Iterable[TokenLogprob]) -> list[ChatLogprob]:
@@ -303,7 +303,7 @@ def chat_logprobs(logprobs: Iterable[TokenLogprob]) -> list[ChatLogprob]:
             logprob=finite(item.logprob),
             bytes=_bytes(item),
             top_logprobs=[
-                _Top(token=rival.token, logprob=finite(rival.logprob), bytes=_bytes(rival))
+                RivalLogprob(token=rival.token, logprob=finite(rival.logprob), bytes=_bytes(rival))
                 for rival in item.top
             ],
         )

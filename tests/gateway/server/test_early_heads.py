@@ -1,13 +1,16 @@
 """The head of a stream goes out before its content if that is late, and never between attempts."""
 
 import asyncio
+import json
 import math
 import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import anthropic
 import httpx
+import ollama
 import openai
 import pytest
 
@@ -76,7 +79,11 @@ def test_agents_apis_get_a_head_after_15_seconds_and_all_others_after_45() -> No
 
     early = {path for path, seconds in own.items() if seconds == EARLIEST_S}
     assert {"/v1/messages", "/v1/responses"} <= early
-    assert {path.split("/")[2] for path in early} == {"messages", "responses"}
+    assert {path.split("/")[2] for path in early if path.startswith("/v1/")} == {
+        "messages",
+        "responses",
+    }
+    assert {path for path in own if path.startswith("/api/")} <= early
     assert {seconds for path, seconds in own.items() if path not in early} == {45.0}
 
 
@@ -100,6 +107,23 @@ def without_pings(answer: httpx.Response) -> httpx.Response:
     """The answer as clients of the Messages API read it."""
     frames = [one for one in answer.text.split("\n\n") if not one.startswith("event: ping")]
     return httpx.Response(answer.status_code, text="\n\n".join(frames))
+
+
+async def test_lines_of_json_are_kept_open_with_white_space(gateway: Serving) -> None:
+    body = {"model": "late", "messages": [{"role": "user", "content": "hi"}]}
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
+        answer = await client.post("/api/chat", json=body)
+        failed = await client.post("/api/chat", json={**body, "model": "fails"})
+    host: Any = ollama.AsyncClient(host=gateway.url)
+    async with host as own:
+        parts = [one async for one in await own.chat(**body, stream=True)]
+
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    assert answer.text.startswith("  ")
+    lines = [json.loads(one) for one in answer.text.splitlines()]
+    assert "".join(one["message"]["content"] for one in lines) == "hello"
+    assert "".join(one.message.content for one in parts) == "hello"
+    assert failed.status_code == 502
 
 
 async def test_vendors_clients_read_such_streams(gateway: Serving) -> None:
