@@ -47,6 +47,7 @@ CLIENTS: Final = {
         Client(name="lm-eval", python=("lm-eval[api]==0.4.13", "transformers==5.23.0")),
         Client(name="langchain-openai", python=("langchain-openai==1.7.3",)),
         Client(name="databricks-langchain", python=("databricks-langchain==0.21.0",)),
+        Client(name="databricks-openai", python=("databricks-openai==0.18.0",)),
         Client(name="pydantic-ai", python=("pydantic-ai-slim[openai]==2.68.0",)),
         Client(name="schemathesis", python=("schemathesis==4.32.5",)),
         Client(name="ai-sdk", node=("ai@7.0.173", "@ai-sdk/openai-compatible@3.0.92")),

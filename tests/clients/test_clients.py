@@ -29,7 +29,7 @@ providers:
   - {{name: here, adapter: local, engine: {{dtype: float32, threads: 1, models: [
       {{name: tiny, path: "bundled:tiny-chat"}}, {{name: mini, path: "{mini}", task: embed}}]}}}}
 models:
-  - {{name: tiny, backends: [{{provider: here, model: tiny}}]}}
+  - {{name: tiny, aliases: [system.ai.tiny], backends: [{{provider: here, model: tiny}}]}}
   - {{name: mini, backends: [{{provider: here, model: mini}}]}}
 """
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -250,6 +250,23 @@ async def test_databricks_langchain_gets_usage_of_streams(up: Commanded, answer:
     usages = [one for one in cast("list[dict[str, int] | None]", seen["usage"]) if one]
     assert seen["text"] == answer.said
     assert [answer.said, usages[-1]["input_tokens"], usages[-1]["output_tokens"]] == answer.seen
+
+
+@needs("databricks-openai")
+async def test_databricks_openai_uses_the_ai_gateways_paths(up: Commanded, answer: Answer) -> None:
+    seen = await script(
+        "databricks_openai_client.py",
+        "databricks-openai",
+        DATABRICKS_HOST=up.url,
+        DATABRICKS_TOKEN="k",
+    )
+
+    assert seen == {
+        "addresses": ["/ai-gateway/mlflow/v1/", "/ai-gateway/openai/v1/"],
+        "whole": answer.said,
+        "streamed": answer.said,
+        "response": answer.said,
+    }
 
 
 @needs("pydantic-ai")

@@ -1,6 +1,7 @@
 """Identify the caller by its API key, and check what that key may use."""
 
 import hmac
+from base64 import b64decode
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from ipaddress import ip_network
@@ -369,4 +370,18 @@ def _credential(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
                 return value
             if value[:7].lower() == b"bearer ":
                 return value[7:].strip()
+            if value[:6].lower() == b"basic " and (password := _password(value[6:])):
+                return password
     return b""
+
+
+def _password(basic: bytes) -> bytes:
+    """Return the password of the user `token`, as whom Databricks' examples send a token.
+
+    https://docs.databricks.com/aws/en/ai-gateway/query-endpoints-beta
+    """
+    try:
+        user, _, password = b64decode(basic.strip(), validate=True).partition(b":")
+    except ValueError:
+        return b""
+    return password if user == b"token" else b""

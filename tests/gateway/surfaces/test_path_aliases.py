@@ -12,6 +12,7 @@ from tests.stand_ins.provider import answers, provider
 
 pytestmark = pytest.mark.anyio
 
+ALIAS = "    aliases: [system.ai.claude-sonnet-4-5]"
 CHAT = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
 
 
@@ -19,7 +20,9 @@ CHAT = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
 async def web(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[httpx.AsyncClient]:
     async with (
         provider(answers) as remote,
-        serving(one_model(remote.base_url), tmp_path_factory.mktemp("run")) as gateway,
+        serving(
+            one_model(remote.base_url, model_more=ALIAS), tmp_path_factory.mktemp("run")
+        ) as gateway,
         httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         yield client
@@ -33,6 +36,9 @@ async def web(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[httpx.
         "/openai/v1/openai/v1/chat/completions",  # and with Groq's own
         "/v1/v1/chat/completions",  # together's
         "/endpoints/chat/invocations",  # mlflow's deployments client of a gateway
+        "/ai-gateway/mlflow/v1/chat/completions",  # Databricks' AI gateway, on a workspace's host
+        "/mlflow/v1/chat/completions",  # and on its own
+        "/ai-gateway/openai/v1/chat/completions",  # databricks-openai with the native API
     ],
 )
 async def test_a_chat_is_answered_at_a_clients_own_path(web: httpx.AsyncClient, path: str) -> None:
@@ -53,6 +59,28 @@ async def test_databricks_clients_reach_the_responses_api(web: httpx.AsyncClient
     assert wrong.json()["error"]["code"] == "model_not_found"
     assert stored.status_code == 404
     assert "does not store" in stored.text
+
+
+@pytest.mark.parametrize("prefix", ["/ai-gateway", ""])
+async def test_every_api_of_databricks_ai_gateway_is_at_its_path(
+    web: httpx.AsyncClient, prefix: str
+) -> None:
+    name = "system.ai.claude-sonnet-4-5"
+    turns = {"messages": CHAT["messages"], "max_tokens": 5}
+    parts = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+
+    chat = await web.post(f"{prefix}/mlflow/v1/chat/completions", json={**CHAT, "model": name})
+    response = await web.post(f"{prefix}/openai/v1/responses", json={"model": name, "input": "hi"})
+    also = await web.post(f"{prefix}/mlflow/v1/responses", json={"model": name, "input": "hi"})
+    message = await web.post(f"{prefix}/anthropic/v1/messages", json={**turns, "model": name})
+    content = await web.post(f"{prefix}/gemini/v1beta/models/{name}:generateContent", json=parts)
+    vectors = await web.post(f"{prefix}/mlflow/v1/embeddings", json={"model": "no", "input": "a"})
+
+    assert chat.json()["object"] == "chat.completion"
+    assert response.json()["object"] == also.json()["object"] == "response"
+    assert message.json()["type"] == "message"
+    assert content.json()["candidates"][0]["content"]["role"] == "model"
+    assert vectors.json()["error"]["code"] == "model_not_found"
 
 
 @pytest.mark.parametrize("path", ["/openai/v1/models", "/v1/v1/models", "/openai/v1/models/chat"])
@@ -110,7 +138,8 @@ async def test_mistrals_client_lists_the_models(web: httpx.AsyncClient) -> None:
     async with Mistral(api_key="k", server_url=address) as client:
         found = await client.models.list_async()
 
-    assert [one.id for one in found.data or [] if one.type == "base"] == ["chat"]
+    names = [one.id for one in found.data or [] if one.type == "base"]
+    assert names == ["chat", "system.ai.claude-sonnet-4-5"]
 
 
 def test_other_paths_have_no_alias() -> None:

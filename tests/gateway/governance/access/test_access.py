@@ -127,12 +127,18 @@ async def test_the_model_list_shows_what_the_key_may_use(tmp_path: Path) -> None
             unknown = await client.get("/v1/models")
             team = await client.get("/v1/models", headers={"x-api-key": "key-of-team-a"})
             one = await client.get("/v1/models/chat", headers={"x-api-key": "key-of-team-a"})
+            basic = await client.get("/v1/models", auth=("token", "key-of-team-a"))
+            wrong = await client.get("/v1/models", auth=("token", "a-wrong-key"))
+            both = await client.get(
+                "/v1/models", auth=("proxy", "secret"), headers={"x-api-key": "key-of-team-a"}
+            )
             other = await client.get("/v1/models/spare", headers={"x-api-key": "key-of-team-a"})
 
     assert unknown.status_code == 401
     assert [model["id"] for model in team.json()["data"]] == ["chat"]
     assert one.json()["id"] == "chat"
     assert other.status_code == 404
+    assert [one.status_code for one in (basic, wrong, both)] == [200, 401, 200]
 
 
 @pytest.mark.parametrize(

@@ -242,6 +242,24 @@ async def test_openais_client_works_at_the_services_base_path(gateway: Serving) 
     assert chunks[-1].usage is not None
 
 
+async def test_openais_client_uses_the_ai_gateways_path(gateway: Serving) -> None:
+    url = f"{gateway.url}/ai-gateway/mlflow/v1"
+    async with openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0) as client:
+        models = await client.models.list()
+        chat = await client.chat.completions.create(
+            model="chat", messages=[{"role": "user", "content": QUESTION}], temperature=0
+        )
+        response = await client.responses.create(model="chat", input=QUESTION, temperature=0)
+        vectors = await client.embeddings.create(model="embed", input=TEXTS[0])
+        with pytest.raises(openai.NotFoundError, match="model 'missing' not found"):
+            await client.completions.create(model="missing", prompt="x")
+
+    assert "chat" in [one.id for one in models.data]
+    assert chat.choices[0].message.content == ANSWER
+    assert response.output_text == ANSWER
+    assert vectors.data[0].embedding == pytest.approx(read().tiny[CASE][0], abs=1e-5)
+
+
 async def test_openais_client_shows_what_is_wrong(gateway: Serving) -> None:
     url = f"{gateway.url}/serving-endpoints"
     async with openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0) as client:
