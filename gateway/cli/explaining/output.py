@@ -72,6 +72,8 @@ def _facts(found: Explanation) -> Table:
         prompt = found.prompt
         left = f"; repaired: {', '.join(prompt.repaired)}" if prompt.repaired else ""
         table.add_row("prompt", escape(f"{prompt.name} ({prompt.digest}), {prompt.why}{left}"))
+    if found.compaction:
+        table.add_row("compaction", escape(found.compaction))
     if found.fallback:
         table.add_row("fallback", escape(", ".join(found.fallback)))
     if found.down:

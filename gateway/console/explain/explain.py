@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from strowger_gateway.adapters.capabilities import sent_as, unsupported
+from strowger_gateway.gateway.console.explain.compacted import compaction_words
 from strowger_gateway.gateway.console.explain.experiment_view import explained_experiment
 from strowger_gateway.gateway.console.explain.explanation import (
     Bounds,
@@ -83,6 +84,7 @@ def described(
         team=caller.team,
         plan=caller.plan,
         down=tuple(down),
+        compaction=compaction_words(request),
     )
 
 

@@ -199,6 +199,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     path, surface: of the request. model: the name in the request.
     key, team, plan: of the caller, "" without one. The key of a token is its caller's name.
     prompt:     `None` if it gets none.
+    compaction: what becomes of a long conversation; "" if its client asks for nothing.
     found:      how the route was found; `None` if it was not.
     rule:       the index in `rules` of the one that decides, from 0.
     candidates: in the order in which they would most likely be tried.
@@ -213,6 +214,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     model: str
     stream: bool
     prompt: ExplainedPrompt | None = None
+    compaction: str = ""
     key: str = ""
     team: str = ""
     plan: str = ""

@@ -2,13 +2,14 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import cast
 
 import httpx
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.content.stored_responses.archive import ResponseArchive
@@ -64,10 +65,13 @@ async def reads(request: Received, answer: Answer) -> None:
 
 
 class Up(Struct, frozen=True, kw_only=True, eq=False):
+    """other: a gateway that stores nothing, and has the same key for seals."""
+
     gateway: Serving
     other: Serving
     remote: Provider
     web: httpx.AsyncClient
+    agent: Mapping[str, str] = {}
 
     async def ask(
         self,
@@ -81,7 +85,7 @@ class Up(Struct, frozen=True, kw_only=True, eq=False):
     ) -> httpx.Response:
         """at: the gateway's URL; "" for the first."""
         self.remote.requests.clear()
-        headers = {"authorization": f"Bearer key-of-{key}-1"}
+        headers = {"authorization": f"Bearer key-of-{key}-1", **self.agent}
         body = {"model": model, "input": items, **more}
         return await self.web.post(f"{at or self.gateway.url}{path}", json=body, headers=headers)
 
@@ -119,7 +123,8 @@ async def up(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Up, Non
             stack.callback(archive.close)
             state.side(StoredResponsesSide).archive = archive
 
-        gateways = [await enter(serving(config, folder, equip=equip)) for _ in range(2)]
+        stateless = config.replace("store: on", "store: off")
+        gateways = [await enter(serving(one, folder, equip=equip)) for one in (config, stateless)]
         web = await enter(httpx.AsyncClient(timeout=60))
         yield Up(gateway=gateways[0], other=gateways[1], remote=remote, web=web)
 
@@ -316,3 +321,22 @@ async def test_a_count_includes_what_is_continued_and_what_items_stand_for(up: U
     assert longer > short + 4 * 100
     assert short < summary < longer
     assert chained.headers["x-gateway-estimated"] == "input_tokens"
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_clients_that_return_ids_go_on_from_an_item_as_well(up: Up, stream: bool) -> None:
+    """As Vercel's AI SDK does; the item is within another one, sealed again."""
+    sdk = replace(up, agent={"user-agent": "ai/7.0.173 ai-sdk-provider-utils/5.0.81"})
+    wants = [{"type": "compaction", "compact_threshold": 300}]
+    first = await sdk.ask(
+        [*turns(9), GO_ON], at=up.other.url, context_management=wants, stream=stream
+    )
+    ids = re.findall(r'"id":"((?:cmp|msg|rs)_[^"]+)"', first.text)
+    references: list[Json] = [{"type": "item_reference", "id": id} for id in dict.fromkeys(ids)]
+
+    answer = await sdk.ask([*references, GO_ON], at=up.other.url)
+
+    assert answer.status_code == 200, answer.text
+    assert "x-gateway-repairs" not in answer.headers
+    assert {f"FACT-{number}" for number in range(9)} <= set(FACT.findall(up.sent))
+    assert "and so on" not in up.sent
