@@ -133,10 +133,13 @@ def listed(project: bool, as_json: bool) -> None:
         return
     table = table_of("TOOL", "API", "INSTALLED", "MODEL", "GATEWAY", "SETTINGS")
     for row in rows:
-        seen = row.problem or row.url or "-"
+        seen = "unreadable" if row.problem else row.url or "-"
         cells = (row.name, row.api, "yes" if row.installed else "-", row.model or "-", seen)
         table.add_row(*map(escape, (*cells, row.file)))
     show(table)
+    for row in rows:
+        if row.problem:
+            click.echo(f"note: {row.problem}", err=True)
 
 
 def _row(tool: Tool, *, project: bool) -> _Row:

@@ -14,6 +14,7 @@ from click.testing import Result
 
 from strowger_gateway.gateway.cli.agents.tools.roster import TOOLS
 from tests.gateway.cli.command_line import run
+from tests.gateway.forked_commands import forked
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Provider, Received, provider
 
@@ -239,7 +240,8 @@ async def test_a_file_that_cannot_be_read_is_left_as_it_is(up: Serving, home: Pa
     assert f"{broken}: is not valid JSON, line 1" in done.stderr
     assert tree(home) == {".claude/settings.json": '{"env": '}
     assert rows.exit_code == 0
-    assert "is not valid JSON" in rows.stdout
+    assert "unreadable" in rows.stdout
+    assert f"note: {broken}: is not valid JSON" in rows.stderr
 
 
 async def test_settings_of_a_project_are_its_own_files(
@@ -308,6 +310,30 @@ async def test_check_says_what_has_changed_at_the_gateway(up: Serving, home: Pat
     assert (elsewhere.exit_code, never.exit_code) == (1, 1)
     assert f"has {up.url}, not http://127.0.0.1:9" in elsewhere.stderr
     assert "`strowger agents setup aider`" in never.stderr
+
+
+async def test_a_key_is_issued_and_accepted_when_the_command_returns(
+    home: Path, p: Provider, tmp_path: Path
+) -> None:
+    config = f"""
+store: {{url: "sqlite:///{tmp_path}/store.db"}}
+auth: {{mode: keys, keys: [{{name: a, key: {KEY}}}]}}
+providers: [{{name: p, adapter: openai, api_key: k, base_url: '{p.base_url}'}}]
+models: [{{name: chat, backends: [{{provider: p, model: m}}]}}]
+"""
+    async with forked(tmp_path / "config.yaml", config) as issuing:
+        words = ("--url", issuing.url, "--config", str(issuing.config), "--write")
+        done = await agents(home, "setup", "codex", *words, "--issue", "laptop", key="")
+        again = await agents(home, "setup", "codex", *words, "--issue", "laptop", key="")
+        both = await agents(home, "setup", "codex", *words, "--issue", "other")
+
+    exported = re.search(r"export STROWGER_API_KEY=(sk-\S+)", done.stderr)
+    assert done.exit_code == 0
+    assert exported
+    assert exported[1] not in "".join(tree(home).values())
+    assert "chat answered /v1/responses" in done.stderr
+    assert (again.exit_code, both.exit_code) == (1, 2)
+    assert "laptop" in again.stderr
 
 
 async def test_a_proxy_in_the_way_is_pointed_out(up: Serving, home: Path) -> None:
