@@ -126,6 +126,19 @@ def qwen(run: Run) -> Started:
     return Started(command=command, env=env)
 
 
+def gemini(run: Run) -> Started:
+    """In a folder that its user trusts, with the settings that its first dialogue writes."""
+    chosen = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+    run.write(".gemini/settings.json", json.dumps(chosen))
+    env = {
+        "GOOGLE_GEMINI_BASE_URL": run.url,
+        "GEMINI_API_KEY": KEY,
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+    }
+    program = _program("gemini-cli", "gemini")
+    return Started(command=[program, "-m", run.model, "--yolo", "-p", run.task], env=env)
+
+
 def claude(run: Run) -> Started:
     """Tools that ask a user are allowed beforehand, as in any run without a terminal."""
     allowed = ["--allowedTools", "Read,Edit,Bash,WebSearch"]

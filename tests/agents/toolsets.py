@@ -80,7 +80,7 @@ TOOLSETS: Final = (
         ),
         runs=lambda _, command: Call(name="Bash", arguments={"command": command}),
     ),
-    Toolset(  # Gemini CLI
+    Toolset(  # gemini-cli
         needs=frozenset({"read_file", "replace", "run_shell_command"}),
         reads=lambda file: Call(name="read_file", arguments={"file_path": str(file)}),
         edits=lambda file, before, after: Call(
@@ -92,7 +92,10 @@ TOOLSETS: Final = (
                 "new_string": after,
             },
         ),
-        runs=lambda _, command: Call(name="run_shell_command", arguments={"command": command}),
+        runs=lambda _, command: Call(
+            name="run_shell_command", arguments={"command": command, "description": "Runs it"}
+        ),
+        searches=lambda query: Call(name="google_web_search", arguments={"query": query}),
     ),
     Toolset(  # Claude Code
         needs=frozenset({"Read", "Edit", "Bash"}),

@@ -62,6 +62,7 @@ AGENTS: Final = {
         Client(name="codex-endpoint", node=("@openai/codex@0.110.0",)),
         Client(name="opencode", node=("opencode-ai@1.18.33",)),
         Client(name="qwen-code", node=("@qwen-code/qwen-code@0.24.4",)),
+        Client(name="gemini-cli", node=("@google/gemini-cli@0.61.0",)),
         Client(name="cline", node=("cline@3.0.65",)),
         Client(name="gemini-cli", node=("@google/gemini-cli@0.61.0",)),
         Client(name="continue", node=("@continuedev/cli@1.5.47",)),
@@ -78,6 +79,7 @@ AGENTS: Final = {
         ),
         Client(name="openai-node", node=("openai@7.57.0",)),
         Client(name="anthropic-node", node=("@anthropic-ai/sdk@1.12.0",)),
+        Client(name="google-node", node=("@google/genai@3.3.0",)),
         Client(name="openai-agents", python=("openai-agents==0.24.0",)),
         Client(name="pydantic-ai-agents", python=("pydantic-ai-slim[anthropic,openai]==2.68.0",)),
         Client(

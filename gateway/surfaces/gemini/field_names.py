@@ -17,7 +17,7 @@ from strowger_gateway.schemas.messages import Message
 from strowger_gateway.schemas.requests import ChatRequest
 
 _CONFIG: Final = "generationConfig"
-_DECLARATION: Final = "tools[].functionDeclarations[]"
+_FUNCTION: Final = "functionDeclarations[]"
 
 _ANY: Final = ClientPlace(
     message="contents[]", own="contents[].parts[]", content="contents[].parts"
@@ -154,6 +154,10 @@ NAMES: Final = FieldNames(
             "function": "functionCall",
             "function.arguments": "functionCall.args",
         },
-        tool={"function": "", "function.parameters": "parameters"},
+        tool={
+            "function": _FUNCTION,
+            **{name: f"{_FUNCTION}.{name}" for name in ("behavior", "response")},
+            "responseJsonSchema": f"{_FUNCTION}.responseJsonSchema",
+        },
     ),
 )

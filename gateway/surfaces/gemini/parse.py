@@ -47,6 +47,10 @@ _KEPT: Final = (
 _CONVERSATION: Final = ("contents", "systemInstruction")
 
 
+_OPTIONAL: Final = ("top_k",)
+"""gemini-cli sends it with every request, and most other vendors do not have it."""
+
+
 def parse_generate(inbound: Inbound, *, stream: bool) -> ChatRequest:
     """`generateContent`, and `streamGenerateContent` if it streams. Raises InvalidRequest."""
     wire, extra = READER.body(inbound.body)
@@ -94,6 +98,7 @@ def _request(
         reasoning_effort=settings.effort,
         stream=stream,
         extra=extra | settings.more,
+        optional=_OPTIONAL,
         nested=conversation.marked or tools.marked,
     )
     kept = {

@@ -94,9 +94,11 @@ def _turn(turn: Json) -> Turn:
             )
             for one, part in used
         ),
-        results=tuple(
-            (str(one.get("id", "")), str(inner(one, "response").get("result", "")))
-            for one in results
-        ),
+        results=tuple((str(one.get("id", "")), _given(inner(one, "response"))) for one in results),
         images=tuple(str(inner(one, "inlineData")["data"]) for one in parts if "inlineData" in one),
     )
+
+
+def _given(response: Json) -> str:
+    """What a function gave, under either of the names that Google's clients use."""
+    return str(response.get("result", response.get("output", "")))
