@@ -15,17 +15,20 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response
 
 from tests.gateway.backends.vendors.dialect import Json, dicts, inner
+from tests.switching.gemini_client import CliClient, GeminiClient
 from tests.switching.ollama_client import OllamaClient
-from tests.switching.reply import Client, Echo, Item, Parameters, Reply
+from tests.switching.reply import (
+    Client,
+    Echo,
+    Item,
+    NamesModelInBody,
+    Parameters,
+    Reply,
+    events,
+)
 
 
-def events(answer: bytes) -> list[Item]:
-    """Return the JSON of a stream's events."""
-    lines = [line[6:] for line in answer.splitlines() if line.startswith(b"data: ")]
-    return [json.loads(line) for line in lines if line != b"[DONE]"]
-
-
-class ChatClient:
+class ChatClient(NamesModelInBody):
     """Chat completions."""
 
     path = "/v1/chat/completions"
@@ -133,7 +136,7 @@ def _merge(into: Item, piece: Json) -> None:
             into[name] = value
 
 
-class MessagesClient:
+class MessagesClient(NamesModelInBody):
     """Anthropic's Messages API."""
 
     path = "/v1/messages"
@@ -237,7 +240,7 @@ def _add_delta(block: Item, delta: Json) -> None:
             raise AssertionError(f"a client does not know the delta {other}")
 
 
-class ResponsesClient:
+class ResponsesClient(NamesModelInBody):
     """OpenAI's Responses API."""
 
     path = "/v1/responses"
@@ -312,6 +315,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
     "messages": MessagesClient(),
     "responses": ResponsesClient(),
     "ollama": OllamaClient(),
+    "gemini": GeminiClient(),
 }
 
 
@@ -358,8 +362,10 @@ class CodeClient(MessagesClient):
 
 REFERRING: Final = "ids"
 CODE: Final = "code"
+CLI: Final = "cli"
 EVERY_CLIENT: Final[Mapping[str, Client]] = {
     **CLIENTS,
     REFERRING: ReferringClient(),
     CODE: CodeClient(),
+    CLI: CliClient(),
 }

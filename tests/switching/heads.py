@@ -8,10 +8,12 @@ from typing import Final, cast
 from tests.gateway.backends.vendors.dialect import Json
 from tests.switching.marks import Said
 
-_THOUGHTS: Final = ("thinking", "reasoning", "signature", "data", "encrypted_content")
+_THOUGHTS: Final = (
+    *("thinking", "reasoning", "signature", "data", "encrypted_content", "thoughtSignature"),
+)
 """Members in which clients send reasoning back."""
 
-_REASONING: Final = re.compile(r"reasoning|thinking|encrypted_content")
+_REASONING: Final = re.compile(r"reasoning|thinking|encrypted_content|thought")
 """In names of what was left out."""
 
 _IN_ID: Final = "__thought__"

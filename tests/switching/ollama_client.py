@@ -7,10 +7,10 @@ from typing import cast
 import ollama
 
 from tests.gateway.backends.vendors.dialect import Json, dicts, inner
-from tests.switching.reply import Echo, Parameters, Reply
+from tests.switching.reply import Echo, NamesModelInBody, Parameters, Reply
 
 
-class OllamaClient:
+class OllamaClient(NamesModelInBody):
     """Ollama's `/api/chat`. Its Python client has no ids of calls, so results go by names."""
 
     path = "/api/chat"

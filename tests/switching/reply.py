@@ -1,5 +1,6 @@
 """What a client of any dialect does with an answer, and how it sends it back."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, Protocol
 
@@ -23,11 +24,28 @@ class Reply(Struct, frozen=True, kw_only=True):
     calls: Sequence[tuple[str, str, Json]]
 
 
+class NamesModelInBody:
+    """What most dialects have in common. path: of all requests."""
+
+    path: str
+
+    def sends(self, model: str, body: Json, *, stream: bool) -> tuple[str, Json]:
+        """See Client."""
+        return self.path, {"model": model, "stream": stream, **body}
+
+
+def events(answer: bytes) -> list[Item]:
+    """Return the JSON of a stream's events."""
+    lines = [line[6:] for line in answer.splitlines() if line.startswith(b"data: ")]
+    return [json.loads(line) for line in lines if line != b"[DONE]"]
+
+
 class Client(Protocol):
     """One dialect."""
 
-    @property
-    def path(self) -> str: ...
+    def sends(self, model: str, body: Json, *, stream: bool) -> tuple[str, Json]:
+        """Return the path of a request, and its whole body."""
+        ...
 
     @property
     def proves(self) -> bool:

@@ -113,8 +113,8 @@ class Conversation:
     async def _ask(self, model: str, stage: Stage) -> httpx.Response | None:
         """Return the answer, `None` if the request failed; look at what the vendor got."""
         body = self._client.body(self._items, FUNCTIONS)
-        sent = {"model": model, "stream": self._stream, **body}
-        answer = await self._setting.web.post(self._client.path, json=sent)
+        path, sent = self._client.sends(model, body, stream=self._stream)
+        answer = await self._setting.web.post(path, json=sent)
         name = stage.backend.name
         if answer.status_code != 200:
             self.problems.append(f"{name}: {answer.status_code} {answer.text}")

@@ -159,8 +159,8 @@ class Rig(Struct, kw_only=True, eq=False):
         fails: bool = False,
     ) -> httpx.Response:
         """fails: the vendor is not OpenRouter, and what it answers does not matter."""
-        body = {"model": model, "stream": stream, **client.body(items, TOOL)}
-        answer = await self.web.post(client.path, json=body)
+        path, body = client.sends(model, client.body(items, TOOL), stream=stream)
+        answer = await self.web.post(path, json=body)
         assert fails or answer.status_code == 200, answer.text
         return answer
 

@@ -1,7 +1,7 @@
 """Turn `systemInstruction` and `contents` into our messages.
 
 One turn can become several messages: each function's result is a message of its own, in its place.
-A model's turn is one message, with its text, its calls and its thoughts. Calls may have no ids: one
+The model's contents in a row are one message (`model_turn.py`). Calls may have no ids: one
 without gets an id from its place, and a result without belongs to the first open call of its name.
 https://ai.google.dev/api/caching#Content
 """
@@ -13,29 +13,29 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from strowger_gateway.gateway.surfaces.decoding import UNREADABLE, invalid_request, is_object
-from strowger_gateway.gateway.surfaces.gemini.carriers import SKIPPED, carried
+from strowger_gateway.gateway.surfaces.gemini.model_turn import ModelTurn
 from strowger_gateway.gateway.surfaces.gemini.parts import part_of, read_parts
-from strowger_gateway.gateway.surfaces.gemini.proto import ProtoReader, as_list
+from strowger_gateway.gateway.surfaces.gemini.proto import ProtoReader, as_list, object_fields
 from strowger_gateway.gateway.surfaces.gemini.wire import (
     ALLOWED,
     ContentWire,
-    FunctionCallWire,
     FunctionResponseWire,
     PartWire,
 )
 from strowger_gateway.gateway.surfaces.marked_objects import Marks, content_of, with_marks
+from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.messages import (
-    GEMINI,
     Message,
     OpaquePart,
     Part,
     TextPart,
-    Thought,
-    ToolCall,
 )
 
 MAX_CONTENTS: Final = 100_000
+
+_BLANK: Final = {"text": Raw(b'""')}
+_MODEL: Final = Raw(b'"model"')
 
 _ROLES: Final[Mapping[str, str]] = {
     "": "user",
@@ -53,7 +53,6 @@ _ONLY: Final = (("output",), ("result",))
 """Members of results of a single text, as Google's own clients write them."""
 
 _CONTENTS: Final = ProtoReader(ContentWire, ALLOWED, lists={"parts"})
-_CALLS: Final = ProtoReader(FunctionCallWire, ALLOWED)
 _RESULTS: Final = ProtoReader(FunctionResponseWire, ALLOWED, lists={"parts"})
 _raws: Final = msgspec.json.Decoder(list[Raw])
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -64,14 +63,16 @@ class ContentsReader:
     """The messages of one request.
 
     marked: some have fields that our schema does not have. rewritten: the client's JSON has what
-    Google does not read: reasoning of other vendors, or roles of other APIs.
+    Google does not read: reasoning of other vendors, or roles of other APIs. blank: a turn of the
+    model has a part with an empty text, as streams end with one, which Google refuses.
     """
 
     def __init__(self, system: Raw | UnsetType, contents: Raw | UnsetType, fewest: int) -> None:
         """Raises InvalidRequest, whose `param` is the path of the invalid field."""
-        self.marked = self.rewritten = False
+        self.marked = self.rewritten = self.blank = False
         self.messages: list[Message] = []
         self._open: list[tuple[str, str]] = []
+        self._turn: ModelTurn | None = None
         if isinstance(system, Raw):
             self._add_system(system, "systemInstruction")
         if not isinstance(contents, Raw):
@@ -87,6 +88,7 @@ class ContentsReader:
             raise InvalidRequest(told, param="contents")
         for at, raw in enumerate(raws):
             self._add(raw, at)
+        self._end_turn()
 
     def _add(self, raw: Raw, at: int) -> None:
         where = f"contents[{at}]"
@@ -96,20 +98,38 @@ class ContentsReader:
         if role is None:
             raise InvalidRequest(f"{where}.role must be user or model", param=f"{where}.role")
         self.rewritten = self.rewritten or sent not in _OWN_ROLES
+        parts = read_parts(content.parts, f"{where}.parts")
+        if role == "model":
+            self._turn = self._turn or ModelTurn()
+            self._turn.marks |= more
+            for place, (wire, others) in enumerate(parts):
+                path = f"{where}.parts[{place}]"
+                self._turn.add(wire, others, path, f"call_{at}_{place}")
+            return
+        self._end_turn()
         if role == "system":
             self._add_system(raw, where)
             return
-        parts = read_parts(content.parts, f"{where}.parts")
         before = len(self.messages)
-        if role == "model":
-            self._add_model(parts, at)
-        else:
-            self._add_user(parts, at)
+        self._add_user(parts, at)
         if more:
             self.marked = True
             first = self.messages[before]
-            marks = with_marks(more)
-            self.messages[before] = msgspec.structs.replace(first, marks=marks)
+            self.messages[before] = msgspec.structs.replace(first, marks=with_marks(more))
+
+    def _end_turn(self) -> None:
+        """Add the model's turn; one that says nothing is not a message, if there are others."""
+        turn, self._turn = self._turn, None
+        if turn is None:
+            return
+        self.blank = self.blank or turn.blank
+        if turn.is_empty and self.messages:
+            self.blank = True
+            return
+        self.messages.append(turn.message())
+        self.marked = self.marked or turn.marked
+        self.rewritten = self.rewritten or turn.rewritten
+        self._open += [(one.id, one.name) for one in turn.calls]
 
     def _add_system(self, raw: Raw, where: str) -> None:
         content, _ = self._content(raw, where)
@@ -177,73 +197,6 @@ class ContentsReader:
         calls.remove(found)
         return found[0]
 
-    def _add_model(self, wires: list[tuple[PartWire, Marks]], at: int) -> None:
-        parts: list[Part] = []
-        calls: list[ToolCall] = []
-        thoughts: list[Thought] = []
-        shown: list[Thought] = []
-        """Thoughts as parts, which a carrier behind them has as well."""
-        marks: Marks = {}
-        for place, (wire, more) in enumerate(wires):
-            path = f"contents[{at}].parts[{place}]"
-            signature = wire.thought_signature or ""
-            found = carried(signature) if signature else None
-            if found is not None:
-                self.rewritten = True
-                thoughts += found
-                shown, signature = [], ""
-            elif signature == SKIPPED:
-                signature = ""
-            if wire.thought:
-                text = wire.text or ""
-                if signature:
-                    shown.append(Thought(text=text, signature=signature, format=GEMINI))
-                elif text:
-                    shown.append(Thought(text=text))
-                marks |= more
-                continue
-            if isinstance(wire.function_call, Raw):
-                thoughts += shown
-                shown = []
-                id = f"call_{at}_{len(calls)}"
-                calls.append(self._call(wire.function_call, signature, path, id))
-                marks |= more
-                continue
-            part = part_of(wire, more, path)
-            if part is None:
-                field = f"{path}.functionResponse"
-                told = f"{field} belongs in a content of role user"
-                raise InvalidRequest(told, param=field)
-            if signature and isinstance(part, TextPart):
-                thoughts += [*shown, Thought(signature=signature, format=GEMINI)]
-                shown = []
-            if not isinstance(part, TextPart) or part.text or not wire.thought_signature:
-                parts.append(self._noted(part))
-        noted = with_marks(marks)
-        self.marked = self.marked or noted is not msgspec.UNSET
-        thoughts += shown
-        self.messages.append(
-            Message(
-                role="assistant",
-                content=content_of(parts) if parts else None if calls or thoughts else "",
-                tool_calls=tuple(calls),
-                thoughts=tuple(thoughts),
-                marks=noted,
-            )
-        )
-
-    def _call(self, raw: Raw, signature: str, where: str, made: str) -> ToolCall:
-        field = f"{where}.functionCall"
-        call, _ = _CALLS.read(raw, field)
-        arguments = "{}"
-        if isinstance(call.args, Raw):
-            if not is_object(call.args):
-                raise InvalidRequest(f"{field}.args must be an object", param=f"{field}.args")
-            arguments = bytes(call.args).decode()
-        id = call.id or made
-        self._open.append((id, call.name))
-        return ToolCall(id=id, name=call.name, arguments=arguments, signature=signature)
-
     def _content(self, raw: Raw, where: str) -> tuple[ContentWire, Marks]:
         """Return a turn; of a text or a list of parts, as Google's SDKs take them, too."""
         if bytes(memoryview(raw)[:1]) in b'"[':
@@ -255,6 +208,20 @@ class ContentsReader:
         if not self.marked and not isinstance(part, OpaquePart):
             self.marked = getattr(part, "marks", msgspec.UNSET) is not msgspec.UNSET
         return part
+
+
+def without_blanks(contents: Raw) -> Raw:
+    """Return the client's contents without the model's empty texts, and turns of nothing else."""
+    made: list[Raw] = []
+    for raw in _raws.decode(as_list(contents)):
+        fields = object_fields(raw, "contents")
+        parts = _raws.decode(as_list(fields.get("parts", Raw(b"[]"))))
+        kept = [one for one in parts if object_fields(one, "contents") != _BLANK]
+        if fields.get("role") != _MODEL or (len(kept) == len(parts) > 0):
+            made.append(raw)
+        elif kept or not made:
+            made.append(Raw(encode({**fields, "parts": kept or parts})))
+    return Raw(encode(made))
 
 
 def _result_text(raw: Raw | UnsetType, where: str) -> str:

@@ -17,6 +17,7 @@ from strowger_gateway.schemas.messages import Message
 from strowger_gateway.schemas.requests import ChatRequest
 
 _CONFIG: Final = "generationConfig"
+_PARTS: Final = "contents[].parts[]"
 _FUNCTION: Final = "functionDeclarations[]"
 
 _ANY: Final = ClientPlace(
@@ -32,7 +33,7 @@ _SYSTEM: Final = ClientPlace(
 )
 
 _contents: Final = msgspec.json.Decoder(list[dict[str, Raw]])
-_parts: Final = msgspec.json.Decoder(list[dict[str, Raw]])
+_of_content: Final = msgspec.json.Decoder(list[dict[str, Raw]])
 
 
 def _kind(request: ChatRequest, message: Message | None) -> ClientPlace:
@@ -63,7 +64,7 @@ def _places(request: ChatRequest) -> ClientPlaces:
 
 def _of_turn(content: dict[str, Raw], where: str) -> list[ClientPlace]:
     """Return the places of the messages that a turn became: each result is one of its own."""
-    parts = [set(one) for one in _parts.decode(content.get("parts", Raw(b"[]")))]
+    parts = [set(one) for one in _of_content.decode(content.get("parts", Raw(b"[]")))]
     paths = [f"{where}.parts[{at}]" for at in range(len(parts))]
     if content.get("role") == Raw(b'"model"'):
         named = list(zip(paths, parts, strict=True))
@@ -131,6 +132,11 @@ NAMES: Final = FieldNames(
         "dimensions": "outputDimensionality",
         "input": "content",
         "messages": "contents",
+        "messages.audio": f"{_PARTS}.inlineData",
+        "messages.image": f"{_PARTS}.inlineData",
+        "messages.opaque": _PARTS,
+        "messages.reasoning": f"{_PARTS}.thought",
+        "messages.remote_image": f"{_PARTS}.fileData",
         "parallel_tool_calls": "toolConfig",
         "tool_choice": "toolConfig.functionCallingConfig",
         "tool_choice.function": "toolConfig.functionCallingConfig.allowedFunctionNames",
@@ -138,7 +144,7 @@ NAMES: Final = FieldNames(
     ConversationNames(
         kind=_kind,
         places=_places,
-        message={"tool_call_id": "id", "tool_calls": ""},
+        message={"reasoning": "thought", "tool_call_id": "id", "tool_calls": ""},
         part={
             "file": "inlineData",
             "file.file_data": "inlineData.data",

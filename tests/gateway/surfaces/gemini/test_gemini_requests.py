@@ -289,6 +289,31 @@ async def test_functions_and_which_must_be_called_arrive_in_the_vendors_form(
     }
 
 
+async def test_the_pieces_of_a_stream_that_a_client_kept_are_one_turn(setting: Setting) -> None:
+    """As automatic calling of Google's Python SDK keeps them: each frame is a content."""
+    call: Json = {"functionCall": {"name": "clock", "args": {"at": "a"}}}
+    result: Json = {"functionResponse": {"name": "clock", "response": {"result": "noon"}}}
+    body = {
+        "contents": [
+            {"role": "user", "parts": [{"text": "hi"}]},
+            {"role": "model", "parts": [{"text": "Hm", "thought": True}]},
+            {"role": "model", "parts": [{"text": "I "}]},
+            {"role": "model", "parts": [{"text": "look."}]},
+            {"role": "model", "parts": [call]},
+            {"role": "user", "parts": [result]},
+            {"role": "model", "parts": [{"text": ""}]},
+        ],
+        "tools": TOOLS,
+    }
+
+    assert text(await setting.post(GENERATE, body)) == "Hello"
+
+    _, said, told = cast("list[Json]", setting.sent["messages"])
+    (called,) = cast("list[Json]", said["tool_calls"])
+    assert (said["content"], told["content"]) == ("I look.", "noon")
+    assert called["id"] == told["tool_call_id"]
+
+
 @pytest.mark.parametrize(
     ("thinking", "effort"),
     [
