@@ -64,7 +64,6 @@ AGENTS: Final = {
         Client(name="qwen-code", node=("@qwen-code/qwen-code@0.24.4",)),
         Client(name="gemini-cli", node=("@google/gemini-cli@0.61.0",)),
         Client(name="cline", node=("cline@3.0.65",)),
-        Client(name="gemini-cli", node=("@google/gemini-cli@0.61.0",)),
         Client(name="continue", node=("@continuedev/cli@1.5.47",)),
         Client(name="kilo-code", node=("@kilocode/cli@7.7.7",)),
         Client(name="aider", python=("aider-chat==0.86.2",)),

@@ -24,6 +24,7 @@ PATHS: Mapping[str, str] = {
     "anthropic": "",
     "azure": "/openai/v1",
     "databricks": "/serving-endpoints",
+    "gemini": "/v1beta",
     "ollama": "",
 }
 """Where an adapter's API is, for those that are not at /v1."""
@@ -45,7 +46,8 @@ class Dialect(Struct, frozen=True, eq=False):
 
     adapters: with the beginnings of the recordings' names. rare: differences that only recordings
     outside the repository show. without: recordings that are not such answers.
-    surface: the path of ours, as the SDK's address.
+    surface: the path of ours, as the SDK's address. vendor: of the vendor's, by adapter, where the
+    SDK adds what the adapter's address has.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Dialect(Struct, frozen=True, eq=False):
     rare: tuple[Difference, ...] = ()
     without: tuple[str, ...] = ()
     surface: str = "/v1"
+    vendor: Mapping[str, str] = {}
 
     def cases(self, root: Path) -> list[Case]:
         """Return the recorded answers under a folder of recordings."""
@@ -90,7 +93,7 @@ async def _read_all(dialect: Dialect, found: list[Case]) -> dict[str, Read]:
     by_model = {case.model: case for case in found}
 
     async def vendor(request: Received, answer: Answer) -> None:
-        recording = by_model[str(request.json["model"])].recording
+        recording = by_model[_model(request)].recording
         if not recording.streamed:
             await answer.body(recording.body, "application/json")
             return
@@ -107,10 +110,18 @@ async def _read_all(dialect: Dialect, found: list[Case]) -> dict[str, Read]:
             for model, case in by_model.items():
                 path = PATHS.get(case.adapter, "/v1")
                 read[model] = Read(
-                    direct=await dialect.reader(f"{behind.origin}{path}", case),
+                    direct=await dialect.reader(
+                        behind.origin + dialect.vendor.get(case.adapter, path), case
+                    ),
                     ours=await dialect.reader(f"{gateway.url}{dialect.surface}", case),
                 )
     return read
+
+
+def _model(request: Received) -> str:
+    """Return the model, which is in the body, or at Google in the path."""
+    in_path = request.path.partition("/models/")[2].partition(":")[0]
+    return in_path or str(request.json["model"])
 
 
 def config_of(found: Iterable[Case], origin: str) -> str:

@@ -11,6 +11,7 @@ from tests.adapters.traffic import FIXTURES, RECORDINGS
 from tests.identity import (
     chat_dialect,
     embeddings_dialect,
+    gemini_dialect,
     messages_dialect,
     ollama_dialect,
     responses_dialect,
@@ -21,6 +22,7 @@ from tests.identity.recorded import Dialect, read_all
 DIALECTS = (
     *chat_dialect.DIALECTS,
     *embeddings_dialect.DIALECTS,
+    *gemini_dialect.DIALECTS,
     *messages_dialect.DIALECTS,
     *ollama_dialect.DIALECTS,
     *responses_dialect.DIALECTS,

@@ -1,4 +1,4 @@
-"""Clients of four dialects that keep a conversation as real ones do: they send answers back.
+"""Clients of five dialects that keep a conversation as real ones do: they send answers back.
 
 An answer goes back in one of three ways: `everything`, each member as it was received, streams put
 together member by member, as libraries do that know no vendor; `sdk`, what the official client's
