@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from strowger_gateway.adapters.gemini.messages import conversation
+from strowger_gateway.adapters.gemini.messages import SKIPPED, conversation
 from strowger_gateway.adapters.gemini.original_fields import (
     DIALECT,
     effort_changed,
@@ -18,6 +18,7 @@ from strowger_gateway.adapters.gemini.original_fields import (
     keeps_marks,
     unchanged_config,
     unchanged_fields,
+    with_signatures,
 )
 from strowger_gateway.adapters.gemini.parts import Body
 from strowger_gateway.adapters.json_objects import UNREADABLE, read_object
@@ -128,6 +129,8 @@ def chat_body(request: ChatRequest, model: str, *, vertex: bool = False) -> byte
     if settings:
         body["toolConfig"] = settings
     kept = unchanged_fields(request)
+    if proofs and "contents" in kept:
+        kept["contents"] = with_signatures(kept["contents"], SKIPPED)
     config: Body = {**_config(request, older=older), **unchanged_config(request, SAMPLING)}
     for name, raw in request.extra.items():
         if name in kept or name in config:

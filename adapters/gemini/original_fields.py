@@ -4,19 +4,21 @@ Google caches prompts by their beginning and checks its signatures where it put 
 tools and settings are encoded again only if something in them had to change.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
 from msgspec import Raw, UnsetType
 
-from strowger_gateway.adapters.json_objects import UNREADABLE, read_object
+from strowger_gateway.adapters.json_objects import UNREADABLE, read_list, read_object
 from strowger_gateway.schemas.requests import ChatRequest, GenerateRequest
 
 DIALECT: Final = "gemini"
 CONFIG: Final = "generationConfig"
 
 _NOTHING: Final[dict[str, Raw]] = {}
+_CALLS: Final = frozenset({"functionCall", "function_call"})
+_SIGNATURES: Final = frozenset({"thoughtSignature", "thought_signature"})
 _SCHEMAS: Final = ("responseMimeType", "responseSchema", "responseJsonSchema")
 _encode = msgspec.json.Encoder().encode
 
@@ -47,6 +49,29 @@ def unchanged_fields(request: ChatRequest) -> dict[str, Raw]:
         fields.pop("toolConfig", None)
     same = ("contents", "systemInstruction", "tools", "toolConfig")
     return {name: raw for name, raw in fields.items() if name in same or name in request.extra}
+
+
+def with_signatures(contents: Raw, placeholder: str) -> Raw:
+    """Return a client's contents in which each turn with calls has a signature.
+
+    Calls that another vendor's model made have none. placeholder: for the first call of such turns.
+    """
+    if b"unction" not in bytes(contents):
+        return contents
+    turns = [read_object(one) for one in _listed(contents)]
+    changed = False
+    for turn in turns:
+        parts = [read_object(one) for one in _listed(turn.get("parts", Raw(b"[]")))]
+        calls = [one for one in parts if not _CALLS.isdisjoint(one)]
+        if calls and all(_SIGNATURES.isdisjoint(one) for one in calls):
+            calls[0]["thoughtSignature"] = Raw(_encode(placeholder))
+            turn["parts"] = Raw(_encode(parts))
+            changed = True
+    return Raw(_encode(turns)) if changed else contents
+
+
+def _listed(raw: Raw) -> Sequence[Raw]:
+    return read_list(raw) if bytes(raw).lstrip()[:1] == b"[" else [raw]
 
 
 def unchanged_config(request: ChatRequest, sampling: Mapping[str, str]) -> dict[str, Raw]:
