@@ -18,6 +18,7 @@ from strowger_gateway.gateway.content.compaction.summary_request import (
     summary_request,
 )
 from strowger_gateway.gateway.content.compaction.transcript import (
+    CUT,
     fitting_transcript,
     halves,
     pieces_of,
@@ -127,6 +128,21 @@ class Compacting:
         self._pieces[:1] = halves(self._pieces[0])
         return True
 
+    def summary_in(self, answer: Answer) -> str:
+        """Return the text of an answer. Raises UpstreamBroken if it has none.
+
+        One that a limit has cut off is a summary all the same, and is named.
+        """
+        record, choice = self._request.record, answer.choices[0] if answer.choices else None
+        text = ((choice.text if choice is not None else None) or "").strip()
+        if choice is None or not text:
+            raise UpstreamBroken(
+                "answered a request for a summary without text", upstream=record.backend
+            )
+        if choice.finish is not None and choice.finish.reason == "length":
+            record.repaired_body += (f"input[]:{CUT}",)
+        return text
+
     async def sealed(self, compacted: Compacted) -> bytes:
         """Return the item that the client keeps, as JSON."""
         await self._seals.ready()
@@ -198,7 +214,7 @@ class Compacting:
             if self.cut_further(exc):
                 return
             raise
-        self._summary = summary_in(answer, record.backend)
+        self._summary = self.summary_in(answer)
         del self._pieces[0]
 
     def _count(self) -> None:
@@ -261,14 +277,6 @@ class Compacting:
             candidates=tuple(found),
             names=tuple(dict.fromkeys([one.name for one in found])),
         )
-
-
-def summary_in(answer: Answer, backend: str) -> str:
-    """Return the text of an answer. Raises UpstreamBroken if it has none."""
-    text = (answer.choices[0].text or "").strip() if answer.choices else ""
-    if not text:
-        raise UpstreamBroken("answered a request for a summary without text", upstream=backend)
-    return text
 
 
 def leading_item(item: bytes) -> Raw:

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from strowger_gateway.gateway.content.compaction.compacting import (
     Compacting,
     leading_item,
-    summary_in,
 )
 from strowger_gateway.gateway.content.stored_responses.seals import Seals
 from strowger_gateway.gateway.routing.execution import pipeline
@@ -148,7 +147,7 @@ class SummaryAnswer(AnswerFilter):
     async def _sealed(self, answer: Answer) -> Answer:
         if _is_native(answer.started):
             return answer
-        summary = summary_in(answer, "the backend")
+        summary = self._work.summary_in(answer)
         item = await self._work.sealed(Compacted(summary=summary))
         choice = Choice(
             index=0, opaque={LEADING: leading_item(item)}, finish=Finished(reason="stop")

@@ -24,7 +24,8 @@ INSTRUCTIONS: Final = frozenset({"system", "developer"})
 
 PICTURES: Final = "pictures_not_summarised"
 SHORTENED: Final = "results_shortened"
-"""What a transcript lacks of a conversation, as repairs are named."""
+CUT: Final = "summary_cut"
+"""What a transcript, or its summary, lacks of a conversation, as repairs are named."""
 
 LONGEST: Final = 65_536
 SHORTEST: Final = 512

@@ -47,6 +47,7 @@ METRICS = "key-of-the-metrics"
 WITH_METRICS = KEYS.replace("mode: keys", f"mode: keys, metrics_key: {METRICS}")
 TRIGGER: Json = {"type": "compaction_trigger"}
 COST = re.compile(r"^strowger_cost_usd_total\{.*\} (\S+)$", re.MULTILINE)
+CUT_OFF = "At great length"
 FACT = re.compile(r"FACT-\d+")
 
 
@@ -61,7 +62,8 @@ async def reads(request: Received, answer: Answer) -> None:
     if request.json.get("stream"):
         await answer.stream("Facts: ", facts)
     else:
-        await answer.json(chat_body(f"Facts: {facts}"))
+        finish = "length" if CUT_OFF in text else "stop"
+        await answer.json(chat_body(f"Facts: {facts}", finish))
 
 
 class Up(Struct, frozen=True, kw_only=True, eq=False):
@@ -198,6 +200,14 @@ async def test_long_results_are_shortened_before_calls_become_too_many_and_this_
     repairs = answer.headers["x-gateway-repairs"].replace(" ", "").split(",")
     assert {"input[]:results_shortened", "input[]:pictures_not_summarised"} <= {*repairs}
     assert "FACT-1" in "".join(one.body.decode() for one in up.remote.requests)
+
+
+async def test_a_summary_that_a_limit_has_cut_off_is_named(up: Up) -> None:
+    answer = await up.ask([*turns(2), {"role": "user", "content": CUT_OFF}, TRIGGER], store=False)
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["status"] == "completed"
+    assert answer.headers["x-gateway-repairs"] == "input[]:summary_cut"
 
 
 async def test_what_the_calls_do_not_suffice_for_is_an_error_with_the_code_of_long_prompts(
