@@ -15,7 +15,9 @@ pytestmark = pytest.mark.anyio
 KEYS = """
 auth: {mode: keys, keys: [{name: another, key: key-of-another}]}
 capabilities:
-  - {match: "openai/*", context: 131_072, max_output: 16_384, input: [text, image], tools: true}
+  - {match: "openai/*", context: 131_072, max_output: 16_384, input: [text, image], output: [text],
+     tools: true}
+prices: [{match: "openai/*", input: 1.25, output: 10}]
 """
 
 

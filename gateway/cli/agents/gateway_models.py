@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from strowger_gateway.gateway.cli.address import Address
-from strowger_gateway.gateway.cli.agents.tools.tool import AgentTarget
+from strowger_gateway.gateway.cli.agents.tools.tool import AgentTarget, TokenPrice
 from strowger_gateway.gateway.cli.config_loading import Faults
 from strowger_gateway.gateway.cli.http_client import fetch
 from strowger_gateway.schemas.close_names import close_names
@@ -25,6 +25,15 @@ class _Capabilities(Struct, frozen=True):
     tools: bool | UnsetType = UNSET
 
 
+class _Pricing(Struct, frozen=True):
+    """US dollars per token, as text."""
+
+    prompt: str
+    completion: str
+    input_cache_read: str | None = None
+    input_cache_write: str | None = None
+
+
 class GatewayModel(Struct):
     """A row of `GET /v1/models`. What the gateway does not know is absent."""
 
@@ -33,6 +42,7 @@ class GatewayModel(Struct):
     max_completion_tokens: int | None = None
     architecture: _Architecture = _Architecture()
     capabilities: _Capabilities = _Capabilities()
+    pricing: _Pricing | None = None
 
     @property
     def answers_text(self) -> bool:
@@ -46,6 +56,7 @@ class GatewayModel(Struct):
             context=self.context_length,
             max_output=self.max_completion_tokens,
             inputs=self.architecture.input_modalities,
+            price=None if self.pricing is None else _price(self.pricing),
             secret=secret,
         )
 
@@ -60,6 +71,16 @@ class GatewayModel(Struct):
                 "request has 10,000 to 30,000"
             )
         return found
+
+
+def _price(found: _Pricing) -> TokenPrice:
+    read, write = found.input_cache_read, found.input_cache_write
+    return TokenPrice(
+        input=float(found.prompt),
+        output=float(found.completion),
+        cache_read=None if read is None else float(read),
+        cache_write=None if write is None else float(write),
+    )
 
 
 class _Models(Struct):

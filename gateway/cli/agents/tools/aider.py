@@ -35,12 +35,14 @@ class Aider:
     def files(self, target: AgentTarget, place: SettingsPlace) -> tuple[SettingsFile, ...]:
         folder = place.project or place.home
         metadata = folder / ".aider.strowger.json"
-        name = f"openai/{target.model}"
+        name, price = f"openai/{target.model}", target.price
         limits = known(
             {
                 "max_tokens": target.max_output,
                 "max_input_tokens": target.context,
                 "max_output_tokens": target.max_output,
+                "input_cost_per_token": None if price is None else price.input,
+                "output_cost_per_token": None if price is None else price.output,
             }
         )
         described: dict[str, Value] = {

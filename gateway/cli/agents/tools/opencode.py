@@ -27,6 +27,9 @@ OUTPUT: Final = 32_000
 """Tokens of an answer that opencode asks of a model whose limit it does not know. Its setting needs
 both limits."""
 
+MILLION: Final = 10**6
+"""Its prices are per so many tokens."""
+
 _INPUTS: Final = {"image": "image", "audio": "audio", "video": "video", "file": "pdf"}
 """The gateway's words for what a model reads, and opencode's."""
 
@@ -102,4 +105,14 @@ def _described(target: AgentTarget) -> Value:
     if target.context is not None:
         most = target.max_output or min(OUTPUT, target.context // 4)
         described["limit"] = {"context": target.context, "output": most}
+    if (price := target.price) is not None:
+        cost = {
+            "input": price.input,
+            "output": price.output,
+            "cache_read": price.cache_read,
+            "cache_write": price.cache_write,
+        }
+        described["cost"] = {
+            name: round(usd * MILLION, 6) for name, usd in cost.items() if usd is not None
+        }
     return described

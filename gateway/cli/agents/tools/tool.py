@@ -14,12 +14,22 @@ KEY: Final = "STROWGER_API_KEY"
 """The variable with the key, for agents that let their settings name one."""
 
 
+class TokenPrice(Struct, frozen=True, kw_only=True):
+    """US dollars per token. `None`: the gateway does not know, or charges no other price."""
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
 class AgentTarget(Struct, frozen=True, kw_only=True):
     """What an agent is pointed at. url: the gateway's, without /v1. model: its name there.
 
     context:    tokens of a prompt and its answer together; `None`: the gateway does not know.
     max_output: tokens of an answer; `None`: it does not know.
     inputs:     what the model reads besides text: "image", "audio", "video", "file".
+    price:      what the gateway charges at most; `None`: unknown.
     secret:     what the settings contain in place of a reference to a variable; "" for a reference.
     """
 
@@ -28,6 +38,7 @@ class AgentTarget(Struct, frozen=True, kw_only=True):
     context: int | None = None
     max_output: int | None = None
     inputs: tuple[str, ...] = ()
+    price: TokenPrice | None = None
     secret: str = ""
 
 

@@ -27,8 +27,10 @@ models:
   - {name: chat, backends: [{provider: p, model: m}]}
   - {name: small, backends: [{provider: p, model: s}]}
   - {name: broken, retry: {attempts: 1}, backends: [{provider: p, model: broken}]}
+prices: [{match: p/m, input: 1.25, output: 10}]
 capabilities:
-  - {match: p/m, context: 131_072, max_output: 16_384, input: [text, image], tools: true}
+  - {match: p/m, context: 131_072, max_output: 16_384, input: [text, image], output: [text],
+     tools: true}
   - {match: p/s, context: 8_192, tools: false}
 """
 WITH_COMMENTS = {
@@ -278,6 +280,19 @@ async def test_a_key_goes_into_a_file_only_on_request_and_never_into_git(
     assert modes == {0o600}
     assert "YOUR_KEY" not in stored.stderr
     assert "which does not ignore it; leave the key in" in refused.stderr
+
+
+async def test_what_the_model_reads_and_costs_is_written_too(up: Serving, home: Path) -> None:
+    await set_up(up, home, "opencode", "--no-check")
+    await set_up(up, home, "aider", "--no-check")
+
+    described = json.loads((home / ".config" / "opencode" / "opencode.json").read_text())
+    model = described["provider"]["strowger"]["models"]["chat"]
+    costs = json.loads((home / ".aider.strowger.json").read_text())["openai/chat"]
+    assert model["modalities"] == {"input": ["text", "image"], "output": ["text"]}
+    assert model["limit"] == {"context": 131_072, "output": 16_384}
+    assert model["cost"] == {"input": 1.25, "output": 10.0}
+    assert (costs["input_cost_per_token"], costs["supports_vision"]) == (1.25e-6, True)
 
 
 async def test_a_linked_file_stays_a_link(up: Serving, home: Path, tmp_path: Path) -> None:
