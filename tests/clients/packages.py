@@ -50,6 +50,12 @@ CLIENTS: Final = {
         Client(name="databricks-openai", python=("databricks-openai==0.18.0",)),
         Client(name="pydantic-ai", python=("pydantic-ai-slim[openai]==2.68.0",)),
         Client(name="schemathesis", python=("schemathesis==4.32.5",)),
+        Client(name="langchain-ollama", python=("langchain-ollama==1.1.0",)),
+        Client(
+            name="llama-index-ollama",
+            python=("llama-index-llms-ollama==0.11.0", "llama-index-embeddings-ollama==0.10.0"),
+        ),
+        Client(name="ollama-js", node=("ollama@0.6.4",)),
         Client(name="ai-sdk", node=("ai@7.0.173", "@ai-sdk/openai-compatible@3.0.92")),
     )
 }

@@ -284,6 +284,47 @@ async def test_the_ai_sdk_chats_whole_and_streamed(up: Commanded, answer: Answer
     assert seen == {"whole": answer.seen, "streamed": answer.seen}
 
 
+async def vector_of(up: Commanded) -> object:
+    async with up.client() as ask:
+        answer = await ask.post("/v1/embeddings", json={"model": "mini", "input": TEXT})
+    return pytest.approx(answer.json()["data"][0]["embedding"], abs=1e-6)
+
+
+@needs("ollama-js")
+async def test_ollamas_client_for_javascript_lists_pulls_chats_and_embeds(
+    up: Commanded, answer: Answer
+) -> None:
+    folder = CLIENTS["ollama-js"].folder
+    out = await ran("node", SCRIPTS / "ollama_js_client.mjs", up.url, folder)
+
+    seen = msgspec.json.decode(out.splitlines()[-1], type=Json)
+    assert seen["whole"] == seen["streamed"] == seen["prompted"] == answer.seen
+    assert seen["listed"] == ["tiny", "mini"]
+    assert "completion" in cast("list[str]", seen["capabilities"])
+    assert seen["vector"] == await vector_of(up)
+    assert "model 'nobody' not found" in str(seen["refusal"])
+
+
+@needs("langchain-ollama")
+async def test_langchain_ollama_chats_counts_and_embeds(up: Commanded, answer: Answer) -> None:
+    seen = await script("langchain_ollama_client.py", "langchain-ollama", up.url)
+
+    for text, usage in cast("list[tuple[str, dict[str, int]]]", [seen["whole"], seen["streamed"]]):
+        assert [text, usage["input_tokens"], usage["output_tokens"]] == answer.seen
+    assert seen["reason"] == "stop"
+    assert seen["vector"] == await vector_of(up)
+
+
+@needs("llama-index-ollama")
+async def test_llama_index_chats_completes_and_embeds(up: Commanded, answer: Answer) -> None:
+    seen = await script("llama_index_ollama_client.py", "llama-index-ollama", up.url)
+
+    texts = [seen[name] for name in ("whole", "streamed", "completed")]
+    assert texts == [answer.said] * 3
+    assert cast("int", seen["context"]) > 0
+    assert seen["vector"] == await vector_of(up)
+
+
 @needs("guidellm")
 async def test_guidellm_completes_all_its_requests(up: Commanded, tmp_path: Path) -> None:
     from strowger_gateway.local_engine.bundled import bundled_path
