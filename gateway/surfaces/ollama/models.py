@@ -27,6 +27,10 @@ ARCHITECTURE: Final = "strowger"
 FOR_EVER: Final = "2318-01-01T00:00:00Z"
 """Nothing is unloaded. Ollama's own time for that is in the same century."""
 
+PROMPT: Final = "{{ .Prompt }}"
+PROMPT_AND_SUFFIX: Final = "{{ .Prompt }}{{ .Suffix }}"
+"""Templates that say which of the two a model takes. The real one is the backend's."""
+
 _NS: Final = 1_000_000_000
 
 Capability = Literal["completion", "tools", "vision", "thinking", "embedding", "insert"]
@@ -133,9 +137,14 @@ def info_body(card: ModelCard, capabilities: tuple[Capability, ...], started: fl
     }
     if card.context is not None:
         info[f"{ARCHITECTURE}.context_length"] = card.context
+    # Some clients find the context only here, and look for fill in the middle in the template.
+    parameters = "" if card.context is None else f"num_ctx {card.context}"
+    template = PROMPT_AND_SUFFIX if "insert" in capabilities else PROMPT
     return encode(
         OllamaModelInfo(
             modelfile=f"# served by Strowger\nFROM {card.name}\n",
+            parameters=parameters,
+            template=template,
             model_info=info,
             capabilities=capabilities,
             modified_at=_time(started),

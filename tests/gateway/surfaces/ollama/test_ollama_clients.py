@@ -16,6 +16,7 @@ from tests.gateway.surfaces.ollama.vendors import (
     PIXEL,
     REFUSES,
     TIMES,
+    WAITS,
     WEATHER,
     Vendors,
     client_of,
@@ -305,6 +306,16 @@ async def test_errors_have_ollamas_form_before_and_in_a_stream(rig: Rig) -> None
     assert list(refused.json()) == ["error"]
     assert "no such thing" in refused.json()["error"]
     assert broken.value.error
+
+
+async def test_each_line_leaves_before_the_next_arrives(rig: Rig) -> None:
+    asked = [{"role": "user", "content": WAITS}]
+    seen: list[str] = []
+    async for part in await rig.client.chat("gpt", asked, stream=True):
+        seen.append(part.message.content)
+        rig.at.read.set()
+
+    assert seen == ["first", "second", ""]
 
 
 async def test_lines_are_json_with_times_in_nanoseconds(rig: Rig) -> None:

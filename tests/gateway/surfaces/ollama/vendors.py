@@ -1,8 +1,10 @@
 """Three vendors behind Ollama's API: OpenAI's, Anthropic's and Ollama's own, each on loopback."""
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -56,23 +58,33 @@ TIMES: Final = {
     "eval_duration": 900_000_004,
 }
 LAST: Final = {"done": True, "done_reason": "stop", **TIMES}
+WAITS: Final = "wait"
 BREAKS: Final = "break off"
 REFUSES: Final = "refuse"
 
 
 class Vendors(Struct, frozen=True, kw_only=True, eq=False):
+    """read: a backend that waits sends the rest of its answer once this is set."""
+
     gateway: Serving
     gpt: Provider
     claude: Provider
     box: Provider
+    read: asyncio.Event
 
 
-async def openais(request: Received, answer: Answer) -> None:
+async def openais(request: Received, answer: Answer, read: asyncio.Event) -> None:
     """Call the first tool twice, unless there are results; think aloud; break off if asked to."""
     messages = cast("list[dict[str, object]]", request.json.get("messages", []))
     asked = str(messages[-1]["content"]) if messages else ""
     if REFUSES in asked:
         await answer.json({"error": {"message": "no such thing", "code": "bad"}}, 400)
+    elif WAITS in asked:
+        await answer.begin_stream()
+        await answer.text("first")
+        await read.wait()
+        await answer.text("second")
+        await answer.end_stream()
     elif BREAKS in asked:
         await answer.begin_stream()
         await answer.text("half of")
@@ -142,11 +154,12 @@ def client_of(url: str, **headers: str) -> Any:
 @asynccontextmanager
 async def vendors(run_dir: Path, more: str = "") -> AsyncGenerator[Vendors, None]:
     async with AsyncExitStack() as stack:
-        gpt = await stack.enter_async_context(provider(openais))
+        read = asyncio.Event()
+        gpt = await stack.enter_async_context(provider(partial(openais, read=read)))
         claude = await stack.enter_async_context(provider(messages_api))
         box = await stack.enter_async_context(provider(boxes))
         text = CONFIG.format(
             gpt=gpt.origin, claude=claude.origin, box=box.origin, key=KEY, more=more
         )
         gateway = await stack.enter_async_context(serving(text, run_dir))
-        yield Vendors(gateway=gateway, gpt=gpt, claude=claude, box=box)
+        yield Vendors(gateway=gateway, gpt=gpt, claude=claude, box=box, read=read)
