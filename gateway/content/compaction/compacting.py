@@ -40,7 +40,13 @@ from strowger_gateway.gateway.surfaces.responses.compaction import (
 from strowger_gateway.gateway.surfaces.stored_items import Compacted
 from strowger_gateway.gateway.surfaces.token_estimate.estimate import estimated_input, text_tokens
 from strowger_gateway.schemas.answers import Answer
-from strowger_gateway.schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
+from strowger_gateway.schemas.errors import (
+    GatewayError,
+    InvalidRequest,
+    UpstreamBroken,
+    UpstreamRefused,
+    UpstreamRejected,
+)
 from strowger_gateway.schemas.prompt_too_long import CONTEXT_LENGTH
 from strowger_gateway.schemas.requests import ChatRequest, Compaction
 
@@ -96,7 +102,7 @@ class Compacting:
         self._instructions = ""
         self._summary = ""
         self._calls = 0
-        self._compacts = False
+        self._makers = _makes_summary(plan)
 
     async def prepare(self) -> tuple[Plan, ChatRequest]:
         """Return the request that comes last, with its plan: for the last summary, or the answer.
@@ -110,14 +116,27 @@ class Compacting:
 
     async def last_summary(self) -> tuple[Plan, ChatRequest]:
         """Ask for all summaries but the last. Return that of the last piece, or of all at once."""
-        if not _makes_summary(self._first):
+        if not self._makers:
             while len(self._pieces) > 1:
                 await self._summarise()
         self._count()
         piece = "\n\n".join(self._pieces)
         asked = self._asked(piece, stream=self._sent.stream)
         plan = self._planned(asked)
-        return self._with_makers(plan, asked), asked
+        return (self._with_makers(plan, asked) if self._makers else plan), asked
+
+    def try_again(self, error: GatewayError) -> bool:
+        """Return whether to ask once more after a failure, in another way.
+
+        A server that makes summaries, but not of this conversation or with this model, gets a
+        transcript as any other; a model that could not read a piece gets half of it.
+        """
+        if not self.wants.now:
+            return False
+        if self._makers and _refuses_to_compact(error):
+            self._makers = False
+            return True
+        return self.cut_further(error)
 
     def cut_further(self, error: GatewayError) -> bool:
         """Cut the next piece in two if the model could not read it. Return whether it is cut."""
@@ -290,6 +309,12 @@ def _first_of(plan: Plan) -> Candidate:
 
 def _makes_summary(plan: Plan) -> bool:
     return _first_of(plan).backend.supports.compacts
+
+
+def _refuses_to_compact(error: GatewayError) -> bool:
+    if isinstance(error, UpstreamRefused):
+        return error.about != "account"
+    return isinstance(error, InvalidRequest | UpstreamRejected)
 
 
 def _context_of(plan: Plan) -> int:

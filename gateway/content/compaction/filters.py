@@ -52,7 +52,7 @@ class Summarised(AnswerFilter):
             try:
                 return await pipeline.collect(*found, record, tenant=record.caller)
             except GatewayError as exc:
-                if not (work.wants.now and work.cut_further(exc)):
+                if not work.try_again(exc):
                     raise
             found = await work.last_summary()
 
@@ -73,7 +73,7 @@ class Summarised(AnswerFilter):
                         begun = True
                         sink = yield batch
             except GatewayError as exc:
-                if begun or not (work.wants.now and work.cut_further(exc)):
+                if begun or not work.try_again(exc):
                     raise
             else:
                 return

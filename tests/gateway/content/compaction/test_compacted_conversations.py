@@ -248,6 +248,36 @@ async def test_openais_own_items_pass_as_they_are_and_only_openai_gets_them_back
     assert "input[].content[]" in other.headers["x-gateway-dropped-params"]
 
 
+@pytest.mark.parametrize(
+    ("status", "code"), [(400, None), (404, None), (400, "context_length_exceeded")]
+)
+@either_way
+async def test_a_server_of_openais_api_that_does_not_compact_gets_a_transcript(
+    gateway: ResponsesOf, status: int, code: str | None, stream: bool
+) -> None:
+    (vendor,) = NATIVES
+    summarises = answering(vendor, Said(text=(SUMMARY,)))
+
+    async def behave(request: Received, answer: Answer) -> None:
+        if request.path.endswith("/compact") or b"compaction_trigger" in request.body:
+            error = {"message": "no", "type": "invalid_request_error", "code": code}
+            await answer.json({"error": error}, status)
+        else:
+            await summarises(request, answer)
+
+    gateway.setting.plays(behave)
+    answered = await gateway.ask(vendor, {"input": [*LONG, TRIGGER]}, stream=stream)
+    window = await gateway.client.responses.compact(
+        model=vendor.name, input=cast("list[ResponseInputItemParam]", LONG)
+    )
+    later = await gateway.ask(vendor, {"input": "hi"}, stream=stream)
+
+    assert len(gateway.setting.server.requests) == 5
+    for found in (answered, window):
+        assert str(item_of(found)["encrypted_content"]).startswith("strowger_compaction_")
+    assert later.output_text == SUMMARY
+
+
 @either_way
 async def test_an_item_of_the_gateways_unfolds_for_openai_as_well(
     gateway: ResponsesOf, stream: bool
