@@ -123,8 +123,8 @@ def superfluous(
 
 def named_after(test: str, code: Iterable[str]) -> list[str]:
     """The files of the code whose name a test file has: `test_planner.py` that of `planner.py`."""
-    name = PurePosixPath(test).name.removeprefix("test_")
-    return [file for file in code if PurePosixPath(file).name == name]
+    name = f"/{PurePosixPath(test).name.removeprefix('test_')}"
+    return [file for file in code if file.endswith(name)]
 
 
 def elsewhere(test: str, code: Collection[str], folders: Collection[str]) -> bool:
