@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.statements import statements
+
 ROOT = Path(__file__).parent.parent
 CENTRAL = (
     "gateway/config/checks/check.py",
@@ -89,7 +91,7 @@ def things(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
 
 
 def functions(name: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree(name)):
+    for node in statements(tree(name)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 

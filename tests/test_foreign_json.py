@@ -54,10 +54,18 @@ OTHERS = {
 _UNTYPED = {"object", "Any", "dict[str, object]", "dict[str, Any]", "list[object]", "list[Any]"}
 
 
+_MADE = ("loads", "load", "Decoder", "decode")
+"""Attributes of `json` and `msgspec.json`."""
+
+
 def untyped_decoders(source: str) -> Iterator[int]:
     """Yield the lines that make objects of whatever kind JSON has."""
+    if not any(f"json.{name}" in source for name in _MADE):
+        return  # most files, which are then not parsed
     for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.Call):
+        if not isinstance(node, ast.Call) or not (
+            isinstance(node.func, ast.Attribute) and node.func.attr in _MADE
+        ):
             continue
         name = ast.unparse(node.func)
         if name in ("json.loads", "json.load"):

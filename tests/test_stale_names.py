@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.statements import statements
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("adapters", "gateway", "local_engine", "schemas")
 CODE = {".py", ".toml", ".yaml", ".yml", ".json", ".html", ".js", ".css", ".sh", ".tpl", ""}
@@ -215,7 +217,7 @@ def definitions() -> tuple[Described, ...]:
         Described(name, node)
         for name in tracked()
         if name.endswith(".py") and name.startswith(tuple(f"{one}/" for one in PACKAGES))
-        for node in ast.walk(ast.parse(text(name)))
+        for node in statements(ast.parse(text(name)))
         if isinstance(node, Definition) and ast.get_docstring(node)
     )
 

@@ -96,7 +96,7 @@ def test_a_command_that_cannot_write_its_output_says_so_in_one_line(command: str
     ],
 )
 def test_so_does_one_that_reads_the_store(command: str, config: str) -> None:
-    assert shell("", *command.split(), "--config", config).stdout
+    assert run(*command.split(), "--config", config).stdout
 
     done = shell(">/dev/full", *command.split(), "--config", config)
 
