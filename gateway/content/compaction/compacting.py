@@ -17,6 +17,12 @@ from strowger_gateway.gateway.content.compaction.summary_request import (
     instructions_within,
     summary_request,
 )
+from strowger_gateway.gateway.content.compaction.summary_text import (
+    NOT_COMPACTED,
+    is_cut,
+    no_summary,
+    summary_in,
+)
 from strowger_gateway.gateway.content.compaction.transcript import (
     CUT,
     fitting_transcript,
@@ -41,6 +47,7 @@ from strowger_gateway.gateway.surfaces.stored_items import Compacted
 from strowger_gateway.gateway.surfaces.token_estimate.estimate import estimated_input, text_tokens
 from strowger_gateway.schemas.answers import Answer
 from strowger_gateway.schemas.errors import (
+    DeadlineExceeded,
     GatewayError,
     InvalidRequest,
     UpstreamBroken,
@@ -102,41 +109,53 @@ class Compacting:
         self._instructions = ""
         self._summary = ""
         self._calls = 0
-        self._makers = _makes_summary(plan)
+        self._asks_makers = False
+        self._passed_over: set[str] = set()
 
     async def prepare(self) -> tuple[Plan, ChatRequest]:
         """Return the request that comes last, with its plan: for the last summary, or the answer.
 
-        Raises what a backend's failure is, and InvalidRequest for a conversation that is too long.
+        Backends that compact themselves get the client's own request first. Raises what a backend's
+        failure is, and InvalidRequest for a conversation that is too long.
         """
-        if self.wants.now:
-            await self._split(self._sent)
-            return await self.last_summary()
-        return await self._answerable()
+        if self._compacts_itself():
+            self._asks_makers = True
+            makers = [one for one in self._first.candidates if one.backend.supports.compacts]
+            return _narrowed(self._first, makers), self._sent
+        return await self._own()
 
-    async def last_summary(self) -> tuple[Plan, ChatRequest]:
-        """Ask for all summaries but the last. Return that of the last piece, or of all at once."""
-        if not self._makers:
-            while len(self._pieces) > 1:
-                await self._summarise()
-        self._count()
-        piece = "\n\n".join(self._pieces)
-        asked = self._asked(piece, stream=self._sent.stream)
-        plan = self._planned(asked)
-        return (self._with_makers(plan, asked) if self._makers else plan), asked
-
-    def try_again(self, error: GatewayError) -> bool:
-        """Return whether to ask once more after a failure, in another way.
+    async def after(self, error: GatewayError) -> tuple[Plan, ChatRequest] | None:
+        """Return the request to go on with after a failure; `None` if there is none.
 
         A server that makes summaries, but not of this conversation or with this model, gets a
-        transcript as any other; a model that could not read a piece gets half of it.
+        transcript as any other. Where it is away, the others get one. A model that could not read a
+        piece gets half of it.
         """
-        if not self.wants.now:
-            return False
-        if self._makers and _refuses_to_compact(error):
-            self._makers = False
-            return True
-        return self.cut_further(error)
+        if self._asks_makers:
+            self._asks_makers = False
+            if self._refuses_to_compact(error) or self._goes_elsewhere(error):
+                return await self._own()
+            return None
+        return await self.last_summary() if self.wants.now and self.cut_further(error) else None
+
+    async def checked(self, answer: Answer) -> tuple[Plan, ChatRequest] | None:
+        """Return the request that another backend gets, if the answer is not a summary.
+
+        `None` for a summary. Raises UpstreamBroken if no other backend is left.
+        """
+        if summary_in(answer):
+            self._name_cut(answer)
+            return None
+        self._pass_over()
+        return await self.last_summary()
+
+    async def last_summary(self) -> tuple[Plan, ChatRequest]:
+        """Ask for all summaries but the last. Return that of the last piece."""
+        while len(self._pieces) > 1:
+            await self._summarise()
+        self._count()
+        asked = self._asked("".join(self._pieces), stream=self._sent.stream)  # one piece, or none
+        return self._planned(asked), asked
 
     def cut_further(self, error: GatewayError) -> bool:
         """Cut the next piece in two if the model could not read it. Return whether it is cut."""
@@ -147,27 +166,44 @@ class Compacting:
         self._pieces[:1] = halves(self._pieces[0])
         return True
 
-    def summary_in(self, answer: Answer) -> str:
-        """Return the text of an answer. Raises UpstreamBroken if it has none.
-
-        One that a limit has cut off is a summary all the same, and is named.
-        """
-        record, choice = self._request.record, answer.choices[0] if answer.choices else None
-        text = ((choice.text if choice is not None else None) or "").strip()
-        if choice is None or not text:
-            raise UpstreamBroken(
-                "answered a request for a summary without text", upstream=record.backend
-            )
-        if choice.finish is not None and choice.finish.reason == "length":
-            record.repaired_body += (f"input[]:{CUT}",)
-        return text
-
     async def sealed(self, compacted: Compacted) -> bytes:
         """Return the item that the client keeps, as JSON."""
         await self._seals.ready()
         record = self._request.record
         seal = self._seals.seal(record.caller, encode(compacted), PURPOSE)
         return compaction_item(record.request_id, PREFIX + seal)
+
+    async def _own(self) -> tuple[Plan, ChatRequest]:
+        if self.wants.now:
+            await self._split(self._sent)
+            return await self.last_summary()
+        return await self._answerable()
+
+    def _compacts_itself(self) -> bool:
+        """Return whether the first backend does so for this request."""
+        first = _first_of(self._first)
+        if not first.backend.supports.compacts or not self._first.candidates:
+            return False
+        asked = first.request or self._sent
+        return self.wants.now or (isinstance(asked, ChatRequest) and MANAGEMENT in asked.extra)
+
+    def _refuses_to_compact(self, error: GatewayError) -> bool:
+        if not self.wants.now:
+            return error.code == CONTEXT_LENGTH or (error.param or "").startswith(MANAGEMENT)
+        if isinstance(error, UpstreamRefused):
+            return error.about != "account"
+        return isinstance(error, InvalidRequest | UpstreamRejected)
+
+    def _goes_elsewhere(self, error: GatewayError) -> bool:
+        """Leave out the backends that compact themselves. Return whether others are asked."""
+        first = self._first
+        others = [one for one in first.candidates if not one.backend.supports.compacts]
+        rest = [one for one in first.unavailable if not one.backend.supports.compacts]
+        if isinstance(error, DeadlineExceeded) or not (others or rest):
+            return False
+        self._passed_over |= {one.name for one in first.candidates} - {one.name for one in others}
+        self._first = replace(first, candidates=tuple(others), unavailable=tuple(rest))
+        return True
 
     async def _answerable(self) -> tuple[Plan, ChatRequest]:
         """Compact a conversation that exceeds its threshold. Return what is to be answered."""
@@ -180,11 +216,20 @@ class Compacting:
         room = self._request.room
         assert room is not None
         holder = self._request.record.holder
-        tokens = await room.run(partial(estimated_input, bare, model), holder, room.size)
-        if tokens > self._threshold():
-            window = window_of(bare.messages, self._threshold() * KEPT_SHARE)
-            if window.replaced:
+        threshold = self._threshold()
+
+        def too_long() -> ConversationWindow | None:
+            if estimated_input(bare, model) <= threshold:
+                return None
+            return window_of(bare.messages, threshold * KEPT_SHARE, model)
+
+        window = await room.run(too_long, holder, room.size)
+        if window is not None and window.replaced:
+            try:
                 bare = await self._compacted(bare, window)
+            except UpstreamBroken:  # the conversation may still fit, and else has its own error
+                self._passed_over.clear()
+                self._request.record.repaired_body += (f"input[]:{NOT_COMPACTED}",)
         self._request.use(bare)
         plan = self._request.plan = self._planned(bare)
         return plan, bare
@@ -233,8 +278,26 @@ class Compacting:
             if self.cut_further(exc):
                 return
             raise
-        self._summary = self.summary_in(answer)
+        summary = summary_in(answer)
+        if not summary:
+            self._pass_over()
+            return
+        self._name_cut(answer)
+        self._summary = summary
         del self._pieces[0]
+
+    def _pass_over(self) -> None:
+        """Ask the backend that has answered no more. Raises UpstreamBroken if no other is left."""
+        backend = self._request.record.backend
+        self._passed_over.add(backend)
+        first = self._first
+        if all(one.name in self._passed_over for one in (*first.candidates, *first.unavailable)):
+            raise no_summary(backend)
+
+    def _name_cut(self, answer: Answer) -> None:
+        record, name = self._request.record, f"input[]:{CUT}"
+        if is_cut(answer) and name not in record.repaired_body:
+            record.repaired_body += (name,)
 
     def _count(self) -> None:
         self._calls += 1
@@ -271,31 +334,12 @@ class Compacting:
         plan = planner.plan(route, asked, facts, enrolment)
         places = {_key(one): place for place, one in enumerate(self._first.candidates)}
         found = sorted(plan.candidates, key=lambda one: places.get(_key(one), len(places)))
-        return replace(
-            plan,
-            candidates=tuple(found),
-            names=tuple(dict.fromkeys([one.name for one in found])) or plan.names,
-            mirror=None,
-            hedging=None,
-        )
+        rest = self._asked_still(plan.unavailable)
+        plan = replace(plan, unavailable=tuple(rest), mirror=None, hedging=None)
+        return _narrowed(plan, self._asked_still(found))
 
-    def _with_makers(self, plan: Plan, asked: ChatRequest) -> Plan:
-        """Return the plan in which backends that make summaries get the client's own request."""
-        ours = {_key(one): one for one in plan.candidates}
-        found: list[Candidate] = []
-        for one in self._first.candidates:
-            own = ours.get(_key(one))
-            if one.backend.supports.compacts:
-                found.append(replace(one, request=one.request or self._sent))
-            elif own is not None:
-                found.append(replace(own, request=own.request or asked))
-        if not any(one.backend.supports.compacts for one in found):
-            return plan
-        return replace(
-            plan,
-            candidates=tuple(found),
-            names=tuple(dict.fromkeys([one.name for one in found])),
-        )
+    def _asked_still(self, found: Sequence[Candidate]) -> list[Candidate]:
+        return [one for one in found if one.name not in self._passed_over]
 
 
 def leading_item(item: bytes) -> Raw:
@@ -307,14 +351,9 @@ def _first_of(plan: Plan) -> Candidate:
     return (plan.candidates or plan.unavailable)[0]
 
 
-def _makes_summary(plan: Plan) -> bool:
-    return _first_of(plan).backend.supports.compacts
-
-
-def _refuses_to_compact(error: GatewayError) -> bool:
-    if isinstance(error, UpstreamRefused):
-        return error.about != "account"
-    return isinstance(error, InvalidRequest | UpstreamRejected)
+def _narrowed(plan: Plan, candidates: Sequence[Candidate]) -> Plan:
+    names = tuple(dict.fromkeys([one.name for one in candidates])) or plan.names
+    return replace(plan, candidates=tuple(candidates), names=names)
 
 
 def _context_of(plan: Plan) -> int:

@@ -9,10 +9,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import cast
 
-from strowger_gateway.gateway.content.compaction.compacting import (
-    Compacting,
-    leading_item,
-)
+from strowger_gateway.gateway.content.compaction.compacting import Compacting, leading_item
+from strowger_gateway.gateway.content.compaction.summary_text import no_summary, summary_in
 from strowger_gateway.gateway.routing.execution import pipeline
 from strowger_gateway.gateway.routing.planning.plan import Plan
 from strowger_gateway.gateway.routing.request_record import RequestRecord
@@ -50,11 +48,18 @@ class Summarised(AnswerFilter):
         found = await work.prepare()
         while True:
             try:
-                return await pipeline.collect(*found, record, tenant=record.caller)
+                answer = await pipeline.collect(*found, record, tenant=record.caller)
             except GatewayError as exc:
-                if not work.try_again(exc):
+                other = await work.after(exc)
+                if other is None:
                     raise
-            found = await work.last_summary()
+            else:
+                if not work.wants.now or _is_native(answer.started):
+                    return answer
+                other = await work.checked(answer)
+                if other is None:
+                    return answer
+            found = other
 
     def events(self, source: EventSource, plan: Plan) -> EventSource:
         """See AnswerFilter. The source has not begun, and never does."""
@@ -66,29 +71,44 @@ class Summarised(AnswerFilter):
         found = await work.prepare()
         while True:
             begun, sink = False, cast("EventSink | None", None)
+            held: list[Event] | None = [] if work.wants.now else None
             answer = pipeline.stream(*found, record, tenant=record.caller)
             try:
                 async with aclosing(answer) as source:
                     while (batch := await _next(source, sink)) is not None:
+                        if held is not None:
+                            held += batch
+                            if not any(map(_is_native, batch)):
+                                continue
+                            batch, held = held, None
                         begun = True
                         sink = yield batch
             except GatewayError as exc:
-                if begun or not work.try_again(exc):
+                other = None if begun else await work.after(exc)
+                if other is None:
                     raise
             else:
-                return
-            found = await work.last_summary()
+                if held is None:
+                    return
+                fold = Fold()
+                fold.add(held)
+                other = await work.checked(fold.answer())
+                if other is None:
+                    yield held
+                    return
+            found = other
 
 
 class SummaryAnswer(AnswerFilter):
     """Next to the client: a summary becomes a compaction item. A backend's own item passes."""
 
-    __slots__ = ("_work",)
+    __slots__ = ("_record", "_work")
 
     plainly = False
 
-    def __init__(self, work: Compacting) -> None:
+    def __init__(self, work: Compacting, record: RequestRecord) -> None:
         self._work = work
+        self._record = record
 
     async def answer(self, plan: Plan, collect: Collect[Answer]) -> Answer:
         """See AnswerFilter. Raises UpstreamBroken for an answer without text."""
@@ -113,7 +133,9 @@ class SummaryAnswer(AnswerFilter):
     async def _sealed(self, answer: Answer) -> Answer:
         if _is_native(answer.started):
             return answer
-        summary = self._work.summary_in(answer)
+        summary = summary_in(answer)
+        if not summary:
+            raise no_summary(self._record.backend)
         item = await self._work.sealed(Compacted(summary=summary))
         choice = Choice(
             index=0, opaque={LEADING: leading_item(item)}, finish=Finished(reason="stop")

@@ -26,11 +26,6 @@ class CompactionStage(BaseStage):
         wants = sent.original.compaction
         if wants is None:
             return None
-        first = (plan.candidates or plan.unavailable)[0]
-        if not wants.now and first.backend.supports.compacts:
-            asked = first.request or sent
-            if isinstance(asked, ChatRequest) and "context_management" in asked.extra:
-                return None
         # Late, because few requests ask for it.
         from strowger_gateway.gateway.content.compaction.compacting import Compacting
         from strowger_gateway.gateway.content.compaction.filters import (
@@ -42,5 +37,6 @@ class CompactionStage(BaseStage):
         request.plan = plan = replace(plan, mirror=None)  # a copy would be of another request
         work = Compacting(request, wants, self._seals)
         request.filters.insert(0, Summarised(work, request.record))
-        request.filters.append(SummaryAnswer(work) if wants.now else CompactedAnswer(work))
+        outer = SummaryAnswer(work, request.record) if wants.now else CompactedAnswer(work)
+        request.filters.append(outer)
         return None

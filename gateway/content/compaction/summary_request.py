@@ -48,7 +48,8 @@ def summary_request(
         parts.append(f"<instructions of the assistant>\n{instructions}\n</instructions>")
     if summary:
         parts += [BEGINNING.format(summary=summary), GO_ON]
-    parts.append(f"<transcript>\n{piece}\n</transcript>")
+    mark = _mark(piece)
+    parts.append(f"<{mark}>\n{piece}\n</{mark}>")
     parts.append("Write the summary.")
     return replace(
         sent,
@@ -66,6 +67,16 @@ def summary_request(
         begun=False,
         written=None,
     )
+
+
+def _mark(piece: str) -> str:
+    """Return a name for the element around a piece whose end is nowhere in it."""
+    mark = "transcript"
+    number = 1
+    while f"</{mark}" in piece:
+        number += 1
+        mark = f"transcript-{number}"
+    return mark
 
 
 def instructions_within(instructions: str, most: float) -> str:

@@ -5,6 +5,7 @@ roles in turn or proofs for it, a model does not go on with the conversation ins
 conversation that is too long for the model's context can be cut anywhere.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -33,6 +34,11 @@ SHORTEST: Final = 512
 
 _CUT: Final = "\n[… {left_out} characters are left out …]\n"
 _BETWEEN: Final = "\n\n"
+_LIKE_LABEL: Final = re.compile(
+    r"^(?=\[(?:User|Assistant|The assistant |Result of ))", re.MULTILINE
+)
+_QUOTED: Final = "> "
+"""Before a line of a text that looks like the label of a turn: no result can speak as the user."""
 
 
 class Transcript(Struct, frozen=True, kw_only=True):
@@ -121,6 +127,10 @@ def _cut(turns: Iterable[str], most: float) -> Iterator[str]:
         yield from (turn[at : at + size] for at in range(0, len(turn), size))
 
 
+def _quoted(text: str) -> str:
+    return _LIKE_LABEL.sub(_QUOTED, text) if "[" in text else text
+
+
 class _Writer:
     """Writes messages as text. lacks: what it could not write, each once."""
 
@@ -129,18 +139,18 @@ class _Writer:
         self._longest = longest
 
     def lines(self, one: Message) -> Iterator[str]:
-        text = self.text(one)
+        text = _quoted(self.text(one))
         if one.role == "tool":
             yield f"[Result of {one.tool_call_id or 'a call'}]\n{self._short(text)}"
             return
         if one.role == "assistant":
             thinking = thinking_of(one)
             if thinking and not text:
-                yield f"[The assistant thinks]\n{self._short(thinking)}"
+                yield f"[The assistant thinks]\n{self._short(_quoted(thinking))}"
             if text:
                 yield f"[Assistant]\n{text}"
             for call in one.tool_calls:
-                arguments = self._short(call.arguments)
+                arguments = self._short(_quoted(call.arguments))
                 yield f"[The assistant calls {call.name}, as {call.id}]\n{arguments}"
             return
         yield f"[User]\n{text}"

@@ -7,17 +7,36 @@
 """
 
 from collections.abc import Sequence
+from typing import Final
 
+import msgspec
 from msgspec import Raw, Struct
 
 from strowger_gateway.gateway.content.compaction.transcript import INSTRUCTIONS
 from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.gateway.surfaces.responses.compaction import SUMMARY, summary_text
 from strowger_gateway.gateway.surfaces.stored_items import Compacted
-from strowger_gateway.gateway.surfaces.token_estimate.estimate import text_tokens
-from strowger_gateway.schemas.messages import ImagePart, Message, OpaquePart, TextPart, text_of
+from strowger_gateway.gateway.surfaces.token_estimate.estimate import message_tokens
+from strowger_gateway.schemas.messages import (
+    AudioPart,
+    ImagePart,
+    Message,
+    OpaquePart,
+    Part,
+    TextPart,
+    text_of,
+)
 
 ANSWERED = frozenset({"assistant", "tool", "function"})
+
+
+class _File(Struct, frozen=True, kw_only=True):
+    """A file as `strowger_gateway.gateway.surfaces.responses.contents` keeps it."""
+
+    file: dict[str, Raw]
+
+
+_file: Final = msgspec.json.Decoder(_File)
 
 
 class ConversationWindow(Struct, frozen=True, kw_only=True):
@@ -46,8 +65,8 @@ class ConversationWindow(Struct, frozen=True, kw_only=True):
         )
 
 
-def window_of(messages: Sequence[Message], room: float) -> ConversationWindow:
-    """room: tokens for the user's messages before the summary.
+def window_of(messages: Sequence[Message], room: float, model: str) -> ConversationWindow:
+    """room: tokens for the user's messages before the summary, as this model counts pictures.
 
     Nothing is replaced in a conversation without answers.
     """
@@ -60,7 +79,7 @@ def window_of(messages: Sequence[Message], room: float) -> ConversationWindow:
         if one.role in ANSWERED or text_of(one).startswith(SUMMARY):
             continue
         if one.role == "user":
-            room -= text_tokens(text_of(one))
+            room -= message_tokens(one, model)
             if room < 0:
                 continue
         kept.append(one)
@@ -79,18 +98,21 @@ def _item(one: Message) -> Raw:
     if content is None or isinstance(content, str):
         parts = [{"type": "input_text", "text": content or ""}]
     else:
-        parts = [found for part in content if (found := _part(part)) is not None]
+        parts = [_part(part) for part in content]
     return Raw(encode({"type": "message", "role": one.role, "content": parts}))
 
 
-def _part(part: object) -> object:
+def _part(part: Part) -> object:
     match part:
         case TextPart():
             return {"type": "input_text", "text": part.text}
         case ImagePart():
             detail = part.detail if isinstance(part.detail, str) else "auto"
             return {"type": "input_image", "image_url": part.url, "detail": detail}
+        case AudioPart():
+            sound = {"data": part.data, "format": part.format}
+            return {"type": "input_audio", "input_audio": sound}
         case OpaquePart() if part.dialect:
             return part.raw
-        case _:
-            return None
+        case OpaquePart():
+            return {"type": "input_file", **_file.decode(part.raw).file}

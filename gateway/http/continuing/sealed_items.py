@@ -3,6 +3,7 @@
 Compaction items are among both: what they stand for is sealed in the same way.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -27,6 +28,7 @@ _MOST_NAMED: Final = 16
 """Places of lost reasoning that are named one by one, so that no request makes a long record."""
 
 _REASONING: Final = "rs_"
+_PREVIOUS: Final = "previous_response_id"
 _NOTHING: Final = Raw(b"")
 
 
@@ -89,18 +91,24 @@ async def _with_compacted(
         unpacked,
     )
 
-    places = {id: at for id, at in needed.references if _is_compaction(id)}
-    within = [found.items, *[b"[%b]" % bytes(item) for item in found.found.values()]]
-    for items in within:
-        places |= {seal: "previous_response_id" for seal in seals_in(items) if seal not in places}
+    places = [(seal, _PREVIOUS) for seal in seals_in(found.items)]
+    for id, at in needed.references:
+        if _is_compaction(id):
+            places.append((id, at))
+        elif id in found.found:
+            places += [(seal, at) for seal in seals_in(b"[%b]" % bytes(found.found[id]))]
     if not places:
         return found
-    compacted: dict[str, Compacted | None] = {}
-    for seal, at in places.items():
+    times = Counter(seal for seal, _ in places)
+    compacted: dict[str, Compacted | None] = dict.fromkeys(times)
+    for seal, at in dict(reversed(places)).items():
         data = await seals.open(caller, seal.removeprefix(PREFIX), max(room, 1), PURPOSE)
-        if data is not None:
-            room = _left(room, len(data), at)
-        compacted[seal] = None if data is None else unpacked(data)
+        if data is None:
+            continue
+        room = _left(room, len(data) * times[seal], at)
+        compacted[seal] = opened = unpacked(data)
+        if opened.whole:
+            break  # it stands for all before it, however many items a long session has
     return replace(found, compacted=compacted)
 
 

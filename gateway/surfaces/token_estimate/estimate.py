@@ -80,6 +80,11 @@ def estimated_input(request: ChatRequest, model: str, *, quickly: bool = False) 
     return max(1, ceil(total))
 
 
+def message_tokens(one: Message, model: str) -> float:
+    """Return about how many tokens one message has. model: as above."""
+    return _message(one, _by_model(model), quickly=True)
+
+
 def _message(one: Message, image: Callable[[int, int], float], quickly: bool) -> float:
     total: float = PER_MESSAGE
     if one.thoughts or one.reasoning:
