@@ -29,6 +29,7 @@ HERE = "strowger_gateway.adapters"
 BUILTIN: Mapping[str, str] = {
     "anthropic": "anthropic.adapter:AnthropicAdapter",
     "azure": "openai_compatible.azure:AzureAdapter",
+    "azure-content-safety": "azure_content_safety.adapter:AzureContentSafetyAdapter",
     "azure-responses": "openai_responses.rows:AzureResponsesAdapter",
     "bedrock": "bedrock.adapter:BedrockAdapter",
     "cohere": "cohere.adapter:CohereAdapter",

@@ -18,6 +18,11 @@ IMAGE = "messages[].content[].image_url"
 
 WORDS: Mapping[str, tuple[str, object]] = MappingProxyType(
     {
+        "input.images": (
+            "input[]",
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}},
+        ),
+        "conversations": ("input[]", [{"role": "user", "content": "hello"}]),
         "input.pairs": ("inputs", [["hello", "bye"], ["bye"]]),
         "tools": (
             "tools[]",

@@ -228,9 +228,10 @@ def with_field(request: Request, field: str) -> Request:
             return replace(request, inputs=(("hello", "bye"), ("bye",)))
         case ModerateRequest() if field == "input.images":
             image = ImagePart(url="data:image/png;base64,iVBORw0KGgo=")
-            return replace(request, inputs=((TextPart(text="hello"), image),))
-        case ModerateRequest() if field == "messages":
-            return replace(request, inputs=(), messages=(Message(role="user", content="hello"),))
+            return replace(request, inputs=((image,),))
+        case ModerateRequest() if field == "conversations":
+            said = (Message(role="user", content="hello"),)
+            return replace(request, inputs=(), conversations=(said,))
         case ChatRequest() | CompletionRequest() | TokenRequest() if field in SAMPLING:
             sampling = replace(request.sampling, **{field: VALUES[field]})
             return replace(request, sampling=sampling)

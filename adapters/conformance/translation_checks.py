@@ -33,7 +33,10 @@ from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.fields import MESSAGES, NOT_OMITTABLE, Task, sent_fields, without
 from strowger_gateway.schemas.requests import Request
 
-REPLACES = MESSAGES | {"tools", "tools.opaque", "prompt.tokens", "prompt.batch", "input.tokens"}
+REPLACES = MESSAGES.union(
+    {"tools", "tools.opaque", "prompt.tokens", "prompt.batch", "input.tokens"},
+    {"input.images", "conversations"},
+)
 """Fields that replace other content, or add neighbouring fields."""
 
 _REMARK = re.compile(r" \([^)]*\)")

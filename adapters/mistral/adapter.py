@@ -30,6 +30,7 @@ from strowger_gateway.adapters.openai.decode import OpenAIDecoder
 from strowger_gateway.adapters.openai.encode import Body, encode_body, mark_prefix
 from strowger_gateway.adapters.openai.vendor_profiles import VendorProfile
 from strowger_gateway.adapters.openai.wire import Choice, ToolPiece, WireMessage
+from strowger_gateway.adapters.tasks import moderate
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.events import Event
 from strowger_gateway.schemas.fields import Task
@@ -42,7 +43,7 @@ from strowger_gateway.schemas.requests import (
     expected_choices,
 )
 
-MISTRAL = VendorProfile(name="mistral", stream_usage=False)
+MISTRAL = VendorProfile(name="mistral", stream_usage=False, tasks=(moderate.MISTRAL,))
 """Usage comes with every stream's last chunk without being requested."""
 
 SAMPLING = frozenset({"max_tokens", "temperature", "top_p", "stop", "seed", "min_tokens"})

@@ -10,7 +10,7 @@ from strowger_gateway.adapters.openai.model_families import is_claude, no_model
 from strowger_gateway.adapters.openai.repairs import COMPATIBLE_REPAIRS, server_repairs
 from strowger_gateway.adapters.openai.thought_blocks import DETAILS
 from strowger_gateway.adapters.repairs.rule import Repair
-from strowger_gateway.adapters.tasks import rerank
+from strowger_gateway.adapters.tasks import moderate, rerank
 from strowger_gateway.adapters.tasks.form import AnyTaskForm
 from strowger_gateway.adapters.tasks.score import score_by
 from strowger_gateway.schemas.fields import Task
@@ -153,6 +153,6 @@ COMPATIBLE = VendorProfile(
     name="openai",
     repairs=COMPATIBLE_REPAIRS,
     cache_marks=is_claude,
-    tasks=(rerank.COMPATIBLE, score_by(rerank.COMPATIBLE)),
+    tasks=(rerank.COMPATIBLE, score_by(rerank.COMPATIBLE), moderate.OPENAI),
 )
 """Any other server: every field is sent, and the server rejects what it does not know."""

@@ -41,7 +41,7 @@ from strowger_gateway.adapters.repairs.hints import MESSAGE_NAMES
 from strowger_gateway.adapters.repairs.private_fields import private_fields
 from strowger_gateway.adapters.repairs.roles import ONE_SYSTEM
 from strowger_gateway.adapters.repairs.rule import every_model
-from strowger_gateway.adapters.tasks import rerank, score
+from strowger_gateway.adapters.tasks import moderate, rerank, score
 from strowger_gateway.adapters.tasks.score import score_by
 from strowger_gateway.adapters.tool_repairs.named_tools import MOONSHOTS, OPENROUTERS, named_tools
 from strowger_gateway.adapters.web_search.perplexity import PERPLEXITY_SEARCH
@@ -50,6 +50,7 @@ from strowger_gateway.adapters.web_search.targets import OPENROUTER as SEARCH_OF
 
 OPENAI = VendorProfile(
     name="openai",
+    tasks=(moderate.OPENAI,),
     marked=True,
     base_url="https://api.openai.com/v1",
     unsupported=REFERENCE_ONLY,

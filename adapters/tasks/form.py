@@ -23,8 +23,9 @@ from strowger_gateway.schemas.tasks.score import ScoreRequest
 from strowger_gateway.schemas.tasks.task import TaskAnswer, TaskRequest
 
 Body = dict[str, object]
-Target = Callable[[str, str], str]
-"""Returns the request target, of the base URL's path and the vendor's name of the model."""
+Target = Callable[[str, str, TaskRequest], str]
+"""Returns the request target, of the base URL's path, the vendor's name of the model, and what is
+asked for."""
 
 AnyTask = TypeVar("AnyTask", bound=TaskRequest)
 
@@ -102,7 +103,7 @@ class TaskForms:
         """Return the target and the body. Raises InvalidRequest naming the field."""
         form = self._form(request)
         body = form.body(request, model)
-        return form.target(self._base, model), _encode({**body, **request.extra})
+        return form.target(self._base, model, request), _encode({**body, **request.extra})
 
     def decode(self, request: TaskRequest, body: bytes) -> TaskAnswer:
         """See TaskDecoder."""
@@ -134,17 +135,17 @@ class TaskForms:
 
 def under(path: str) -> Target:
     """Return the target below the base URL."""
-    return lambda base, _: f"{base}{path}"
+    return lambda base, model, request: f"{base}{path}"
 
 
 def beside(path: str) -> Target:
     """Return the target at the server's root, whether or not the base URL ends with `/v1`."""
-    return lambda base, _: f"{base.removesuffix('/v1')}{path}"
+    return lambda base, model, request: f"{base.removesuffix('/v1')}{path}"
 
 
 def at(path: str) -> Target:
     """Return the same target for every base URL of the host."""
-    return lambda _, __: path
+    return lambda base, model, request: path
 
 
 def sent(request: TaskRequest, *names: str, **renamed: str) -> Body:

@@ -26,7 +26,7 @@ from strowger_gateway.adapters.tasks.form import (
     under,
 )
 from strowger_gateway.schemas.tasks.rerank import Ranked, Ranking, RerankRequest, best_first
-from strowger_gateway.schemas.tasks.task import searched
+from strowger_gateway.schemas.tasks.task import TaskRequest, searched
 from strowger_gateway.schemas.usage import Usage
 
 
@@ -226,7 +226,11 @@ def _is_flat(model: str) -> bool:
     return model.startswith("qwen3-rerank")
 
 
-def _dashscopes_target(base: str, model: str) -> str:
+def _deepinfras_target(base: str, model: str, request: TaskRequest) -> str:
+    return f"/v1/inference/{model}"
+
+
+def _dashscopes_target(base: str, model: str, request: TaskRequest) -> str:
     if _is_flat(model):
         return "/compatible-api/v1/reranks"
     return "/api/v1/services/rerank/text-rerank/text-rerank"
@@ -296,7 +300,7 @@ TEI = TaskForm(
 )
 DEEPINFRA = TaskForm(
     kind=RerankRequest,
-    target=lambda _, model: f"/v1/inference/{model}",
+    target=_deepinfras_target,
     body=_pairs,
     read=_ranking_by_pairs,
     fields=frozenset({"instruction"}),

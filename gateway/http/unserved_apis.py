@@ -143,11 +143,6 @@ MISSING: Final[tuple[Missing, ...]] = (
         "OpenAI's Assistants API",
         f"POST {CHAT} with the whole conversation",
     ),
-    _row(
-        r"/v1/moderations",
-        "OpenAI's Moderations API",
-        f"POST {CHAT} with a model that classifies text",
-    ),
     _row(r"/v1/(fine_tuning|evals)(/.*)?", "OpenAI's fine-tuning", "the vendor's own address"),
     _row(
         r"(/v1)?/(tokenize|detokenize)",

@@ -14,6 +14,7 @@ from strowger_gateway.gateway.surfaces.gemini.surface import ROUTES as GEMINI
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute, TemplatedPaths
 from strowger_gateway.gateway.surfaces.kserve.surface import ROUTES as KSERVE
 from strowger_gateway.gateway.surfaces.mindie.surface import ROUTES as MINDIE
+from strowger_gateway.gateway.surfaces.moderation.surface import ROUTES as MODERATION
 from strowger_gateway.gateway.surfaces.ollama.surface import ROUTES as OLLAMA
 from strowger_gateway.gateway.surfaces.openai.surface import ROUTES as OPENAI
 from strowger_gateway.gateway.surfaces.pooling.surface import ROUTES as POOLING
@@ -33,6 +34,7 @@ HOT_ROUTES: Final[tuple[HotRoute, ...]] = (
     *GEMINI,
     *RERANK,
     *POOLING,
+    *MODERATION,
 )
 """All routes of the request path; the first match wins."""
 
@@ -56,6 +58,7 @@ _BY_CONTENT: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("input_ids", "/v2/models/{model}/generate"),
     ),
     "rerank": (("documents", "/v1/rerank"), ("texts", "/rerank")),
+    "moderation": (("input", "/v1/moderations"),),
     "pooling": (
         ("text_1", "/v1/score"),
         ("data_1", "/v1/score"),

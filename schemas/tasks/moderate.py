@@ -47,21 +47,21 @@ class ModerateRequest(
 ):
     """inputs: each is judged by itself: a text, or a text with images.
 
-    messages: a conversation, whose last message is judged; then there are no inputs.
+    conversations: the last message of each is judged; then there are no inputs.
     """
 
     task: ClassVar[Literal["moderate"]] = "moderate"
     ANSWER: ClassVar[type[TaskAnswer]] = Moderation
     FIELDS: ClassVar[tuple[str, ...]] = ("user",)
-    CONTENT: ClassVar[frozenset[str]] = frozenset({"input.images", "messages"})
+    CONTENT: ClassVar[frozenset[str]] = frozenset({"input.images", "conversations"})
 
     inputs: tuple[tuple[Piece, ...], ...] = ()
-    messages: tuple[Message, ...] = ()
+    conversations: tuple[tuple[Message, ...], ...] = ()
 
     @property
     def content(self) -> frozenset[str]:
         """See TaskRequest."""
-        found: list[str] = ["messages"] if self.messages else []
+        found: list[str] = ["conversations"] if self.conversations else []
         if any(isinstance(piece, ImagePart) for one in self.inputs for piece in one):
             found.append("input.images")
         return frozenset(found)
@@ -71,16 +71,18 @@ class ModerateRequest(
         """See TaskRequest."""
         pieces = [piece for one in self.inputs for piece in one]
         texts = [piece.text for piece in pieces if isinstance(piece, TextPart)]
-        return [*texts, *(text_of(one) for one in self.messages)]
+        return [*texts, *(text_of(one) for said in self.conversations for one in said)]
 
     @property
     def items(self) -> int:
-        """See TaskRequest. A conversation is one."""
-        return len(self.inputs) or 1
+        """See TaskRequest."""
+        return len(self.inputs) or len(self.conversations)
 
     def part(self, start: int, end: int) -> Self:
         """See TaskRequest."""
-        return replace(self, inputs=self.inputs[start:end])
+        return replace(
+            self, inputs=self.inputs[start:end], conversations=self.conversations[start:end]
+        )
 
     def joined(self, answers: Sequence[tuple[int, TaskAnswer]]) -> TaskAnswer:
         """See TaskRequest."""

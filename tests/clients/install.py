@@ -7,11 +7,12 @@ import shutil
 import subprocess
 import sys
 
-from tests.clients.packages import CLIENTS, Client
+from tests.clients.packages import CLIENTS, RERANKERS, Client
 
 
 def main(names: list[str]) -> None:
-    for client in [CLIENTS[name] for name in names] or CLIENTS.values():
+    known = {**CLIENTS, RERANKERS.name: RERANKERS}
+    for client in [known[name] for name in names] or known.values():
         install(client)
 
 

@@ -60,6 +60,20 @@ CLIENTS: Final = {
     )
 }
 
+RERANKERS: Final = Client(
+    name="rerankers",
+    python=(
+        "cohere==5.21.1",
+        "voyageai==0.3.7",
+        "langchain-cohere==0.5.1",
+        "langchain-voyageai==0.3.3",
+        "llama-index-postprocessor-cohere-rerank==0.10.0",
+        "llama-index-postprocessor-jinaai-rerank==0.6.0",
+        "llama-index-postprocessor-voyageai-rerank==0.6.0",
+    ),
+)
+"""All in one folder, for `scripts/rerankers.py` (test_rerank_clients.py)."""
+
 AGENTS: Final = {
     client.name: client
     for client in (

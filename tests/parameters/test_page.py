@@ -1,6 +1,6 @@
 """docs/parameters.md has the data for every field and adapter that the router uses."""
 
-from tests.parameters.page import OTHERS, page
+from tests.parameters.page import OTHERS, page, supports_of
 from tests.parameters.write import DOCUMENT
 
 
@@ -16,7 +16,8 @@ def row(field: str, after: str) -> list[str]:
 
 
 def test_a_cell_shows_name_bounds_and_impossibility() -> None:
-    chat = dict(zip(["field", *OTHERS], row("stop", "### Formats of their own"), strict=False))
+    chatting = [one for one in OTHERS if supports_of(one).chat is not None]
+    chat = dict(zip(["field", *chatting], row("stop", "### Formats of their own"), strict=False))
 
     assert chat["anthropic"] == "`stop_sequences`"
     assert chat["cohere"] == "`stop_sequences`; at most 5 entries"

@@ -13,6 +13,7 @@ from strowger_gateway.gateway.cli.litellm_import.timeouts import DeploymentTimeo
 from strowger_gateway.gateway.cli.litellm_import.values import REFERENCE, Values, per_million
 from strowger_gateway.gateway.cli.litellm_import.vendors import (
     FACTS,
+    OTHER_TASKS,
     PRICES,
     AdapterChoice,
     bedrock_region,
@@ -128,7 +129,7 @@ class Deployments:
             self.ledger.omit((*path, "litellm_params", key), reason, remedy)
         mode = mapping(mapping(entry).get("model_info")).get("mode")
         self.deployments.append(
-            Deployment(path, name, provider, own, params, embeds=mode == "embedding")
+            Deployment(path, name, provider, own, params, embeds=mode in OTHER_TASKS)
         )
         self._facts(path, f"{provider}/{pattern}", mapping(entry))
 

@@ -92,15 +92,16 @@ FACTS = {
     "supports_response_schema": "structured_output",
 }
 
+OTHER_TASKS = ("embedding", "moderation", "rerank")
+"""Values of `model_info.mode` of models that do not converse: no chat falls back to them."""
+
 UNSERVED = {
     "audio_speech": "speech",
     "audio_transcription": "transcription",
     "image_edit": "image editing",
     "image_generation": "image generation",
-    "moderation": "moderation",
     "ocr": "OCR",
     "realtime": "realtime sessions",
-    "rerank": "reranking",
     "search": "searching",
     "video_generation": "video generation",
 }
@@ -109,8 +110,6 @@ _UNSERVED_NAMES = {
     "dall-e": "image generation",
     "gpt-image": "image generation",
     "gpt-realtime": "realtime sessions",
-    "omni-moderation": "moderation",
-    "rerank": "reranking",
     "tts-": "speech",
     "whisper": "transcription",
 }

@@ -19,6 +19,7 @@ from strowger_gateway.gateway.surfaces.kserve.bodies import (
 )
 from strowger_gateway.gateway.surfaces.kserve.generate_render import GenerateResponse
 from strowger_gateway.gateway.surfaces.mindie.render import InferTokenAnswer
+from strowger_gateway.gateway.surfaces.moderation.wire import ModerationBody
 from strowger_gateway.gateway.surfaces.ollama.answer_structs import (
     OllamaChatAnswer,
     OllamaGenerateAnswer,
@@ -148,6 +149,8 @@ ROUTES: Final[Mapping[str, RouteDescription]] = {
     "POST /v1/rerank": _RERANK,
     "POST /rerank": _RERANK,
     "POST /v2/rerank": _answering(CohereRanking),
+    "POST /v1/moderations": _answering(ModerationBody),
+    "POST /v1/chat/moderations": _answering(ModerationBody),
     "POST /v1/score": _answering(ScoreList),
     "POST /score": _answering(ScoreList),
     "POST /v1/classify": _CLASSIFY,

@@ -118,6 +118,7 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
         "gemini/thinking-",
         "gemini/tools-",
     ),
+    "azure-content-safety": ("azure-content-safety/",),
     "sglang": ("sglang/",),
     "vllm": ("vllm/",),
     # Without tgi/sagemaker, in which the prompt is part of the answer.

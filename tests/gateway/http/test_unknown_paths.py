@@ -31,7 +31,6 @@ USE = {
     "GET /v1/batches/b": CHAT,
     "POST /v1/assistants": CHAT,
     "POST /v1/threads/t/runs": CHAT,
-    "POST /v1/moderations": CHAT,
     "POST /api/push": "the configuration",
     "POST /api/create": "the configuration",
     "DELETE /api/delete": "the configuration",
@@ -91,7 +90,7 @@ async def test_a_call_to_an_unknown_path_is_one_bounded_line_with_the_answers_id
         serving(one_model("http://127.0.0.1:9/v1"), tmp_path) as gateway,
         httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
-        first = await client.post("/v1/moderations", json={"input": "a secret of the client's"})
+        first = await client.post("/v1/assistants", json={"input": "a secret of the client's"})
         mine = await client.get("/nowhere", headers={"x-request-id": "mine"})
         other = await client.put("/v1/models")
         huge = await client.get(long)
@@ -100,7 +99,7 @@ async def test_a_call_to_an_unknown_path_is_one_bounded_line_with_the_answers_id
         lines = gateway.access_lines()
 
     assert [(line.method, line.path[:20], line.status, line.error) for line in lines] == [
-        ("POST", "/v1/moderations", 404, "unknown_url"),
+        ("POST", "/v1/assistants", 404, "unknown_url"),
         ("GET", "/nowhere", 404, "unknown_url"),
         ("PUT", "/v1/models", 405, "method_not_allowed"),
         ("GET", long[:20], 404, "unknown_url"),

@@ -160,7 +160,7 @@ def test_other_caches_become_their_nearest_one_or_are_listed(
 @pytest.mark.parametrize(
     ("entry", "task"),
     [
-        ("litellm_params: {model: cohere/rerank-v3.5}", "reranking"),
+        ("litellm_params: {model: openai/gpt-realtime}", "realtime"),
         ("litellm_params: {model: whisper-1}", "transcription"),
         ("litellm_params: {model: azure/pics}, model_info: {mode: image_generation}", "image gen"),
     ],
@@ -187,6 +187,23 @@ router_settings: {default_fallbacks: [chat]}
 
     assert "fallback" not in made.partition('name: "other"')[0]
     assert 'fallback: ["chat"]' in made
+
+
+def test_rerankers_and_moderation_are_models_to_which_no_chat_falls_back() -> None:
+    text = """
+model_list:
+  - {model_name: chat, litellm_params: {model: openai/a}}
+  - {model_name: rank, litellm_params: {model: cohere/rerank-v3.5}, model_info: {mode: rerank}}
+  - model_name: harm
+    litellm_params: {model: openai/omni-moderation-latest}
+    model_info: {mode: moderation}
+router_settings: {default_fallbacks: [chat]}
+"""
+
+    found = translate(tree_of(text))
+
+    assert found.models == 3
+    assert "fallback" not in found.text.partition('name: "rank"')[2]
 
 
 def test_headers_without_credentials_stay_and_a_text_in_place_of_a_key_is_none() -> None:

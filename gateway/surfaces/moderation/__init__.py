@@ -1,0 +1,1 @@
+"""Moderation, as OpenAI and Mistral have it."""
