@@ -20,6 +20,7 @@ from strowger_gateway.gateway.http.streaming import Streaming
 from strowger_gateway.gateway.http.token_count import count_tokens
 from strowger_gateway.gateway.routing.execution import pipeline
 from strowger_gateway.gateway.routing.execution.plain_chat import collect_plain
+from strowger_gateway.gateway.routing.participation import NO_PARTICIPATION
 from strowger_gateway.gateway.routing.planning.plan import Plan
 from strowger_gateway.gateway.routing.planning.request_facts import estimated_tokens
 from strowger_gateway.gateway.server.asgi.response import DisconnectGuard
@@ -71,6 +72,7 @@ class AnswerRequest(BaseStage):
         if self._counts:
             return count_tokens(request, self._surface)
         if self._at_once is not None and (body := self._at_once(sent)):
+            request.record.participation = NO_PARTICIPATION
             return request.response.whole(200, body)
         if type(sent) is EmbeddingsRequest:
             return self._embed(request, sent, plan)

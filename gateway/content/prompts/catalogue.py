@@ -245,9 +245,10 @@ def _check_messages(request: ChatRequest, text: PromptText | None) -> None:
     if text is not None and text.template.asks:
         return
     original = request.original
-    field = "messages"
-    if original is not None and original.dialect == "openai-responses":
-        field = "input"
+    dialect = "" if original is None else original.dialect
+    if dialect == "ollama" and text is None:
+        return  # it loads the model (gateway/surfaces/ollama/loading.py)
+    field = "input" if dialect == "openai-responses" else "messages"
     why = "has no message of the user" if request.messages else "is empty"
     if text is not None:
         why += f", and the prompt {text.ref} does not end with a user section"

@@ -51,6 +51,18 @@ async def test_a_request_without_a_prompt_is_sent_as_it_is(gateway: Gateway) -> 
     assert not recorded(running)
 
 
+async def test_a_client_of_ollamas_loads_a_model_and_names_a_prompt(gateway: Gateway) -> None:
+    running, vendor = gateway
+    before = len(vendor.requests)
+
+    loaded = await send(running, {"messages": []}, path="/api/chat")
+    sent = len(vendor.requests) - before
+    await send(running, {"messages": HI, "prompt_id": "support"}, path="/api/chat")
+
+    assert (loaded.json()["done_reason"], sent) == ("load", 0)
+    assert texts(vendor) == [("system", COMPANY), ("user", "hi")]
+
+
 async def test_a_request_without_a_version_gets_the_default_one(gateway: Gateway) -> None:
     running, vendor = gateway
 

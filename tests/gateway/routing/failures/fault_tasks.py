@@ -11,7 +11,7 @@ from strowger_gateway.gateway.surfaces.anthropic.errors import STATUSES
 from tests.gateway.routing.failures.fault_scenarios import Sees
 
 Json = Mapping[str, object]
-Surface = Literal["openai", "anthropic", "responses", "databricks", "mindie", "kserve"]
+Surface = Literal["openai", "anthropic", "responses", "databricks", "ollama", "mindie", "kserve"]
 
 CHAT: Json = {"messages": [{"role": "user", "content": "hi"}]}
 MESSAGES: Json = {**CHAT, "max_tokens": 20}
@@ -39,7 +39,7 @@ class Task(Struct, frozen=True, kw_only=True):
     @property
     def is_text(self) -> bool:
         """Whether an OpenAI-dialect provider speaks it."""
-        return self.surface in ("openai", "anthropic", "responses", "databricks")
+        return self.surface in ("openai", "anthropic", "responses", "databricks", "ollama")
 
     async def ask(self, url: str, model: str) -> httpx.Response:
         body = self.body if "{model}" in self.path else {"model": model, **self.body}
@@ -60,6 +60,8 @@ TASKS: Mapping[str, Task] = {
     "responses-stream": Task(
         surface="responses", path="/v1/responses", body={**RESPONSES, "stream": True}, stream=True
     ),
+    "lines": Task(surface="ollama", path="/api/chat", body={**CHAT, "stream": False}),
+    "lines-stream": Task(surface="ollama", path="/api/chat", body=CHAT, stream=True),
     "completion": Task(surface="openai", path="/v1/completions", body={"prompt": "hi"}),
     "completion-stream": Task(
         surface="openai", path="/v1/completions", body={"prompt": "hi", "stream": True}, stream=True
@@ -96,7 +98,7 @@ def client_sees(task: Task, answer: httpx.Response, sees: Sees) -> None:
     elif not task.stream:
         assert said(task, answer.json())
     else:
-        frames = [data_of(frame) for frame in _frames(answer.text)]
+        frames = [data_of(frame) for frame in frames_of(task, answer.text)]
         if sees.error:
             assert failure(task, json.loads(frames[-1]), sees.error)
             assert not ended(task, frames[:-1], answer.text)
@@ -105,8 +107,10 @@ def client_sees(task: Task, answer: httpx.Response, sees: Sees) -> None:
             assert streamed(task, [json.loads(one) for one in frames if one != "[DONE]"])
 
 
-def _frames(body: str) -> list[str]:
+def frames_of(task: Task, body: str) -> list[str]:
     """Without comments, as clients read them."""
+    if task.surface == "ollama":
+        return body.splitlines()
     return [frame for frame in body.split("\n\n") if frame and not frame.startswith(":")]
 
 
@@ -131,6 +135,8 @@ def failure(task: Task, body: Json, code: str) -> bool:
         case "databricks":
             beside = cast("Json", body.get("error", {"code": code}))
             return bool(body["error_code"]) and beside["code"] == code
+        case "ollama":
+            return list(body) == ["error"] and bool(body["error"])
         case "mindie":
             return bool(body["error"]) and bool(body["error_type"])
         case "kserve":
@@ -140,7 +146,7 @@ def failure(task: Task, body: Json, code: str) -> bool:
 def said(task: Task, body: Json) -> bool:
     """Whether a whole answer has all that the backend said."""
     match task.surface:
-        case "openai" | "anthropic" | "responses" | "databricks":
+        case "openai" | "anthropic" | "responses" | "databricks" | "ollama":
             return '"hello"' in json.dumps(body) or "[0.5" in json.dumps(body)
         case "mindie":
             return cast("Json", body["details"])["generated_token_ids"] == IDS
@@ -161,6 +167,9 @@ def streamed(task: Task, frames: Sequence[Json]) -> bool:
         case "responses":
             deltas = [frame["delta"] for frame in frames if "delta" in frame]
             return "".join(map(str, deltas)) == "hello"
+        case "ollama":
+            turns = [cast("Json", frame["message"]) for frame in frames]
+            return "".join(str(turn["content"]) for turn in turns) == "hello"
         case "mindie":
             return [cast("Json", frame["token"])["id"] for frame in frames] == IDS
         case "kserve":
@@ -176,6 +185,8 @@ def ended(task: Task, frames: Sequence[str], text: str) -> bool:
             return '"message_delta"' in text or '"message_stop"' in text
         case "responses":
             return "[DONE]" in frames or '"type":"response.completed"' in text
+        case "ollama":
+            return '"done":true' in text
         case "mindie":
             return '"generated_text"' in text
         case "kserve":
