@@ -127,16 +127,20 @@ def qwen(run: Run) -> Started:
 
 
 def gemini(run: Run) -> Started:
-    """In a folder that its user trusts, with the settings that its first dialogue writes."""
-    chosen = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
-    run.write(".gemini/settings.json", json.dumps(chosen))
+    """With the settings that its first dialogue writes; its search has a model of its own."""
+    search = {"model": run.model, "generateContentConfig": {"tools": [{"googleSearch": {}}]}}
+    settings: dict[str, object] = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        "modelConfigs": {"customAliases": {"web-search": {"modelConfig": search}}},
+    }
+    run.write(".gemini/settings.json", json.dumps(settings))
     env = {
         "GOOGLE_GEMINI_BASE_URL": run.url,
         "GEMINI_API_KEY": KEY,
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
     }
-    program = _program("gemini-cli", "gemini")
-    return Started(command=[program, "-m", run.model, "--yolo", "-p", run.task], env=env)
+    command = [program("gemini-cli", "gemini"), "-m", run.model, "--yolo", "-p", run.task]
+    return Started(command=command, env=env)
 
 
 def claude(run: Run) -> Started:
