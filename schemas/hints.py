@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from strowger_gateway.schemas.requests import Request, TokenRequest
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Request, TokenRequest
 
 KNOWN: Final = frozenset({"user", "metadata", "reasoning_effort", "priority"})
 """Fields of our schema. `reasoning_effort` is a hint for backends whose models do not reason, and
@@ -38,6 +38,10 @@ _GOOGLES: Final = (
     "safetySettings",
 )
 """Of the Gemini API: what the answer says is the same without them."""
+
+
+_OF_EMBEDDINGS: Final = frozenset({"taskType", "title"})
+"""What Google may be told of a text that it embeds."""
 
 
 def _always(_: Raw) -> bool:
@@ -91,7 +95,7 @@ def is_hint(request: Request, field: str) -> bool:
     """
     if isinstance(request, TokenRequest):
         return False
-    if field in KNOWN:
+    if field in KNOWN or (field in _OF_EMBEDDINGS and isinstance(request, EmbeddingsRequest)):
         return True
     judge = EXTRA.get(field)
     value = request.extra.get(field.partition(".")[0])

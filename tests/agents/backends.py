@@ -102,6 +102,9 @@ def plays(vendor: Vendor, faults: list[str], troubles: Mapping[str, Trouble]) ->
 
     async def behave(request: Received, answer: Answer) -> None:
         trouble = troubles[vendor.name]
+        if request.path.endswith((":countTokens", "/count_tokens")):
+            await answer.json({"totalTokens": 99, "input_tokens": 99})
+            return
         try:
             body = request.json
             refused = CHECKS.get(vendor.name, _nothing)(body)

@@ -56,6 +56,7 @@ CLIENTS: Final = {
             python=("llama-index-llms-ollama==0.11.0", "llama-index-embeddings-ollama==0.10.0"),
         ),
         Client(name="ollama-js", node=("ollama@0.6.4",)),
+        Client(name="google-genai", node=("@google/genai@3.3.0",)),
         Client(name="ai-sdk", node=("ai@7.0.173", "@ai-sdk/openai-compatible@3.0.92")),
     )
 }

@@ -325,6 +325,22 @@ async def test_llama_index_chats_completes_and_embeds(up: Commanded, answer: Ans
     assert seen["vector"] == await vector_of(up)
 
 
+@needs("google-genai")
+async def test_googles_sdk_chats_calls_counts_and_embeds(up: Commanded, answer: Answer) -> None:
+    folder = CLIENTS["google-genai"].folder
+    out = await ran("node", SCRIPTS / "google_genai_client.mjs", up.url, folder)
+
+    seen = msgspec.json.decode(out.splitlines()[-1], type=Json)
+    assert seen == {
+        "whole": answer.seen,
+        "streamed": answer.seen,
+        "called": [["weather", ["city"]]],
+        "counted": answer.usage.prompt_tokens,
+        "embedded": [True, True],
+        "names": ["models/tiny", "models/mini", "models/system.ai.tiny"],
+    }
+
+
 @needs("guidellm")
 async def test_guidellm_completes_all_its_requests(up: Commanded, tmp_path: Path) -> None:
     from strowger_gateway.local_engine.bundled import bundled_path

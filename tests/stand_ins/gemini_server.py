@@ -127,7 +127,8 @@ def fault_of(turns: Sequence[Json]) -> str:
         if calls[0].get("thoughtSignature") != SIGNATURE:
             return "Function call is missing a thought_signature."
         answers = parts_of(turns[place + 1]) if place + 1 < len(turns) else []
-        names = [cast("Json", part.get("functionResponse", {})).get("name") for part in answers]
+        given = [part["functionResponse"] for part in answers if "functionResponse" in part]
+        names = [cast("Json", one).get("name") for one in given]
         if names != [cast("Json", part["functionCall"])["name"] for part in calls]:
             return "The number of function response parts must equal the function call parts."
     return ""

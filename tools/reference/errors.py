@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from strowger_gateway.gateway.surfaces.anthropic import errors as anthropic
 from strowger_gateway.gateway.surfaces.databricks import errors as databricks
+from strowger_gateway.gateway.surfaces.gemini import errors as google
 from strowger_gateway.gateway.surfaces.kserve import bodies as kserve
 from strowger_gateway.gateway.surfaces.mindie import errors as mindie
 from strowger_gateway.gateway.surfaces.openai.bodies import error_body, openai_error
@@ -25,6 +26,7 @@ _FORMATS: tuple[tuple[str, str, Callable[[GatewayError], bytes]], ...] = (
     ("OpenAI, and everything not listed below", "`/v1/…`, `/admin/…`", error_body),
     ("Anthropic", "`/v1/messages`", anthropic.error_body),
     ("Databricks", "`/serving-endpoints/…`, `/api/2.0/…`", databricks.error_body),
+    ("Google", "`/v1beta/…`, Vertex AI's paths", google.error_body),
     ("MindIE", "`/infer_token`", mindie.error_body),
     ("KServe, TensorRT-LLM", "`/v2/…`", kserve.error_body),
 )

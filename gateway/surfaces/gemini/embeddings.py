@@ -15,7 +15,7 @@ from strowger_gateway.gateway.surfaces.decoding import (
     is_null,
     model_name,
 )
-from strowger_gateway.gateway.surfaces.gemini.parts import part_of, read_parts
+from strowger_gateway.gateway.surfaces.gemini.parts import DIALECT, part_of, read_parts
 from strowger_gateway.gateway.surfaces.gemini.proto import ProtoReader, as_list, object_fields
 from strowger_gateway.gateway.surfaces.gemini.usage import usage_metadata
 from strowger_gateway.gateway.surfaces.gemini.wire import (
@@ -140,6 +140,7 @@ def _request(inputs: tuple[_Input, ...], inbound: Inbound, *, batch: bool) -> Em
         batch=batch,
         dimensions=inputs[0].dimensions,
         extra=inputs[0].extra,
+        dialect=DIALECT,
     )
 
 

@@ -432,6 +432,18 @@ async def test_texts_are_embedded_one_by_one_and_in_batches(setting: Setting) ->
     assert setting.sent["input"] == ["a", "b"]
 
 
+async def test_what_only_google_knows_of_a_text_is_left_out_and_named(setting: Setting) -> None:
+    body = {"content": {"parts": [{"text": "a"}]}, "task_type": "RETRIEVAL_QUERY", "title": "t"}
+
+    answer = await setting.post("/v1beta/models/vectors:embedContent", body)
+
+    assert answer.status_code == 200, answer.text
+    assert (setting.sent["model"], setting.sent["input"]) == ("e", "a")
+    assert not setting.sent.keys() & {"taskType", "title"}
+    dropped = answer.headers["x-gateway-dropped-params"].split(", ")
+    assert set(dropped) == {"taskType", "title"}
+
+
 async def test_texts_of_one_batch_with_different_settings_are_refused(setting: Setting) -> None:
     content = {"parts": [{"text": "a"}]}
     body = {
