@@ -40,7 +40,9 @@ _SAME: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
             r"/v1beta/models/\1/\2",
         ),
         (rf"{_GOOGLES}/(tunedModels/.+:{_METHODS})", r"/v1beta/models/\1"),
-        (rf"/v1(?:beta1|alpha)?/models/(.+:{_METHODS})", r"/v1beta/models/\1"),
+        # Another version, or a base URL with a version too few or too many.
+        # https://github.com/anomalyco/opencode/issues/21738
+        (rf"(?:{_GOOGLES})*/models/(.+:{_METHODS})", r"/v1beta/models/\1"),
         (r"/v1(?:beta1|alpha)/models((?:/[^:]+)?)", r"/v1beta/models\1"),
     )
 )

@@ -48,10 +48,10 @@ from strowger_gateway.schemas.messages import GEMINI
 from strowger_gateway.schemas.requests import ChatRequest
 from strowger_gateway.schemas.searches import offers_search
 
+_LISTED: Final[Headers] = [(b"content-type", JSON.encode())]
+
 FEEDBACK: Final = "prompt_feedback"
 _USAGE: Final = b',"usageMetadata":'
-
-_LISTED: Final[Headers] = [(b"content-type", JSON.encode())]
 
 
 class _Feedback(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -74,7 +74,6 @@ class GeminiSurface(JsonSurface):
         if form == "list":
             self.stream_media_type = JSON
             self.keep_alive = b"\n"
-            self.commit_after_s = float("inf")  # its head would be that of events
 
     def parse(self, inbound: Inbound) -> Request:
         match self._form:

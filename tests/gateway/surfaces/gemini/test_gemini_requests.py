@@ -153,6 +153,8 @@ async def test_a_key_in_the_query_opens_no_other_api(setting: Setting) -> None:
     [
         ("/v1/models/chat:generateContent", "m"),
         ("/v1alpha/models/chat:generateContent", "m"),
+        ("/models/chat:generateContent", "m"),
+        ("/v1beta/v1beta/models/chat:generateContent", "m"),
         ("/v1beta/models/openai/gpt:a:generateContent", "g"),
         ("/v1beta/models/openai%2Fgpt%3Aa:generateContent", "g"),
         ("/v1beta/tunedModels/t:generateContent", "t"),
@@ -479,6 +481,8 @@ async def test_tokens_are_counted_in_both_forms_of_the_request(setting: Setting)
     assert plain.json() == {"totalTokens": counted.total_tokens}
     assert inside.json()["totalTokens"] > plain.json()["totalTokens"] + 100
     assert plain.headers["x-gateway-estimated"] == "input_tokens"
+    line = setting.gateway.access_lines()[-1]
+    assert (line.task, line.prompt_tokens, line.completion_tokens) == ("count_tokens", 0, 0)
 
 
 async def test_models_are_listed_in_pages_as_google_lists_them(setting: Setting) -> None:
