@@ -41,7 +41,7 @@ _GOOGLES: Final = (
 
 
 _OF_EMBEDDINGS: Final = frozenset({"taskType", "title"})
-"""What Google may be told of a text that it embeds."""
+"""Google's hints about a text to embed."""
 
 
 def _always(_: Raw) -> bool:
