@@ -20,17 +20,23 @@ def counted(endpoint: Endpoint, body: bytes, field: str) -> int:
         found = _count(read_object(body).get(field, _NOTHING))
     except UNREADABLE as exc:
         raise UpstreamBroken("cannot read the count of tokens", upstream=endpoint.name) from exc
-    if found < 0:
-        raise UpstreamBroken(f"counts {found} tokens", upstream=endpoint.name)
-    return found
+    return _counts(endpoint, found)
 
 
 def listed(endpoint: Endpoint, body: bytes, field: str) -> int:
     """Return the number of tokens in a list in a field. Raises UpstreamBroken if there is none."""
     try:
-        return len(_list(read_object(body).get(field, _NOTHING)))
+        found = len(_list(read_object(body).get(field, _NOTHING)))
     except UNREADABLE as exc:
         raise UpstreamBroken("cannot read the list of tokens", upstream=endpoint.name) from exc
+    return _counts(endpoint, found)
+
+
+def _counts(endpoint: Endpoint, found: int) -> int:
+    """Return a number of tokens that a conversation can have: even an empty one has some."""
+    if found < 1:
+        raise UpstreamBroken(f"counts {found} tokens", upstream=endpoint.name)
+    return found
 
 
 def check_texts(request: ChatRequest) -> None:

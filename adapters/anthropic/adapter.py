@@ -27,7 +27,6 @@ from strowger_gateway.adapters.anthropic.errors import error_from
 from strowger_gateway.adapters.anthropic.json_object import json_tool
 from strowger_gateway.adapters.anthropic.original_fields import DIALECT, is_native
 from strowger_gateway.adapters.anthropic.repairs import ANTHROPIC_REPAIRS
-from strowger_gateway.adapters.anthropic.wire import read_count
 from strowger_gateway.adapters.base import (
     EVERY_MODEL,
     PROVEN,
@@ -41,9 +40,9 @@ from strowger_gateway.adapters.base import (
 )
 from strowger_gateway.adapters.client_fields.denied import withheld
 from strowger_gateway.adapters.headers import Headers, accept, merged_headers
-from strowger_gateway.adapters.json_objects import UNREADABLE
+from strowger_gateway.adapters.token_count import counted
 from strowger_gateway.schemas.answers import Embeddings
-from strowger_gateway.schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
+from strowger_gateway.schemas.errors import GatewayError, InvalidRequest
 from strowger_gateway.schemas.fields import task_of
 from strowger_gateway.schemas.messages import CLAUDE
 from strowger_gateway.schemas.requests import (
@@ -172,12 +171,7 @@ class MessagesAdapter:
 
     def counted(self, body: bytes) -> int:
         """See TokenCounter."""
-        try:
-            return read_count(body)
-        except UNREADABLE as exc:
-            raise UpstreamBroken(
-                "cannot read the count of tokens", upstream=self._endpoint.name
-            ) from exc
+        return counted(self._endpoint, body, "input_tokens")
 
     def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
         raise self._not_offered(request)

@@ -108,10 +108,6 @@ class _CacheCreation(Struct, frozen=True, kw_only=True):
     ephemeral_1h_input_tokens: int | None = None
 
 
-class _Count(Struct, frozen=True, kw_only=True):
-    input_tokens: int
-
-
 class _Counts(Struct, frozen=True, kw_only=True):
     """`input_tokens` excludes tokens read from the cache or written to it."""
 
@@ -124,7 +120,6 @@ class _Counts(Struct, frozen=True, kw_only=True):
 
 
 _read_raw_delta = msgspec.json.Decoder(_RawDelta).decode
-_read_count = msgspec.json.Decoder(_Count).decode
 _read_other_delta = msgspec.json.Decoder(_OtherDelta).decode
 read_kind = msgspec.json.Decoder(Kind).decode
 read_message = msgspec.json.Decoder(MessageHead).decode
@@ -147,11 +142,6 @@ def other_delta(data: bytes) -> dict[str, Raw]:
 def read_delta(data: bytes) -> Raw:
     """Return the delta of an event. Raises msgspec's errors for an unreadable one."""
     return _read_raw_delta(data).delta.copy()
-
-
-def read_count(data: bytes) -> int:
-    """Read the answer of `count_tokens`. Raises msgspec's errors for an unreadable one."""
-    return _read_count(data).input_tokens
 
 
 def about(data: bytes) -> dict[str, Raw]:

@@ -39,7 +39,8 @@ async def count_tokens(request: RequestContext, surface: Surface) -> None:
     """Ask the first backend of the plan that does not refuse the operator's account or model.
 
     Another one would count otherwise, but it would also be the one that answers the conversation.
-    Raises what the vendor finds wrong with the conversation, and the refusal if all refuse.
+    If all refuse, the first one's tokens are estimated: a key may be allowed to answer and not to
+    count. Raises what the vendor finds wrong with the conversation.
     """
     sent, plan, record, response = (
         request.request,
@@ -51,15 +52,13 @@ async def count_tokens(request: RequestContext, surface: Surface) -> None:
         raise GatewayError("only conversations are counted")
     assert plan is not None
     record.task, record.usage, record.participation = "count_tokens", NOTHING, NO_PARTICIPATION
-    refusal: UpstreamRefused | None = None
-    for candidate in (*plan.candidates, *plan.unavailable):
-        if refusal is not None and now() >= record.started + plan.deadline_s:
-            break
+    found: int | None = None
+    candidates = (*plan.candidates, *plan.unavailable)
+    for candidate in candidates:
         try:
             found = await _count(candidate, plan, sent, request)
         except UpstreamRefused as exc:
-            if refuses_all(candidate, exc):
-                refusal = refusal or exc
+            if refuses_all(candidate, exc) and now() < record.started + plan.deadline_s:
                 continue
             found = await _estimate(candidate, sent, request)
         except Uncountable as exc:
@@ -70,11 +69,11 @@ async def count_tokens(request: RequestContext, surface: Surface) -> None:
                 response.own_headers.append(ESTIMATED)
         except UpstreamError:
             found = await _estimate(candidate, sent, request)
-        record.usage = NOTHING
-        await response.whole(200, surface.counted(found))
-        return
-    assert refusal is not None
-    raise refusal
+        break
+    if found is None:
+        found = await _estimate(candidates[0], sent, request)
+    record.usage = NOTHING
+    await response.whole(200, surface.counted(found))
 
 
 async def _estimate(candidate: Candidate, sent: ChatRequest, request: RequestContext) -> int:
@@ -114,7 +113,7 @@ async def _count(
         with DisconnectGuard(request.exchange):
             found = await candidate.backend.upstream.count_tokens(asked, call)
     except BaseException as exc:
-        if isinstance(exc, UpstreamError) and not isinstance(exc, UpstreamRefused):
+        if isinstance(exc, UpstreamError):
             exc.counts = False  # it answers conversations whether or not it counts them
         entry.waited_s = sending.waited_s
         attempt.fail(exc, now())

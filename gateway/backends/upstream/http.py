@@ -88,6 +88,9 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 STREAMED: Final = 4
 """How many times as many bytes a streamed answer may have: each token is an event of its own."""
 
+COUNT_S: Final = 15.0
+"""Seconds for a count: then an estimate serves its client better."""
+
 _OPEN = ClientFields()
 AFTER_END_S = 0.1
 """Seconds to wait for the end of the body after an end mark, to reuse the connection."""
@@ -278,7 +281,7 @@ class HttpUpstream:
                 f"{self.name}: its vendor does not count tokens; configure a tokenizer with a chat "
                 "template (providers[].tokenizer)"
             )
-        over = min(now() + self._whole_s, call.deadline)
+        over = min(now() + min(self._whole_s, COUNT_S), call.deadline)
         try:
             outbound = counter.encode_count(request, call.model)
         except ENCODE_ERRORS as exc:
@@ -290,7 +293,11 @@ class HttpUpstream:
             ):
                 raise Uncountable(f"{self.name}: does not count tokens (status {reply.status})")
             await self._check(reply, over)
-            return counter.counted(await reply.body(over, LARGE))
+            body = await reply.body(over, self._most_bytes, call.room)
+            count = partial(counter.counted, body)
+            if len(body) > LARGE:  # some servers list all tokens
+                return await decoded_apart(count, body, reply, call, self.name)
+            return count()
         except GatewayError as exc:
             self._explain(exc)
             raise

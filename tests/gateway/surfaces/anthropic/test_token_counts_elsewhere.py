@@ -19,7 +19,7 @@ from tests.gateway.surfaces.anthropic.claude import (
     ClaudeSetting,
     claude_in_front_of,
 )
-from tests.stand_ins.provider import Answer, Behaviour, Received
+from tests.stand_ins.provider import Answer, Behaviour, Received, silent
 
 pytestmark = pytest.mark.anyio
 
@@ -163,7 +163,15 @@ async def test_mindie_counts_the_texts_which_is_nearly_the_conversation(tmp_path
 
 @pytest.mark.parametrize(
     ("adapter", "status"),
-    [("sglang", 400), ("llama-cpp", 404), ("vllm", 500), ("anthropic", 529), ("bedrock", 400)],
+    [
+        ("sglang", 400),
+        ("llama-cpp", 404),
+        ("vllm", 500),
+        ("anthropic", 529),
+        ("anthropic", 401),
+        ("bedrock", 400),
+        ("bedrock", 403),
+    ],
 )
 async def test_a_counter_that_fails_leaves_an_estimate_and_the_backend_alone(
     tmp_path: Path, adapter: str, status: int
@@ -193,6 +201,58 @@ async def test_a_counter_that_fails_leaves_an_estimate_and_the_backend_alone(
 
     assert [one.headers["x-gateway-estimated"] for one in counts] == ["input_tokens"] * 3
     assert answer.content[0].type == "text"
+
+
+@pytest.mark.parametrize(
+    ("adapter", "body"),
+    [
+        ("vllm", {"count": 60_000, "max_model_len": 131_072, "tokens": [151_643] * 60_000}),
+        ("tgi", {"tokenize_response": [{"id": 1, "text": "a", "start": 0, "stop": 1}] * 60_000}),
+    ],
+)
+async def test_the_count_of_a_long_conversation_comes_with_all_its_tokens_and_is_exact(
+    tmp_path: Path, adapter: str, body: Json
+) -> None:
+    async def behave(request: Received, answer: Answer) -> None:
+        await answer.json(body)
+
+    async with claude_in_front_of(behave, config(adapter, "qwen", "/v1"), tmp_path) as setting:
+        counted = await setting.client.messages.with_raw_response.count_tokens(
+            model="chat", messages=[HELLO]
+        )
+
+    assert (await counted.parse()).input_tokens == 60_000
+    assert "x-gateway-estimated" not in counted.headers
+
+
+@pytest.mark.parametrize(
+    ("adapter", "field"), [("anthropic", "input_tokens"), ("gemini", "totalTokens")]
+)
+async def test_a_number_that_no_conversation_has_is_replaced_by_an_estimate(
+    tmp_path: Path, adapter: str, field: str
+) -> None:
+    behave = counting(field)
+    async with claude_in_front_of(behave, config(adapter, "m"), tmp_path) as setting:
+        for found in (-5, 0, 1e300, "375", None):
+            setting.server.behaviour = counting(field, found)
+            counted = await setting.client.messages.with_raw_response.count_tokens(
+                model="chat", messages=[HELLO]
+            )
+
+            assert counted.headers["x-gateway-estimated"] == "input_tokens"
+            assert (await counted.parse()).input_tokens > 0
+
+
+@pytest.mark.nightly
+async def test_a_counter_that_never_answers_leaves_an_estimate_while_its_client_waits(
+    tmp_path: Path,
+) -> None:
+    async with claude_in_front_of(silent, config("anthropic", "m"), tmp_path) as setting:
+        counted = await setting.client.messages.with_raw_response.count_tokens(
+            model="chat", messages=[HELLO], timeout=60
+        )
+
+    assert counted.headers["x-gateway-estimated"] == "input_tokens"
 
 
 async def test_clients_of_responses_count_at_openai_and_elsewhere(tmp_path: Path) -> None:
