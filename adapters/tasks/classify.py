@@ -5,20 +5,17 @@ https://huggingface.github.io/text-embeddings-inference, https://api.jina.ai/red
 """
 
 from collections.abc import Sequence
+from math import isfinite
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
+from strowger_gateway.adapters.json_objects import NULL
 from strowger_gateway.adapters.tasks.form import Body, NotAnAnswer, TaskForm, beside, sent, under
+from strowger_gateway.adapters.tasks.loose import text_in, usage_in
 from strowger_gateway.adapters.tasks.rerank import TEIS_MOST
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.tasks.classify import Classes, Classified, ClassifyRequest
-from strowger_gateway.schemas.usage import Usage
-
-
-class _Usage(Struct, frozen=True):
-    prompt_tokens: int | None = None
-    total_tokens: int | None = None
 
 
 class _Probs(Struct, frozen=True):
@@ -47,19 +44,19 @@ class _Predicted(Struct, frozen=True):
 
 class _VllmAnswer(Struct, frozen=True):
     data: tuple[_Probs, ...]
-    id: str | None = None
-    model: str | None = None
-    usage: _Usage | None = None
+    id: Raw = NULL
+    model: Raw = NULL
+    usage: Raw = NULL
 
 
 class _JinaAnswer(Struct, frozen=True):
     data: tuple[_Predicted, ...]
-    usage: _Usage | None = None
+    usage: Raw = NULL
 
 
-_read_vllm = msgspec.json.Decoder(_VllmAnswer).decode
-_read_jina = msgspec.json.Decoder(_JinaAnswer).decode
-_read_tei = msgspec.json.Decoder(tuple[tuple[_Prediction, ...], ...]).decode
+_read_vllm = msgspec.json.Decoder(_VllmAnswer, strict=False).decode
+_read_jina = msgspec.json.Decoder(_JinaAnswer, strict=False).decode
+_read_tei = msgspec.json.Decoder(tuple[tuple[_Prediction, ...], ...], strict=False).decode
 
 
 def _texts(request: ClassifyRequest) -> list[str]:
@@ -68,17 +65,15 @@ def _texts(request: ClassifyRequest) -> list[str]:
     return [one[0] for one in request.inputs]
 
 
-def _in_order(found: dict[int, Classified], request: ClassifyRequest) -> tuple[Classified, ...]:
-    count = len(request.inputs)
-    if found.keys() != set(range(count)):
-        raise NotAnAnswer(f"{len(found)} results for {count} inputs")
+def _in_order(
+    results: Sequence[tuple[int, Classified]], request: ClassifyRequest
+) -> tuple[Classified, ...]:
+    count, found = len(request.inputs), dict(results)
+    if len(results) != count or found.keys() != set(range(count)):
+        raise NotAnAnswer(f"{len(results)} results for {count} inputs")
+    if not all(isfinite(prob) for one in found.values() for prob in one.probs):
+        raise NotAnAnswer("a probability that is not a number")
     return tuple(found[place] for place in range(count))
-
-
-def _counted(usage: _Usage | None) -> Usage:
-    usage = usage or _Usage()
-    tokens = usage.total_tokens if usage.prompt_tokens is None else usage.prompt_tokens
-    return Usage(prompt_tokens=tokens, total_tokens=tokens)
 
 
 def _named(predictions: Sequence[_Prediction], best: str = "") -> Classified:
@@ -101,12 +96,12 @@ def _vllms(request: ClassifyRequest, model: str) -> Body:
 
 def _vllms_classes(request: ClassifyRequest, body: bytes) -> Classes:
     answer = _read_vllm(body)
-    found = {one.index: Classified(label=one.label or "", probs=one.probs) for one in answer.data}
+    found = [(one.index, Classified(label=one.label or "", probs=one.probs)) for one in answer.data]
     return Classes(
         results=_in_order(found, request),
-        model=answer.model or "",
-        id=answer.id or "",
-        usage=_counted(answer.usage),
+        model=text_in(answer.model),
+        id=text_in(answer.id),
+        usage=usage_in(answer.usage),
     )
 
 
@@ -116,7 +111,7 @@ def _teis(request: ClassifyRequest, model: str) -> Body:
 
 
 def _teis_classes(request: ClassifyRequest, body: bytes) -> Classes:
-    found = {place: _named(one) for place, one in enumerate(_read_tei(body))}
+    found = [(place, _named(one)) for place, one in enumerate(_read_tei(body))]
     return Classes(results=_in_order(found, request))
 
 
@@ -131,11 +126,11 @@ def _jinas(request: ClassifyRequest, model: str) -> Body:
 
 def _jinas_classes(request: ClassifyRequest, body: bytes) -> Classes:
     answer = _read_jina(body)
-    found: dict[int, Classified] = {}
+    found: list[tuple[int, Classified]] = []
     for one in answer.data:
         alone = (_Prediction(one.prediction, one.score or 0.0),)
-        found[one.index] = _named(one.predictions or alone, one.prediction)
-    return Classes(results=_in_order(found, request), usage=_counted(answer.usage))
+        found.append((one.index, _named(one.predictions or alone, one.prediction)))
+    return Classes(results=_in_order(found, request), usage=usage_in(answer.usage))
 
 
 VLLM = TaskForm(

@@ -36,6 +36,10 @@ class NotAnAnswer(Exception):
     """An answer that is readable, and not about the request. Its text says why."""
 
 
+class NoResults(NotAnAnswer):
+    """An answer without the member that has the results: perhaps an error."""
+
+
 class TaskForm(Struct, Generic[AnyTask], frozen=True, kw_only=True):
     """kind: the request's type.
 
@@ -110,9 +114,10 @@ class TaskForms:
         try:
             return self._form(request).read(request, body)
         except UNREADABLE as exc:
-            raise self._unreadable(body) from exc
+            raise self._error_in(body) or unreadable(self._endpoint, body) from exc
         except NotAnAnswer as exc:
-            raise UpstreamBroken(str(exc), upstream=self._endpoint.name) from exc
+            inside = self._error_in(body) if isinstance(exc, NoResults) else None
+            raise inside or UpstreamBroken(str(exc), upstream=self._endpoint.name) from exc
 
     def _form(self, request: TaskRequest) -> TaskForm[TaskRequest]:
         form = self._forms.get(type(request))
@@ -122,15 +127,15 @@ class TaskForms:
             )
         return form
 
-    def _unreadable(self, body: bytes) -> GatewayError:
-        """Return the error inside a 200, or UpstreamBroken for an unreadable answer."""
+    def _error_in(self, body: bytes) -> GatewayError | None:
+        """Return the error inside a 200."""
         try:
             fields = read_object(body)
         except UNREADABLE:
-            fields = {}
+            return None
         if {"error", "message", "detail"} & fields.keys():
             return error_inside(self._endpoint, body)
-        return unreadable(self._endpoint, body)
+        return None
 
 
 def under(path: str) -> Target:

@@ -12,12 +12,13 @@ import msgspec
 from msgspec import Raw, Struct
 
 from strowger_gateway.adapters.data_uri import inline_image
+from strowger_gateway.adapters.json_objects import NULL
 from strowger_gateway.adapters.tasks.form import Body, NotAnAnswer, TaskForm, under
+from strowger_gateway.adapters.tasks.loose import text_in, usage_in
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.messages import ImagePart, TextPart, text_of
 from strowger_gateway.schemas.tasks.moderate import ModerateRequest, Moderation, Piece, Verdict
 from strowger_gateway.schemas.tasks.task import TaskRequest
-from strowger_gateway.schemas.usage import Usage
 
 
 class _Judged(Struct, frozen=True):
@@ -29,16 +30,11 @@ class _Judged(Struct, frozen=True):
     flagged: bool | None = None
 
 
-class _Usage(Struct, frozen=True):
-    prompt_tokens: int | None = None
-    total_tokens: int | None = None
-
-
 class _Answer(Struct, frozen=True):
     results: tuple[_Judged, ...]
-    id: str | None = None
-    model: str | None = None
-    usage: _Usage | None = None
+    id: Raw = NULL
+    model: Raw = NULL
+    usage: Raw = NULL
 
 
 class _Severity(Struct, frozen=True):
@@ -181,13 +177,11 @@ def _judged_by_mistral(request: ModerateRequest, body: bytes) -> Moderation:
 def _moderation(found: Sequence[Verdict], answer: _Answer, request: ModerateRequest) -> Moderation:
     if len(found) != request.items:
         raise NotAnAnswer(f"{len(found)} results for {request.items} inputs")
-    usage = answer.usage or _Usage()
-    tokens = usage.total_tokens if usage.prompt_tokens is None else usage.prompt_tokens
     return Moderation(
         results=tuple(found),
-        model=answer.model or "",
-        id=answer.id or "",
-        usage=Usage(prompt_tokens=tokens, total_tokens=tokens),
+        model=text_in(answer.model),
+        id=text_in(answer.id),
+        usage=usage_in(answer.usage),
     )
 
 

@@ -12,11 +12,13 @@ from math import isfinite
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
+from strowger_gateway.adapters.json_objects import NULL
 from strowger_gateway.adapters.tasks.form import (
     Body,
+    NoResults,
     NotAnAnswer,
     Target,
     TaskForm,
@@ -25,9 +27,9 @@ from strowger_gateway.adapters.tasks.form import (
     sent,
     under,
 )
+from strowger_gateway.adapters.tasks.loose import text_in, usage_in
 from strowger_gateway.schemas.tasks.rerank import Ranked, Ranking, RerankRequest, best_first
-from strowger_gateway.schemas.tasks.task import TaskRequest, searched
-from strowger_gateway.schemas.usage import Usage
+from strowger_gateway.schemas.tasks.task import TaskRequest
 
 
 class _Result(Struct, frozen=True):
@@ -36,26 +38,6 @@ class _Result(Struct, frozen=True):
     index: int
     relevance_score: float | None = None
     score: float | None = None
-
-
-class _Units(Struct, frozen=True):
-    input_tokens: float | None = None
-    output_tokens: float | None = None
-    search_units: float | None = None
-
-
-class _Meta(Struct, frozen=True):
-    """Cohere's, and SiliconFlow's, which has both."""
-
-    tokens: _Units | None = None
-    billed_units: _Units | None = None
-
-
-class _Usage(Struct, frozen=True):
-    """Those of Jina, Voyage, vLLM, Together and DashScope."""
-
-    prompt_tokens: int | None = None
-    total_tokens: int | None = None
 
 
 class _Output(Struct, frozen=True):
@@ -68,24 +50,23 @@ class _Answer(Struct, frozen=True):
     results: tuple[_Result, ...] | None = None
     data: tuple[_Result, ...] | None = None
     output: _Output | None = None
-    id: str | None = None
-    request_id: str | None = None
-    model: str | None = None
-    usage: _Usage | None = None
-    meta: _Meta | None = None
+    id: Raw = NULL
+    request_id: Raw = NULL
+    model: Raw = NULL
+    usage: Raw = NULL
+    meta: Raw = NULL
 
 
 class _ByPair(Struct, frozen=True):
     """DeepInfra's. https://deepinfra.com/docs"""
 
     scores: tuple[float, ...]
-    input_tokens: int | None = None
-    request_id: str | None = None
+    request_id: Raw = NULL
 
 
-_read_answer = msgspec.json.Decoder(_Answer).decode
-_read_list = msgspec.json.Decoder(tuple[_Result, ...]).decode
-_read_pairs = msgspec.json.Decoder(_ByPair).decode
+# Some servers write numbers as strings.
+_read_answer = msgspec.json.Decoder(_Answer | tuple[_Result, ...], strict=False).decode
+_read_pairs = msgspec.json.Decoder(_ByPair, strict=False).decode
 
 COHERES_MOST: Final = 1000
 """https://docs.cohere.com/docs/reranking-best-practices"""
@@ -96,32 +77,34 @@ https://huggingface.co/docs/text-embeddings-inference/cli_arguments"""
 
 
 def ranking_of(request: RerankRequest, body: bytes) -> Ranking:
-    """Read an object with results. Raises UNREADABLE, NotAnAnswer."""
+    """Read an object with results, or a bare list of them, as TEI and SGLang answer.
+
+    Those count nothing. Raises UNREADABLE, NotAnAnswer.
+    """
     answer = _read_answer(body)
+    if not isinstance(answer, _Answer):
+        return Ranking(results=_checked(answer, request))
     found = answer.results if answer.results is not None else answer.data
     if found is None and answer.output is not None:
         found = answer.output.results
     if found is None:
-        raise NotAnAnswer("an answer without results")
+        raise NoResults("an answer without results")
     return Ranking(
         results=_checked(found, request),
-        model=answer.model or "",
-        id=answer.id or answer.request_id or "",
-        usage=_used(answer),
+        model=text_in(answer.model),
+        id=text_in(answer.id, answer.request_id),
+        usage=usage_in(answer.usage, answer.meta),
     )
-
-
-def listed_ranking(request: RerankRequest, body: bytes) -> Ranking:
-    """Read a bare list, as TEI and SGLang answer; they count nothing."""
-    return Ranking(results=_checked(_read_list(body), request))
 
 
 def _ranking_by_pairs(request: RerankRequest, body: bytes) -> Ranking:
     answer = _read_pairs(body)
     found = [_Result(place, score) for place, score in enumerate(answer.scores)]
-    tokens = answer.input_tokens
-    usage = Usage(prompt_tokens=tokens, total_tokens=tokens)
-    return Ranking(results=_checked(found, request), id=answer.request_id or "", usage=usage)
+    return Ranking(
+        results=_checked(found, request),
+        id=text_in(answer.request_id),
+        usage=usage_in(Raw(body)),
+    )
 
 
 def _checked(found: Sequence[_Result], request: RerankRequest) -> tuple[Ranked, ...]:
@@ -139,17 +122,6 @@ def _checked(found: Sequence[_Result], request: RerankRequest) -> tuple[Ranked, 
     if len(results) < wanted:
         raise NotAnAnswer(f"{len(results)} results for {count} documents")
     return best_first(list(results.values()))
-
-
-def _used(answer: _Answer) -> Usage:
-    meta, usage = answer.meta or _Meta(), answer.usage or _Usage()
-    billed = meta.billed_units or _Units()
-    counts = meta.tokens or billed
-    tokens = usage.total_tokens if usage.prompt_tokens is None else usage.prompt_tokens
-    if tokens is None and counts.input_tokens is not None:
-        tokens = int(counts.input_tokens)
-    raw = searched(billed.search_units) if billed.search_units else None
-    return Usage(prompt_tokens=tokens, total_tokens=tokens, raw=raw)
 
 
 def _flat(
@@ -282,7 +254,7 @@ SGLANG = TaskForm(
     kind=RerankRequest,
     target=under("/rerank"),
     body=_sglangs,
-    read=listed_ranking,
+    read=ranking_of,
     fields=frozenset({"instruction"}),
     renamed={"instruction": "instruct"},
 )
@@ -292,7 +264,7 @@ TEI = TaskForm(
     kind=RerankRequest,
     target=beside("/rerank"),
     body=_listed,
-    read=listed_ranking,
+    read=ranking_of,
     fields=frozenset({"raw_scores", "truncation"}),
     extra=frozenset({"truncation_direction"}),
     most=TEIS_MOST,

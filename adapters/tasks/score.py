@@ -6,14 +6,15 @@ https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html#score-api
 from math import isfinite
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
+from strowger_gateway.adapters.json_objects import NULL
 from strowger_gateway.adapters.tasks.form import Body, NotAnAnswer, TaskForm, sent, under
+from strowger_gateway.adapters.tasks.loose import text_in, usage_in
 from strowger_gateway.adapters.tasks.rerank import DEEPINFRA as RERANK_OF_DEEPINFRA
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.tasks.rerank import Ranking, RerankRequest
 from strowger_gateway.schemas.tasks.score import ScoreRequest, Scores
-from strowger_gateway.schemas.usage import Usage
 
 
 class _Score(Struct, frozen=True):
@@ -21,28 +22,22 @@ class _Score(Struct, frozen=True):
     score: float
 
 
-class _Usage(Struct, frozen=True):
-    prompt_tokens: int | None = None
-    total_tokens: int | None = None
-
-
 class _Answer(Struct, frozen=True):
     data: tuple[_Score, ...]
-    id: str | None = None
-    model: str | None = None
-    usage: _Usage | None = None
+    id: Raw = NULL
+    model: Raw = NULL
+    usage: Raw = NULL
 
 
 class _Listed(Struct, frozen=True):
     """DeepInfra's."""
 
     scores: tuple[float, ...]
-    input_tokens: int | None = None
-    request_id: str | None = None
+    request_id: Raw = NULL
 
 
-_read = msgspec.json.Decoder(_Answer).decode
-_read_listed = msgspec.json.Decoder(_Listed).decode
+_read = msgspec.json.Decoder(_Answer, strict=False).decode
+_read_listed = msgspec.json.Decoder(_Listed, strict=False).decode
 
 
 def _in_order(pairs: dict[int, float], count: int) -> tuple[float, ...]:
@@ -64,14 +59,14 @@ def _vllms(request: ScoreRequest, model: str) -> Body:
 
 def _vllms_scores(request: ScoreRequest, body: bytes) -> Scores:
     answer = _read(body)
-    usage = answer.usage or _Usage()
     found = {one.index: one.score for one in answer.data}
-    tokens = usage.total_tokens if usage.prompt_tokens is None else usage.prompt_tokens
+    if len(found) != len(answer.data):
+        raise NotAnAnswer("several scores for one pair")
     return Scores(
         scores=_in_order(found, len(request.documents)),
-        model=answer.model or "",
-        id=answer.id or "",
-        usage=Usage(prompt_tokens=tokens, total_tokens=tokens),
+        model=text_in(answer.model),
+        id=text_in(answer.id),
+        usage=usage_in(answer.usage),
     )
 
 
@@ -84,11 +79,10 @@ def _deepinfras(request: ScoreRequest, model: str) -> Body:
 
 def _deepinfras_scores(request: ScoreRequest, body: bytes) -> Scores:
     answer = _read_listed(body)
-    tokens = answer.input_tokens
     return Scores(
         scores=_in_order(dict(enumerate(answer.scores)), len(request.documents)),
-        id=answer.request_id or "",
-        usage=Usage(prompt_tokens=tokens, total_tokens=tokens),
+        id=text_in(answer.request_id),
+        usage=usage_in(Raw(body)),
     )
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.http.answering import AnswerRequest, estimate_prompt
 from strowger_gateway.gateway.http.embedding_usage import ESTIMATED
+from strowger_gateway.gateway.routing.attempt_usage import note_searches
 from strowger_gateway.gateway.routing.execution import pipeline
 from strowger_gateway.gateway.routing.planning.plan import Plan
 from strowger_gateway.gateway.routing.planning.request_facts import estimated_tokens
@@ -45,6 +46,8 @@ class AnswerTask(BaseStage):
     def leave(self, request: RequestContext) -> None:
         """See Stage."""
         estimate_prompt(request)
+        assert isinstance(request.request, TaskRequest)
+        note_searches(request.record, request.request)
 
     async def _perform(self, request: RequestContext, sent: TaskRequest, plan: Plan) -> None:
         record, response = request.record, request.response

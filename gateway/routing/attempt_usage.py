@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from strowger_gateway.gateway.routing.request_record import AttemptRecord, RequestRecord
 from strowger_gateway.schemas.events import Usage
+from strowger_gateway.schemas.tasks.task import TaskRequest, searched, searches_of
 
 CountedSource = Literal["", "reported", "estimated"]
 """reported: all counts are the backend's. estimated: some are not. "": nothing was used."""
@@ -32,13 +33,21 @@ class AttemptUsage(Struct, frozen=True, gc=False):
     tier: str
 
 
+def note_searches(record: RequestRecord, request: TaskRequest) -> None:
+    """Note the search units of the request in its record, for vendors that bill by them."""
+    if record.attempts:
+        units = None if record.usage is None else searches_of(record.usage)
+        record.searches = request.searches if units is None else units
+
+
 def usage_of_answer(record: RequestRecord) -> tuple[Usage, CountedSource]:
     """The usage of the attempt whose answer is the request's, or that failed last."""
     place = _own(record.attempts)
     prompt = None if place < 0 else _prompt_of(record, place, shown=True)
-    return counted(
+    usage, source = counted(
         record.usage, record.deltas, record.task, prompt, _late(record, place, shown=True)
     )
+    return _with_searches(usage, record, place), source
 
 
 def usage_of_attempts(record: RequestRecord) -> Iterator[AttemptUsage]:
@@ -56,7 +65,7 @@ def usage_of_attempts(record: RequestRecord) -> Iterator[AttemptUsage]:
             _late(record, place, shown=shown),
         )
         tier = record.service_tier if shown else attempt.service_tier
-        yield AttemptUsage(place, attempt, usage, source, tier)
+        yield AttemptUsage(place, attempt, _with_searches(usage, record, place), source, tier)
 
 
 def counted(
@@ -98,6 +107,16 @@ def _prompt_of(record: RequestRecord, place: int, *, shown: bool) -> int | None:
     if tokens is None or attempt.share == 1.0:
         return tokens
     return ceil(tokens * attempt.share)
+
+
+def _with_searches(usage: Usage, record: RequestRecord, place: int) -> Usage:
+    """Return the usage with the search units of the attempt, if its backend counts none.
+
+    Only backends whose price has `search_unit` cost by them.
+    """
+    if not record.searches or usage.prompt_tokens is None or usage.raw is not None:
+        return usage
+    return replace(usage, raw=searched(record.searches * record.attempts[place].share))
 
 
 def _late(record: RequestRecord, place: int, *, shown: bool) -> int:

@@ -184,6 +184,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     upstream_since: when the attempts began that are running, or that ended last: parallel attempts
              count once. upstream_s: seconds of all attempts that ended before.
     estimated_prompt_tokens: our own estimate if no usage arrived; `None` if none is needed.
+    searches: search units of the request, as its answer counts them, or estimated; 0 for chats.
     rule, candidates, ruled_out: as in the plan; candidates by name.
     refusal: the gateway's own error message if no backend was asked.
     certificate: of the client, its subject. team, user, plan, tags: of the
@@ -243,6 +244,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     service_tier: str = ""
     requested_tier: str = ""
     estimated_prompt_tokens: int | None = None
+    searches: float = 0
     rule: int | None = None
     candidates: tuple[str, ...] = ()
     ruled_out: tuple[tuple[str, str], ...] = ()

@@ -187,6 +187,15 @@ def check_utf8(body: bytes) -> None:
             raise UnicodeDecodeError(exc.encoding, b"", place, place + 1, exc.reason) from exc
 
 
+def check_whole(stream: bool | None) -> None:
+    """Raise InvalidRequest if a client wants a stream of what is always answered whole."""
+    if stream:
+        raise InvalidRequest(
+            "stream: answers of this route are not streamed; send false, or leave it out",
+            param="stream",
+        )
+
+
 def model_name(named: str | None, path: str) -> str:
     """Return the model that a body names, or its path does. Raises InvalidRequest."""
     if path:

@@ -6,7 +6,7 @@ from typing import ClassVar, Final, Literal, Self, final
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from strowger_gateway.schemas.tasks.task import TaskAnswer, TaskRequest, with_common
+from strowger_gateway.schemas.tasks.task import TaskAnswer, TaskRequest, search_units, with_common
 
 RerankDialect = Literal["common", "cohere", "voyage", "tei"]
 
@@ -84,6 +84,11 @@ class RerankRequest(
     def characters(self) -> int:
         """See TaskRequest. A cross-encoder reads the query with every document."""
         return len(self.query) * len(self.documents) + sum(map(len, self.documents))
+
+    @property
+    def searches(self) -> int:
+        """See TaskRequest."""
+        return search_units((self.query,), self.documents)
 
     @property
     def items(self) -> int:

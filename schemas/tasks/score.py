@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, Self, final
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from strowger_gateway.schemas.tasks.task import TaskAnswer, TaskRequest, with_common
+from strowger_gateway.schemas.tasks.task import TaskAnswer, TaskRequest, search_units, with_common
 
 
 class Scores(TaskAnswer, frozen=True, kw_only=True, gc=False):
@@ -50,6 +50,11 @@ class ScoreRequest(TaskRequest, frozen=True, kw_only=True, tag_field="task", tag
         """See TaskRequest."""
         times = len(self.documents) if len(self.queries) == 1 else 1
         return sum(map(len, self.queries)) * times + sum(map(len, self.documents))
+
+    @property
+    def searches(self) -> int:
+        """See TaskRequest."""
+        return search_units(self.queries, self.documents)
 
     @property
     def items(self) -> int:

@@ -6,13 +6,18 @@ in `adapters/tasks`, and a surface.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, Self
+from itertools import repeat
+from typing import ClassVar, Final, Literal, Self
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from strowger_gateway.schemas.usage import Usage
+
+_CHUNK_CHARACTERS: Final = 2000
+"""Of 500 tokens."""
+_UNIT_CHUNKS: Final = 100
 
 TaskName = Literal["rerank", "score", "classify", "moderate"]
 
@@ -71,6 +76,11 @@ class TaskRequest(Struct, frozen=True, kw_only=True, gc=False):
         return sum(map(len, self.texts))
 
     @property
+    def searches(self) -> int:
+        """Return the estimated search units, for vendors that bill by them; 0: none does."""
+        return 0
+
+    @property
     def items(self) -> int:
         """Return how many inputs it has of the kind that vendors limit: documents, pairs, texts."""
         raise NotImplementedError
@@ -89,6 +99,24 @@ class _Searches(Struct, frozen=True):
 
 
 _searches = msgspec.json.Decoder(_Searches).decode
+
+
+def search_units(queries: Sequence[str], documents: Sequence[str]) -> int:
+    """Estimate the search units of ranking documents by one query, or by one for each.
+
+    A unit is a query with up to 100 documents; one that is longer than 500 tokens, the query
+    included, counts once for each 500. https://cohere.com/pricing
+    """
+    alone = len(queries) == 1
+    longest = max(map(len, queries), default=0) + max(map(len, documents), default=0)
+    if longest <= _CHUNK_CHARACTERS:
+        return -(-len(documents) // _UNIT_CHUNKS)
+    lengths = repeat(len(queries[0])) if alone else map(len, queries)
+    chunks = [
+        max(1, -(-(query + len(text)) // _CHUNK_CHARACTERS))
+        for query, text in zip(lengths, documents, strict=not alone)
+    ]
+    return -(-sum(chunks) // _UNIT_CHUNKS)
 
 
 def searched(units: float) -> Raw:

@@ -13,7 +13,11 @@ from strowger_gateway.gateway.experiments.mirror.comparison import Comparison, c
 from strowger_gateway.gateway.observability.recording.rows_from_request import attempt_row
 from strowger_gateway.gateway.observability.telemetry.mirror_log_entry import MirrorLogEntry
 from strowger_gateway.gateway.platform.clock import now
-from strowger_gateway.gateway.routing.attempt_usage import CountedSource, usage_of_answer
+from strowger_gateway.gateway.routing.attempt_usage import (
+    CountedSource,
+    note_searches,
+    usage_of_answer,
+)
 from strowger_gateway.gateway.routing.execution import pipeline
 from strowger_gateway.gateway.routing.execution.release_traceback import release_traceback
 from strowger_gateway.gateway.routing.planning.candidate import Candidate, UnmirrorableRequest
@@ -145,6 +149,8 @@ class Mirrors:
             generation.in_flight -= 1
             if shadow.attempts and (shadow.usage is None or shadow.usage.prompt_tokens is None):
                 shadow.estimated_prompt_tokens = estimated_tokens(request)
+            if isinstance(request, TaskRequest):
+                note_searches(shadow, request)
             usage, source = usage_of_answer(shadow)
             for attempt in shadow.attempts:
                 attempt.role = "mirror"

@@ -25,6 +25,7 @@ class RoutePrices(Struct, frozen=True):
     flat: (prompt, answer) of those that are the same for all prompts, 10⁻¹⁸ US dollars per token,
     without those that are never the dearest. tiered: the others. unpriced: the name of a backend
     without a price, or "". is_one: `input` and `output` are the only prices, as in `flat`.
+    search_unit: the dearest, 10⁻¹⁸ US dollars; only rerankers are billed by them.
     """
 
     flat: tuple[tuple[int, int], ...]
@@ -33,6 +34,7 @@ class RoutePrices(Struct, frozen=True):
     is_one: bool
     input: int = 0
     output: int = 0
+    search_unit: int = 0
 
     def most(self, prompt: int, answer: int) -> int:
         """10⁻⁹ US dollars for so many tokens, rounded up."""
@@ -61,6 +63,8 @@ class RouteCosts:
             nanos = -(-(prompt * prices.input + answer * prices.output) // ATTOS)
         else:
             nanos = prices.most(prompt, answer)
+        if tokens.searches and prices.search_unit:
+            nanos += -(-tokens.searches * prices.search_unit // ATTOS)
         needed = prompt + answer
         if nanos > MOST_NEEDED or needed > MOST_NEEDED:
             nanos, needed = min(nanos, MOST_NEEDED), min(needed, MOST_NEEDED)
@@ -74,6 +78,7 @@ class RouteCosts:
         if len(self._known) >= _MOST_KEPT:
             self._known.clear()
         flat, tiered, unpriced = set[tuple[int, int]](), list[BackendPrice](), ""
+        search_unit = 0
         for backend in self._backends(route, set()):
             name = backend.name[:-1] + model if backend.model == "*" else backend.name
             price = backend.prices.of(name)
@@ -81,6 +86,7 @@ class RouteCosts:
                 unpriced = unpriced or name
                 continue
             price = price.in_tier(tier)
+            search_unit = max(search_unit, price.search_unit)
             if price.tiers:
                 tiered.append(price)
             elif (prices := price.prices) is not None:
@@ -92,7 +98,7 @@ class RouteCosts:
         ]
         is_one = len(dearest) == 1 and not tiered
         one = dearest[0] if is_one else (0, 0)
-        found = RoutePrices(tuple(dearest), tuple(tiered), unpriced, is_one, *one)
+        found = RoutePrices(tuple(dearest), tuple(tiered), unpriced, is_one, *one, search_unit)
         self._known[route.name, model, tier] = found
         return found
 

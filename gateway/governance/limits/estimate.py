@@ -5,7 +5,7 @@ from typing import Final
 from msgspec import UNSET, Struct, UnsetType
 
 from strowger_gateway.gateway.routing.attempt_usage import usage_of_attempts
-from strowger_gateway.gateway.routing.planning.request_facts import estimated_tokens
+from strowger_gateway.gateway.routing.planning.request_facts import estimated_tokens, searches_in
 from strowger_gateway.gateway.routing.planning.route import NO_VALUES, Route
 from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.schemas.requests import (
@@ -26,11 +26,13 @@ class Estimate(Struct, frozen=True, gc=False):
 
     prompt: estimated. answer: of all answers together, the most that is allowed; guessed: nothing
     limits them, so it is GUESS for each, and a limit or budget that has less reserves all it has.
+    searches: estimated search units, for vendors that bill by them.
     """
 
     prompt: int
     answer: int
     guessed: bool
+    searches: int = 0
 
     def within(self, limit: int) -> int:
         """The tokens to reserve in limits, of which this is the smallest."""
@@ -47,7 +49,7 @@ def expected_tokens(request: Request, route: Route) -> Estimate:
     """
     prompt = estimated_tokens(request)
     if isinstance(request, WholeRequest):
-        return Estimate(prompt, 0, False)
+        return Estimate(prompt, 0, False, searches_in(request))
     sampling = request.sampling
     longest, n, best_of = sampling.max_tokens, sampling.n, sampling.best_of
     if route.defaults is not NO_VALUES or route.overrides is not NO_VALUES:

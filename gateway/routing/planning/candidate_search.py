@@ -23,6 +23,7 @@ from strowger_gateway.gateway.routing.planning.request_facts import (
     RequestFacts,
     estimated_tokens,
     prefix_of,
+    searches_in,
     unit_of,
 )
 from strowger_gateway.gateway.routing.planning.route import Backend, Route, RouteTable
@@ -291,7 +292,10 @@ def stats_of(
         cost_usd=None
         if price is None
         else expected_cost(
-            estimated_tokens(request), bound if isinstance(bound, int) else None, price
+            estimated_tokens(request),
+            bound if isinstance(bound, int) else None,
+            price,
+            searches_in(request),
         ),
     )
 

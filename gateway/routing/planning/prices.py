@@ -88,6 +88,12 @@ class BackendPrice(Struct, frozen=True):
         named = tier_in_usage(usage.raw)
         return self.services.get(tier if named is None else named, self)
 
+    @property
+    def search_unit(self) -> int:
+        """The highest price of a search unit, 10⁻¹⁸ US dollars."""
+        own = 0 if self.prices is None else self.prices.search_unit
+        return max([own, *(prices.search_unit for _, prices in self.tiers)])
+
     def at(self, prompt_tokens: int) -> TokenPrices | None:
         """The prices for a prompt of this length."""
         for above, prices in self.tiers:
@@ -229,16 +235,20 @@ def is_reported(usage: Usage) -> bool:
     return reported_nanos(usage.raw) is not None
 
 
-def expected_cost(tokens: int, max_tokens: int | None, price: BackendPrice) -> float | None:
+def expected_cost(
+    tokens: int, max_tokens: int | None, price: BackendPrice, searches: int = 0
+) -> float | None:
     """The cost in US dollars of a request that is not answered yet; `None` if it is unknown.
 
-    Assumes an answer of `max_tokens`; if that is `None`, one as long as the prompt.
+    Assumes an answer of `max_tokens`; if that is `None`, one as long as the prompt. searches:
+    estimated search units.
     """
     answer = tokens if max_tokens is None else max_tokens
     prices = price.at(tokens)
     if prices is None:
         return None
-    return (tokens * prices.input + answer * prices.output) / (NANOS * _ATTOS)
+    attos = tokens * prices.input + answer * prices.output + searches * prices.search_unit
+    return attos / (NANOS * _ATTOS)
 
 
 def _token_prices(rates: Rates) -> TokenPrices:

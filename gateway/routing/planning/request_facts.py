@@ -112,6 +112,11 @@ def estimated_tokens(request: Request) -> int:
             return sum(_tokens(prompt) for prompt in request.inputs)
 
 
+def searches_in(request: Request) -> int:
+    """The estimated search units of a request; 0 if no vendor bills it by them."""
+    return request.searches if isinstance(request, TaskRequest) else 0
+
+
 def _characters(tool: Tool) -> int:
     if isinstance(tool, OpaqueTool):
         return len(bytes(tool.raw))

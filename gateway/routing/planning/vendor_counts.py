@@ -5,6 +5,8 @@ from decimal import Decimal
 import msgspec
 from msgspec import Raw, Struct
 
+from strowger_gateway.schemas.usage import MOST_TOKENS
+
 NANOS = 10**9
 """Billionths of a US dollar in a dollar: the unit of all money."""
 
@@ -106,7 +108,8 @@ def modal_counts(raw: Raw | None) -> ModalCounts:
         (counts.server_tool_use.web_search_requests or 0) if counts.server_tool_use else 0,
         counts.search_units or 0,
     )
-    return TEXT_ONLY if min(msgspec.structs.astuple(found)) < 0 else found
+    counted = msgspec.structs.astuple(found)
+    return found if min(counted) >= 0 and max(counted) <= MOST_TOKENS else TEXT_ONLY
 
 
 def _of(modality: str, counts: list[_Modality] | None) -> int:

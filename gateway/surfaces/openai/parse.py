@@ -11,7 +11,13 @@ from typing import Final, Literal, cast
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
-from strowger_gateway.gateway.surfaces.decoding import BodyReader, is_null, is_object, model_name
+from strowger_gateway.gateway.surfaces.decoding import (
+    BodyReader,
+    check_whole,
+    is_null,
+    is_object,
+    model_name,
+)
 from strowger_gateway.gateway.surfaces.openai.messages import read_messages
 from strowger_gateway.gateway.surfaces.openai.stream_options import NO_OPTIONS, read_stream_options
 from strowger_gateway.gateway.surfaces.openai.tools import (
@@ -194,6 +200,7 @@ def parse_embeddings(
 ) -> EmbeddingsRequest:
     """`POST /v1/embeddings`. model, reader: as for `parse_chat`. Raises InvalidRequest."""
     wire, extra = reader.read(body)
+    check_whole(wire.stream)
     inputs, batch = _prompts(wire.input, "input")
     if len(inputs) > MAX_INPUTS:
         raise InvalidRequest(f"input must have at most {MAX_INPUTS} entries", param="input")

@@ -108,10 +108,11 @@ class CompletionWire(SamplingWire, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class EmbeddingsWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """`POST /v1/embeddings`, with Databricks' `instruction`."""
+    """`POST /v1/embeddings`, with Databricks' `instruction`. stream: not true."""
 
     input: str | tuple[PromptItem, ...]
     model: Model | None = None
+    stream: bool | None = None
     instruction: str | None = None
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: Count | None = None

@@ -5,7 +5,7 @@ from typing import Final, TypeVar
 from msgspec import UNSET, UnsetType
 
 from strowger_gateway.gateway.surfaces.base import Inbound
-from strowger_gateway.gateway.surfaces.decoding import BodyReader, model_name
+from strowger_gateway.gateway.surfaces.decoding import BodyReader, check_whole, model_name
 from strowger_gateway.gateway.surfaces.pooling.wire import ALLOWED, ClassifyWire, ScoreWire, Texts
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.tasks.classify import ClassifyRequest
@@ -28,6 +28,7 @@ _Given = TypeVar("_Given")
 def parse_score(inbound: Inbound) -> ScoreRequest:
     """`POST /v1/score`. Raises InvalidRequest."""
     wire, extra = SCORES.read(inbound.body)
+    check_whole(wire.stream)
     first, queries = _side(wire, _FIRST)
     second, documents = _side(wire, _SECOND)
     if len(queries) not in (1, len(documents)):
@@ -53,6 +54,7 @@ def parse_score(inbound: Inbound) -> ScoreRequest:
 def parse_classify(inbound: Inbound) -> ClassifyRequest:
     """`POST /v1/classify`, and TEI's `POST /predict`. Raises InvalidRequest."""
     wire, extra = CLASSES.read(inbound.body)
+    check_whole(wire.stream)
     if wire.inputs is not None and wire.input is not None:
         raise InvalidRequest("inputs: send input or inputs, not both", param="inputs")
     tei = wire.inputs is not None

@@ -27,6 +27,7 @@ class ScoreWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, g
     text_1, data_1, queries: the first of each pair, three names of the same field.
     text_2, data_2, documents, items: the second.
     raw_scores: scores without the sigmoid.
+    stream: not true, as the answer is always whole.
     """
 
     model: Model | None = None
@@ -40,6 +41,7 @@ class ScoreWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, g
     instruction: str | None = None
     truncation: bool | None = None
     raw_scores: bool | None = None
+    stream: bool | None = None
     user: str | None = None
     timeout: Seconds | None = None
 
@@ -59,6 +61,7 @@ class ClassifyWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     truncation: bool | None = None
     truncate: bool | None = None
     raw_scores: bool | None = None
+    stream: bool | None = None
     user: str | None = None
     timeout: Seconds | None = None
 
@@ -74,6 +77,7 @@ ALLOWED: Final[dict[str, str]] = {
     "input[]": "a string, or an object with the string `text`",
     "inputs": "a string, a pair of strings, or a list of texts and pairs",
     "labels": "a list of strings",
+    "stream": "true or false",
     "timeout": "seconds, a number above 0 and up to 3600",
 }
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw, UnsetType
 
 from strowger_gateway.gateway.surfaces.base import Inbound
-from strowger_gateway.gateway.surfaces.decoding import BodyReader, model_name
+from strowger_gateway.gateway.surfaces.decoding import BodyReader, check_whole, model_name
 from strowger_gateway.gateway.surfaces.rerank.wire import ALLOWED, Document, RerankWire
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.tasks.rerank import RerankDialect, RerankRequest
@@ -28,6 +28,7 @@ _encode = msgspec.json.Encoder().encode
 def parse_rerank(inbound: Inbound, *, second: bool) -> RerankRequest:
     """second: version 2 of Cohere's API. Raises InvalidRequest."""
     wire, extra = READER.read(inbound.body)
+    check_whole(wire.stream)
     field = "documents" if wire.documents is not None else "texts"
     given = wire.documents if wire.documents is not None else wire.texts
     if given is None:

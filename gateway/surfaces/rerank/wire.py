@@ -25,6 +25,7 @@ class RerankWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     instruction, instruct: what makes a document a good one.
     truncation, truncate: cut what is too long.
     raw_scores: scores without the sigmoid.
+    stream: not true, as the answer is always whole.
     """
 
     query: Document
@@ -43,6 +44,7 @@ class RerankWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     raw_scores: bool | None = None
     instruction: str | None = None
     instruct: str | None = None
+    stream: bool | None = None
     user: str | None = None
     timeout: Seconds | None = None
 
@@ -62,6 +64,7 @@ ALLOWED: Final[dict[str, str]] = {
     "rank_fields[]": "a string",
     "max_chunks_per_doc": "an integer of 1 or more",
     "max_tokens_per_doc": "an integer of 1 or more",
+    "stream": "true or false",
     "timeout": "seconds, a number above 0 and up to 3600",
 }
 

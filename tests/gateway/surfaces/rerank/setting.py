@@ -23,6 +23,9 @@ auth:
     - {{name: few, key: key-of-few-of-them-0002, models: [jina]}}
     - {{name: thrifty, key: key-of-the-thrifty-03, models: [cohere, jina]}}
     - {{name: watched, key: key-of-the-watched-04}}
+    - {{name: poor, key: key-of-the-poor-000006}}
+budgets:
+  - {{name: small, who: {{key: poor}}, usd: 0.006, per: day}}
 limits:
   - {{name: two, who: {{key: thrifty}}, requests: 2}}
 guardrails:
@@ -56,6 +59,10 @@ models:
   - {{name: gte, backends: [{{provider: da, model: gte-rerank-v2}}]}}
   - {{name: azure, backends: [{{provider: az, model: cohere-rerank}}]}}
   - {{name: nowhere, backends: [{{provider: other, model: m}}]}}
+  - {{name: once, backends: [{{provider: co, model: rerank-v3.5}}], retry: {{attempts: 1}}}}
+  - name: cheap
+    policy: lowest_cost
+    backends: [{{provider: co, model: rerank-v3.5}}, {{provider: ji, model: jina-reranker-v2}}]
   - name: chain
     policy: in_order
     retry: {{attempts: 2, backoff_s: 0.01}}

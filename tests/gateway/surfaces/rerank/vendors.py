@@ -1,7 +1,8 @@
 """Rerankers of eleven vendors on one loopback server, each stricter than its vendor.
 
 A body with a field that the vendor does not have, or with too many documents, is refused in the
-vendor's own form. Every vendor scores alike: `score_of`. A query of the word `fail` fails.
+vendor's own form. Every vendor scores alike: `score_of`. A query of the word `fail` fails, and one
+that begins with `answer ` is answered with the rest of it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -161,6 +162,11 @@ DASHSCOPE = "/api/v1/services/rerank/text-rerank/text-rerank"
 async def rerankers(request: Received, answer: Answer) -> None:
     """See Behaviour."""
     body = request.json
+    text = body.get("query") or body.get("text_1") or body.get("input") or ""
+    first = cast("object", text[0] if isinstance(text, list) else text)
+    if isinstance(first, str) and first.startswith("answer "):
+        await answer.body(first.removeprefix("answer ").encode(), "application/json")
+        return
     if request.path == DEEPINFRA:
         await _by_pairs(body, answer)
         return
