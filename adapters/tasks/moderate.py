@@ -55,8 +55,8 @@ _read_analysis = msgspec.json.Decoder(_Analysis).decode
 AZURES_VERSION: Final = "2024-09-01"
 
 FLAGGED_FROM: Final = 4
-"""Severity, of 0, 2, 4 and 6, from which a text is flagged: Azure's own filters block from medium on.
-https://learn.microsoft.com/en-us/azure/ai-foundry/openai/concepts/content-filter"""
+"""Severity, of 0, 2, 4 and 6, from which a text is flagged: Azure's own filters block from medium
+on. https://learn.microsoft.com/en-us/azure/ai-foundry/openai/concepts/content-filter"""
 
 MOST_SEVERE: Final = 6
 

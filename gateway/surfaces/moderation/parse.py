@@ -5,7 +5,7 @@ from typing import Final
 from msgspec import UNSET
 
 from strowger_gateway.gateway.surfaces.base import Inbound
-from strowger_gateway.gateway.surfaces.decoding import BodyReader, model_name
+from strowger_gateway.gateway.surfaces.decoding import BodyReader, check_whole, model_name
 from strowger_gateway.gateway.surfaces.moderation.wire import (
     ALLOWED,
     CHAT_ALLOWED,
@@ -31,6 +31,7 @@ CHATS: Final = BodyReader(ChatModerationWire, CHAT_ALLOWED)
 def parse_moderation(inbound: Inbound) -> ModerateRequest:
     """`POST /v1/moderations`. Raises InvalidRequest."""
     wire, extra = READER.read(inbound.body)
+    check_whole(wire.stream)
     inputs = _inputs(wire.input)
     _check_count(len(inputs))
     return ModerateRequest(
@@ -45,6 +46,7 @@ def parse_moderation(inbound: Inbound) -> ModerateRequest:
 def parse_chat_moderation(inbound: Inbound) -> ModerateRequest:
     """`POST /v1/chat/moderations`. Raises InvalidRequest."""
     wire, extra = CHATS.read(inbound.body)
+    check_whole(wire.stream)
     single = tuple([one for one in wire.input if isinstance(one, Said)])
     several = tuple([one for one in wire.input if not isinstance(one, Said)])
     if single and several:

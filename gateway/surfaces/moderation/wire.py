@@ -32,10 +32,14 @@ ModeratedPart = ModeratedText | ModeratedImage
 
 
 class ModerationWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """input: a text; texts, each judged by itself; or texts and images, judged together."""
+    """input: a text; texts, each judged by itself; or texts and images, judged together.
+
+    stream: not true, as the answer is always whole.
+    """
 
     input: str | tuple[str | ModeratedPart, ...]
     model: Model | None = None
+    stream: bool | None = None
     user: str | None = None
     timeout: Seconds | None = None
 
@@ -52,6 +56,7 @@ class ChatModerationWire(Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     input: tuple[Said | tuple[Said, ...], ...]
     model: Model | None = None
+    stream: bool | None = None
     user: str | None = None
     timeout: Seconds | None = None
 
@@ -62,6 +67,7 @@ ALLOWED: Final[dict[str, str]] = {
     "model": MODEL_NAME,
     "input": _PARTS,
     "input[]": "a string, or a part of type text or image_url",
+    "stream": "true or false",
     "timeout": "seconds, a number above 0 and up to 3600",
 }
 CHAT_ALLOWED: Final[dict[str, str]] = {
