@@ -12,7 +12,8 @@ from click.testing import Result
 
 from tests.gateway.certificates import Issued
 from tests.gateway.cli.command_line import run
-from tests.gateway.commanded import Commanded, commanded
+from tests.gateway.commanded import Commanded
+from tests.gateway.forked_commands import forked
 from tests.gateway.serving import one_model
 from tests.stand_ins.provider import provider
 
@@ -38,7 +39,7 @@ def with_port_of(up: Commanded, file: Path, text: str) -> str:
 async def test_a_ready_gateway_is_healthy_by_url_and_by_configuration(tmp_path: Path) -> None:
     async with provider() as server:
         text = one_model(server.base_url, SLOW_TO_DRAIN)
-        async with commanded(tmp_path / "config.yaml", text) as up:
+        async with forked(tmp_path / "config.yaml", text) as up:
             config = with_port_of(up, tmp_path / "own.yaml", text)
 
             for words in (("--url", up.url), ("--config", config)):
@@ -52,7 +53,7 @@ async def test_a_ready_gateway_is_healthy_by_url_and_by_configuration(tmp_path: 
 async def test_a_draining_gateway_is_not_ready(tmp_path: Path) -> None:
     async with provider() as server:
         text = one_model(server.base_url, SLOW_TO_DRAIN)
-        async with commanded(tmp_path / "config.yaml", text) as up:
+        async with forked(tmp_path / "config.yaml", text) as up:
             up.process.send_signal(signal.SIGTERM)
             await up.said("draining: not ready")
 
@@ -63,7 +64,7 @@ async def test_a_draining_gateway_is_not_ready(tmp_path: Path) -> None:
 
 async def test_a_gateway_that_rejected_its_file_is_ready_and_says_so(tmp_path: Path) -> None:
     async with provider() as server:
-        async with commanded(tmp_path / "config.yaml", one_model(server.base_url)) as up:
+        async with forked(tmp_path / "config.yaml", one_model(server.base_url)) as up:
             up.edit("providers: []")
             await up.said("configuration")
 
@@ -80,7 +81,7 @@ async def test_a_certificate_of_the_configuration_is_trusted_and_of_another_not(
     tls = f"\nserver: {{tls: {{cert: {issued.cert}, key: {issued.key}}}}}"
     async with provider() as server:
         text = one_model(server.base_url, tls)
-        async with commanded(tmp_path / "config.yaml", text) as up:
+        async with forked(tmp_path / "config.yaml", text) as up:
             config = with_port_of(up, tmp_path / "own.yaml", text)
 
             known = await health("--config", config)

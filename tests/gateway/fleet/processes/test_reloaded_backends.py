@@ -8,7 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.gateway.commanded import Commanded, commanded, connected, pid_of
+from tests.gateway.commanded import Commanded, connected, pid_of
+from tests.gateway.forked_commands import forked
 from tests.stand_ins.provider import Answer, Received, answers, provider
 
 pytestmark = pytest.mark.anyio
@@ -44,7 +45,7 @@ async def test_a_worker_that_starts_after_a_reload_knows_nothing_of_the_backend_
 ) -> None:
     async with provider(limited) as wrong, provider(answers) as right:
         text = CONFIG.format(url=wrong.base_url)
-        async with commanded(tmp_path / "config.yaml", text) as up:
+        async with forked(tmp_path / "config.yaml", text) as up:
             before = await ask_all(up)
             await up.reload(CONFIG.format(url=right.base_url))
             reloaded = await ask_all(up)

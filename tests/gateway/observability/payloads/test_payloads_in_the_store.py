@@ -30,7 +30,8 @@ from strowger_gateway.gateway.storage.sql.sql import SqlStore
 from strowger_gateway.gateway.storage.store_access import StoreAccess
 from strowger_gateway.schemas.secret import Secret
 from tests.gateway.cli.command_line import run, table
-from tests.gateway.commanded import commanded, connected
+from tests.gateway.commanded import connected
+from tests.gateway.forked_commands import forked
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.postgres import Postgres
 from tests.stand_ins.provider import provider
@@ -273,7 +274,7 @@ guardrails: [{{name: words, use: patterns, mode: mask, settings: {{words: [falco
 {AUTH}
 """
         config = one_model(backend.base_url, more)
-        up = await stack.enter_async_context(commanded(tmp_path / "config.yaml", config))
+        up = await stack.enter_async_context(forked(tmp_path / "config.yaml", config))
         ids: list[str] = []
         async with AsyncExitStack() as clients:
             for worker, word in ((0, "falcon"), (1, "robin")):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.commanded import SOON_S, commanded
+from tests.gateway.commanded import SOON_S
+from tests.gateway.forked_commands import forked
 from tests.gateway.server.http1.front import BODY, IS_LATE, WAITS, get, post
 from tests.gateway.server.http1.wire import PROBE, dial
 from tests.gateway.serving import one_model
@@ -45,7 +46,7 @@ async def test_what_is_under_way_is_finished_and_every_connection_closed(tmp_pat
     provides = Provides()
     async with (
         provider(provides.behave) as remote,
-        commanded(tmp_path / "config.yaml", config(remote.base_url, 20, delay_s=1)) as up,
+        forked(tmp_path / "config.yaml", config(remote.base_url, 20, delay_s=1)) as up,
     ):
         used, unused, half, streaming, late = [await dial(up.url) for _ in range(5)]
         await used.send(PROBE)
@@ -92,7 +93,7 @@ async def test_a_client_that_keeps_its_connection_is_served_until_the_gateway_en
 ) -> None:
     async with (
         provider(Provides().behave) as remote,
-        commanded(tmp_path / "config.yaml", config(remote.base_url, 20, delay_s=2)) as up,
+        forked(tmp_path / "config.yaml", config(remote.base_url, 20, delay_s=2)) as up,
     ):
         busy, idle, both = [await dial(up.url) for _ in range(3)]
         for one in (busy, idle):
@@ -118,7 +119,7 @@ async def test_what_outlasts_the_drain_is_cut_and_never_looks_whole(tmp_path: Pa
     provides = Provides()
     async with (
         provider(provides.behave) as remote,
-        commanded(tmp_path / "config.yaml", config(remote.base_url, 0.2)) as up,
+        forked(tmp_path / "config.yaml", config(remote.base_url, 0.2)) as up,
     ):
         streaming, late = await dial(up.url), await dial(up.url)
         await streaming.send(post(WAITS))

@@ -13,7 +13,8 @@ from cryptography.hazmat.primitives import serialization
 
 from tests.gateway.certificates import Issued
 from tests.gateway.cli.command_line import run
-from tests.gateway.commanded import SOON_S, Commanded, commanded
+from tests.gateway.commanded import SOON_S, Commanded
+from tests.gateway.forked_commands import forked
 from tests.gateway.server.http1.front import get
 from tests.gateway.server.http1.wire import PROBE, dial
 from tests.gateway.serving import one_model
@@ -89,7 +90,7 @@ async def test_a_renewed_certificate_is_used_by_all_workers_and_old_connections_
 ) -> None:
     volume = Volume(tmp_path)
     text = one_model("http://127.0.0.1:9", SETTINGS.format(workers=2))
-    async with commanded(tmp_path / "config.yaml", text) as up:
+    async with forked(tmp_path / "config.yaml", text) as up:
         old = await dial(up.url, context=volume.current.client_context())
         assert await old.kept()
         await all_workers_show(up, volume, volume.current)
@@ -149,7 +150,7 @@ async def test_commands_talk_to_a_gateway_that_requires_client_certificates(tmp_
     volume = Volume(tmp_path)
     own = Issued.to(tmp_path, "ops.example.com", authority=volume.authority, stem="ops")
     server = SETTINGS.format(workers=1).replace("tls.key}", f"tls.key, client_ca: {own.ca}}}")
-    async with commanded(tmp_path / "config.yaml", one_model("http://127.0.0.1:9", server)) as up:
+    async with forked(tmp_path / "config.yaml", one_model("http://127.0.0.1:9", server)) as up:
         port = up.url.rpartition(":")[2]
         # As an operator who uses the same file: no authority is named.
         text = up.config.read_text().replace("workers: 1", f"workers: 1, port: {port}")
