@@ -38,6 +38,7 @@ OTHERS_NAMES = frozenset(
         "encode_special_tokens",  # Hugging Face
         "ext_proc",  # Envoy
         "ignore_startup_parameters",  # PgBouncer
+        "internal_chat_message_metadata_passthrough",  # a field of Codex
         "is_global",  # Python's ipaddress
         "limit_conn",  # nginx
         "LlmProviders",  # LiteLLM

@@ -1,10 +1,11 @@
 """`strowger agents`: set up coding agents for the gateway, list them, and check them."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from shutil import which
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import click
 import msgspec
@@ -19,6 +20,8 @@ from strowger_gateway.gateway.cli.agents.tools.tool import KEY, SettingsPlace, T
 from strowger_gateway.gateway.cli.config_loading import Faults, config_option, load
 from strowger_gateway.gateway.cli.tables import show, table_of
 from strowger_gateway.gateway.config.schema.connection import Tls
+
+_VERSION: Final = re.compile(r"(?:/v1|/v1beta)?/*$")
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -176,4 +179,4 @@ def _place(tool: Tool, *, project: bool) -> SettingsPlace:
 
 def _without_v1(address: Address) -> Address:
     """Agents and this command append the paths themselves."""
-    return msgspec.structs.replace(address, url=address.url.removesuffix("/v1").rstrip("/"))
+    return msgspec.structs.replace(address, url=_VERSION.sub("", address.url))

@@ -3,6 +3,7 @@
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 from msgspec import Struct
@@ -26,6 +27,7 @@ from strowger_gateway.gateway.cli.config_loading import Faults
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema.connection import Tls
 
+SHOWN = "YOUR_KEY"
 NO_KEY = "none"
 """What an agent sends to a gateway without keys; all want something."""
 
@@ -60,7 +62,7 @@ def set_up(tool: Tool, place: SettingsPlace, asked: Asked) -> None:
         write(changes)
         _report(changes)
     else:
-        _print(changes)
+        _print(planned(tool, model.target(asked.address.url, _shown(secret)), place))
     _say_rest(tool, target, model, asked, key, place)
     if asked.check:
         _try(tool, model.id, asked.address, key)
@@ -138,6 +140,14 @@ def _report(changes: Sequence[FileChange]) -> None:
         copy = f" (as it was: {kept.name})" if kept.exists() else ""
         words = f": {', '.join(one.names)}" if one.names else ""
         click.echo(f"{one.file.path}: written{copy}{words}", err=True)
+        if one.original is not None and files.git_sees_copy(one.file.path):
+            what = f"git ignores {one.file.path}, and would add its copy {kept.name}"
+            _warn([f"{what}: add that to .gitignore or .git/info/exclude"])
+
+
+def _shown(secret: str) -> str:
+    """A key that a file may hold does not belong on a screen, or in the log of a job."""
+    return SHOWN if secret and secret != NO_KEY else secret
 
 
 def _print(changes: Sequence[FileChange]) -> None:
@@ -157,18 +167,22 @@ def _say_rest(
     address = asked.address
     lines: list[str] = []
     if key and not target.secret:
-        shown = key if asked.issue is not None else "YOUR_KEY"
+        shown = key if asked.issue is not None else SHOWN
         lines.append(f"export {tool.key_variable}={shlex.quote(shown)}")
     elif asked.issue is not None:
         lines.append(f"export {KEY}={shlex.quote(key)}")
     authority = address.pinned or address.tls.ca_file
     if authority is not None and address.url.startswith("https:") and tool.ca_variable:
-        lines.append(f"export {tool.ca_variable}={shlex.quote(authority)}")
+        lines.append(f"export {tool.ca_variable}={shlex.quote(str(Path(authority).absolute()))}")
     if lines:
         click.echo("add to the shell's profile (~/.bashrc, ~/.zshrc):", err=True)
         for line in lines:
             click.echo(f"  {line}", err=True)
-    _warn([*model.warnings(), *tool.notes(target), *_in_the_way(tool, place, address.url)])
+    other = place.env.get(tool.key_variable, "") if key and not target.secret else ""
+    notes = [*model.warnings(), *tool.notes(target), *_in_the_way(tool, place, address.url)]
+    if other not in ("", key):
+        notes.append(f"{tool.key_variable} is set in this shell, to another key than this one")
+    _warn(notes)
 
 
 def _in_the_way(tool: Tool, place: SettingsPlace, url: str) -> list[str]:

@@ -1,6 +1,6 @@
 """What setting up changes in each file, and how it is taken back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 
 from msgspec import Struct
@@ -50,15 +50,14 @@ def planned(tool: Tool, target: AgentTarget, place: SettingsPlace) -> tuple[File
 
 def snippet(file: SettingsFile) -> str:
     """Return the settings as a file of their own."""
-    text = ""
-    for one in file.settings:
-        if one.value is not None:
-            text = changed(FORMATS[file.form], text, one.path, one.value)
-    return text
+    return _applied(file, "", {}, [])
 
 
 def write(changes: Sequence[FileChange]) -> None:
     """Write what is different, with a copy of what was there. Raises Faults."""
+    for one in changes:
+        if one.after is not None and one.after != one.before:
+            files.refuse_protected(one.file.path)
     for one in changes:
         if one.after is None or one.after == one.before:
             continue
@@ -89,6 +88,9 @@ def undone(tool: Tool, place: SettingsPlace) -> tuple[FileChange, ...]:
 
 def write_undone(changes: Sequence[FileChange]) -> None:
     """Raises Faults."""
+    for one in changes:
+        if one.after != one.before:
+            files.refuse_protected(one.file.path)
     for one in changes:
         if one.after is None:
             files.remove(one.file.path)
@@ -124,19 +126,43 @@ def _planned(file: SettingsFile, *, configured: bool) -> FileChange:
     original = kept if kept is not None or configured else before
     form, text, names = FORMATS[file.form], before or "", list[str]()
     try:
-        first = form.read(original or "")
-        for one in file.settings:
-            now = value_at(form.read(text), one.path)
-            if one.default and now is not None:
-                continue
-            wanted = value_at(first, one.path) if one.value is None else one.value
-            if now != wanted:
-                names.append(dotted(one.path))
-                text = changed(form, text, one.path, wanted)
+        text = _applied(file, text, form.read(original or ""), names)
     except Unchangeable as exc:
         remedy = "nothing is written; `--print` shows the settings"
         raise Faults((f"{file.path}: {exc}; {remedy}",)) from exc
     return FileChange(file=file, before=before, after=text, original=original, names=tuple(names))
+
+
+def _applied(file: SettingsFile, text: str, first: Value, names: list[str]) -> str:
+    """Return the text with the settings. names: gets what changes. Raises Unchangeable."""
+    form = FORMATS[file.form]
+    for one in file.settings:
+        now = value_at(form.read(text), one.path)
+        if one.default and now is not None:
+            continue
+        value = value_at(first, one.path) if one.value is None else one.value
+        for path, wanted in _differences(one.path, value, now):
+            names.append(dotted(path))
+            text = changed(form, text, path, wanted)
+    return text
+
+
+def _differences(path: Path, value: Value, now: Value) -> Iterator[tuple[Path, Value]]:
+    """Yield what has to change; `None` for what goes.
+
+    An entry that is there keeps what it has besides: a user's own header, say, or another model.
+    """
+    if isinstance(value, Mapping) and isinstance(now, Mapping) and now:
+        for name, member in value.items():
+            yield from _differences((*path, name), member, now.get(name))
+    elif (wanted := _without_nothing(value)) != now:
+        yield path, wanted
+
+
+def _without_nothing(value: Value) -> Value:
+    if not isinstance(value, Mapping):
+        return value
+    return {name: _without_nothing(one) for name, one in value.items() if one is not None}
 
 
 def _undone(

@@ -137,6 +137,9 @@ def proxy_hint(url: str) -> str:
     host = parts.hostname or ""
     if not proxy or urllib.request.proxy_bypass(host):
         return ""
+    shown = urlsplit(proxy)
+    if shown.username is not None:  # with a password, maybe
+        proxy = shown._replace(netloc=shown.netloc.rpartition("@")[2]).geturl()
     before = os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""
     listed = f"{before},{host}" if before else host
     return (

@@ -6,6 +6,7 @@ refused, never written.
 """
 
 from collections.abc import Mapping, Sequence
+from math import isnan
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -123,7 +124,7 @@ def _pruned(data: Value) -> Value:
         return {name: one for name, one in found.items() if one not in (None, {}, [])}
     if isinstance(data, Sequence) and not isinstance(data, str):
         return [_pruned(one) for one in data]
-    return data
+    return "nan" if isinstance(data, float) and isnan(data) else data  # nan is never equal
 
 
 def is_empty(data: Value) -> bool:

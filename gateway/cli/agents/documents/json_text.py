@@ -47,7 +47,7 @@ class JsonText:
     """See FileFormat."""
 
     def read(self, text: str) -> dict[str, Value]:
-        if not text.strip():
+        if _skip(text, 0) == len(text):
             return {}
         value = _parsed(text).value
         if not isinstance(value, dict):
@@ -55,11 +55,14 @@ class JsonText:
         return value
 
     def put(self, text: str, path: Path, value: Value) -> str:
-        if not text.strip():
-            text = "{}\n"
+        if _skip(text, 0) == len(text):  # nothing, or comments alone
+            text = f"{text}{'' if text[-1:] in ('', chr(10)) else chr(10)}{{}}\n"
         node = _parsed(text)
         for depth, step in enumerate(path):
             child = node.child(step)
+            if child is None and node.value is None and depth:
+                value = _nested(path[depth:], value)  # null is nothing
+                break
             if child is None:
                 return _added(text, node, path[depth:], value)
             node = child
@@ -163,10 +166,15 @@ def _dump(value: Value, margin: str) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False).replace("\n", "\n" + margin)
 
 
-def _added(text: str, node: JsonNode, path: Path, value: Value) -> str:
-    step, rest = path[0], path[1:]
-    for one in reversed(rest):
+def _nested(path: Path, value: Value) -> Value:
+    for one in reversed(path):
         value = {one: value} if isinstance(one, str) else [value]
+    return value
+
+
+def _added(text: str, node: JsonNode, path: Path, value: Value) -> str:
+    step = path[0]
+    value = _nested(path[1:], value)
     if isinstance(step, str) and node.members is None:
         raise Unchangeable(f"{step}: the value around it is not an object")
     if isinstance(step, ListItem) and node.elements is None:

@@ -12,6 +12,12 @@ from collections.abc import Mapping
 from strowger_gateway.gateway.cli.agents.documents.document import Path, Unchangeable, Value
 
 _HEADER = re.compile(r"[ \t]*\[\[?[ \t]*(.+?)[ \t]*\]\]?[ \t]*(?:#.*)?$")
+_COMMENTED = re.compile(
+    r"""[ \t]*(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)[ \t]*="""
+    r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^"'#])*?([ \t]*\#.*)$"""
+)
+"""A line with a key and a comment."""
+
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -40,8 +46,8 @@ class TomlLines:
             return _joined([*_spaced(lines), _header(names[:-1]), _line(names[-1], value)])
         for place in range(start, end):
             if _key(lines[place]) == names[-1]:
-                comment = re.search(r"[ \t]+#[^\"']*$", lines[place])
-                tail = comment[0] if comment else ""
+                match = _COMMENTED.match(lines[place])
+                tail = match[1] if match else ""
                 return _joined(
                     [*lines[:place], _line(names[-1], value) + tail, *lines[place + 1 :]]
                 )
@@ -85,18 +91,22 @@ def _header(names: tuple[str, ...]) -> str:
 
 
 def _quoted(name: str) -> str:
-    return name if _BARE.fullmatch(name) else json.dumps(name)
+    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
 def _line(name: str, value: Value) -> str:
     """JSON's texts, numbers and booleans are TOML's, too."""
-    return f"{_quoted(name)} = {json.dumps(value)}"
+    text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return f"{_quoted(name)} = {text}"
 
 
 def _table(lines: list[str], names: tuple[str, ...]) -> tuple[int, int]:
     """Return where a table's lines are, with its header; the top has none. Equal: not there."""
     begins = [place for place, line in enumerate(lines) if _HEADER.match(line)]
-    ends = dict(zip(begins, [*begins, len(lines)][1:], strict=True))
+    ends = {
+        begin: _own_end(lines, begin, end)
+        for begin, end in zip(begins, [*begins, len(lines)][1:], strict=True)
+    }
     if not names:
         return 0, begins[0] if begins else len(lines)
     for place in begins:
@@ -105,6 +115,16 @@ def _table(lines: list[str], names: tuple[str, ...]) -> tuple[int, int]:
         if _names(match[1]) == names:
             return place, ends[place]
     return len(lines), len(lines)
+
+
+def _own_end(lines: list[str], begin: int, end: int) -> int:
+    """Return where a table ends, without comments that are above the next one."""
+    if end == len(lines):
+        return end
+    above = end
+    while above > begin + 1 and lines[above - 1].lstrip().startswith("#"):
+        above -= 1
+    return end if lines[above - 1].strip() else above
 
 
 def _names(header: str) -> tuple[str, ...]:

@@ -13,14 +13,16 @@ from strowger_gateway.gateway.cli.agents.documents.document import (
     Unchangeable,
     Value,
     is_item,
+    value_at,
 )
+from strowger_gateway.gateway.cli.agents.documents.yaml_size import broken, composed
 
 
 class YamlNode(Struct, frozen=True, kw_only=True):
     """A value and where it is. end: without the lines that follow a block.
 
     members: of a mapping, by name, with the place of the name. elements: of a list. Both with
-    `None` for a scalar. flow: written in brackets. null: nothing is written.
+    `None` for a scalar. flow: written in brackets. null: nothing, or YAML's word for it.
     """
 
     start: int
@@ -50,10 +52,11 @@ class YamlText:
     """See FileFormat."""
 
     def read(self, text: str) -> dict[str, Value]:
+        composed(text)
         try:
             found: object = yaml.safe_load(text)
-        except (yaml.YAMLError, ValueError, RecursionError) as exc:
-            raise _broken(exc) from exc
+        except (yaml.YAMLError, ValueError, RecursionError, OverflowError) as exc:
+            raise broken(exc) from exc
         if found is None:
             return {}
         if not isinstance(found, dict):
@@ -88,17 +91,15 @@ class YamlText:
             found = None if node is None else node.child(step)
         assert node is not None
         assert found is not None
-        if node.flow or len(node.children) == 1:
+        if node.flow:
+            return self.put(text, path[:-1], _rest(value_at(self.read(text), path[:-1]), path[-1]))
+        if len(node.children) == 1:
             rest: Value = {} if isinstance(path[-1], str) else []
             return self.put(text, path[:-1], rest) if path[:-1] else ""
         begin = next((at for _, at, one in node.members or () if one is found), found.start)
         end = text.find("\n", found.end)
         start = text.rfind("\n", 0, begin) + 1
         return text[:start] + ("" if end < 0 else text[end + 1 :])
-
-
-def _broken(exc: Exception) -> Unchangeable:
-    return Unchangeable(f"is not valid YAML: {' '.join(str(exc).split())}")
 
 
 def _plain(data: object) -> Value:
@@ -112,11 +113,8 @@ def _plain(data: object) -> Value:
 
 
 def _root(text: str) -> YamlNode | None:
-    try:
-        found = cast("object", yaml.compose(text, yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType] - it has no types
-    except (yaml.YAMLError, RecursionError) as exc:
-        raise _broken(exc) from exc
-    return None if found is None else _node(text, cast("yaml.Node", found))
+    found = composed(text)
+    return None if found is None else _node(text, found)
 
 
 def _node(text: str, node: yaml.Node) -> YamlNode:
@@ -136,7 +134,16 @@ def _node(text: str, node: yaml.Node) -> YamlNode:
         return YamlNode(start=start, end=ends, column=column, flow=flow, elements=elements)
     if text[start : start + 1] in "|>":
         end = start + len(text[start:end].rstrip("\n"))
-    return YamlNode(start=start, end=end, column=column, null=start == end, text=str(node.value))
+    null = node.tag == "tag:yaml.org,2002:null"
+    return YamlNode(start=start, end=end, column=column, null=null, text=str(node.value))
+
+
+def _rest(around: Value, last: str | ListItem) -> Value:
+    """Return what is in brackets without one of it."""
+    if isinstance(around, Mapping):
+        return {name: one for name, one in around.items() if name != last}
+    items = around if isinstance(around, Sequence) and not isinstance(around, str) else ()
+    return [one for one in items if not (isinstance(last, ListItem) and is_item(one, last))]
 
 
 def _nested(path: Path, value: Value) -> Value:

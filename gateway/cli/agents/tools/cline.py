@@ -15,7 +15,6 @@ from strowger_gateway.gateway.cli.agents.tools.tool import (
     SettingsFile,
     SettingsPlace,
     defaults,
-    known,
     set_values,
 )
 
@@ -44,13 +43,9 @@ class Cline:
             "provider": PROVIDER,
             "model": target.model,
             "baseUrl": f"{target.url}/v1",
-            **known(
-                {
-                    "apiKey": target.secret or None,
-                    "maxTokens": target.max_output,
-                    "contextWindow": target.context,
-                }
-            ),
+            "apiKey": target.secret or None,
+            "maxTokens": target.max_output,
+            "contextWindow": target.context,
         }
         settings = set_values(
             {

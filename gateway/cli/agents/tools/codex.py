@@ -10,6 +10,7 @@ from typing import Final
 from strowger_gateway.gateway.cli.agents.documents.document import Value
 from strowger_gateway.gateway.cli.agents.tools.tool import (
     KEY,
+    AgentSetting,
     AgentTarget,
     At,
     Dialect,
@@ -20,6 +21,10 @@ from strowger_gateway.gateway.cli.agents.tools.tool import (
 )
 
 PROVIDER: Final = "strowger"
+_NAMED: Final = AgentSetting(("model_providers", PROVIDER, "name"), "Strowger", default=True)
+"""With the name "OpenAI" codex would ask the server for summaries, which it makes as well itself, and
+add `internal_chat_message_metadata_passthrough` to each item. So that name is a user's choice, and
+stays."""
 
 
 class Codex:
@@ -40,12 +45,11 @@ class Codex:
     def files(self, target: AgentTarget, place: SettingsPlace) -> tuple[SettingsFile, ...]:
         folder = place.folder(".codex", "CODEX_HOME")
         catalog = folder / "strowger-models.json"
-        key = {"experimental_bearer_token": target.secret} if target.secret else {"env_key": KEY}
         provider: dict[str, Value] = {
-            "name": "Strowger",
             "base_url": f"{target.url}/v1",
             "wire_api": "responses",
-            **key,
+            "env_key": None if target.secret else KEY,
+            "experimental_bearer_token": target.secret or None,
         }
         settings = set_values(
             {
@@ -60,7 +64,7 @@ class Codex:
             SettingsFile(
                 path=folder / "config.toml",
                 form="toml",
-                settings=settings,
+                settings=(_NAMED, *settings),
                 holds_secret=bool(target.secret),
             ),
             SettingsFile(

@@ -12,7 +12,6 @@ from strowger_gateway.gateway.cli.agents.tools.tool import (
     SettingsFile,
     SettingsPlace,
     defaults,
-    known,
     set_values,
 )
 
@@ -35,7 +34,10 @@ class Continue:
     key_at = At(path=("models", _OURS, "apiKey"))
 
     def files(self, target: AgentTarget, place: SettingsPlace) -> tuple[SettingsFile, ...]:
-        limits = known({"contextLength": target.context, "maxTokens": target.max_output})
+        limits: dict[str, Value] = {
+            "contextLength": target.context,
+            "maxTokens": target.max_output,
+        }
         reads: list[Value] = ["image_input"] if "image" in target.inputs else []
         model: dict[str, Value] = {
             "name": _OURS.value,
@@ -45,7 +47,7 @@ class Continue:
             "apiKey": target.secret or f"${{{{ secrets.{KEY} }}}}",
             "roles": ["chat", "edit", "apply"],
             "capabilities": ["tool_use", *reads],
-            **({"defaultCompletionOptions": limits} if limits else {}),
+            "defaultCompletionOptions": limits if any(limits.values()) else None,
         }
         head = defaults({"name": "Strowger", "version": "1.0.0", "schema": "v1"})
         settings = (*head, *set_values({("models", _OURS): model}))

@@ -98,7 +98,8 @@ class KiloCode(Opencode):
 
 def _described(target: AgentTarget) -> Value:
     reads = [word for kind, word in _INPUTS.items() if kind in target.inputs]
-    described: dict[str, Value] = {"name": target.model}
+    facts = ("modalities", "attachment", "limit", "cost")
+    described: dict[str, Value] = {"name": target.model, **dict.fromkeys(facts)}
     if reads:
         described["modalities"] = {"input": ["text", *reads], "output": ["text"]}
         described["attachment"] = True

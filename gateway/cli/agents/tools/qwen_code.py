@@ -11,7 +11,6 @@ from strowger_gateway.gateway.cli.agents.tools.tool import (
     Dialect,
     SettingsFile,
     SettingsPlace,
-    known,
     set_values,
 )
 
@@ -41,19 +40,17 @@ class QwenCode:
             word: True for kind, word in _INPUTS.items() if kind in target.inputs
         }
         most = None if target.max_output is None else {"max_tokens": target.max_output}
-        generation = known(
-            {
-                "contextWindowSize": target.context,
-                "samplingParams": most,
-                "modalities": reads or None,
-            }
-        )
+        generation: dict[str, Value] = {
+            "contextWindowSize": target.context,
+            "samplingParams": most,
+            "modalities": reads or None,
+        }
         provider: dict[str, Value] = {
             "id": target.model,
             "name": f"{target.model} (Strowger)",
             "baseUrl": f"{target.url}/v1",
             "envKey": KEY,
-            **({"generationConfig": generation} if generation else {}),
+            "generationConfig": generation if any(generation.values()) else None,
         }
         settings = set_values(
             {

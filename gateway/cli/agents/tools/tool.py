@@ -57,7 +57,7 @@ class SettingsPlace(Struct, frozen=True, kw_only=True):
         if self.project is not None:
             return self.project / name
         moved = self.env.get(variable, "") if variable else ""
-        return Path(moved) if moved else self.home / name
+        return Path(moved).absolute() if moved else self.home / name
 
     def config(self, name: str) -> Path:
         """Return a folder of XDG's configuration folder, or the project itself."""
@@ -68,7 +68,8 @@ class SettingsPlace(Struct, frozen=True, kw_only=True):
 
 
 class AgentSetting(Struct, frozen=True):
-    """value: `None` for what was there before, because nothing is known of it.
+    """value: `None` for what was there before, because nothing is known of it. An object joins one
+    that is there; its members that are `None` go.
 
     default: only where there is nothing yet.
     """

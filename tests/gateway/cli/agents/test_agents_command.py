@@ -2,37 +2,21 @@
 
 import asyncio
 import json
-import os
 import re
 import stat
 import subprocess
-from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from strowger_gateway.gateway.cli.agents.tools.roster import TOOLS
-from tests.gateway.cli.command_line import run
+from tests.gateway.cli.agents.commanding import KEY, agents, set_up, tree
 from tests.gateway.forked_commands import forked
 from tests.gateway.serving import Serving, serving
-from tests.stand_ins.provider import Answer, Provider, Received, provider
+from tests.stand_ins.provider import Provider
 
 pytestmark = pytest.mark.anyio
 
-KEY = "key-of-a-client-0001"
-CONFIG = """
-auth: {mode: keys, keys: [{name: a, key: key-of-a-client-0001}]}
-models:
-  - {name: chat, backends: [{provider: p, model: m}]}
-  - {name: small, backends: [{provider: p, model: s}]}
-  - {name: broken, retry: {attempts: 1}, backends: [{provider: p, model: broken}]}
-prices: [{match: p/m, input: 1.25, output: 10}]
-capabilities:
-  - {match: p/m, context: 131_072, max_output: 16_384, input: [text, image], output: [text],
-     tools: true}
-  - {match: p/s, context: 8_192, tools: false}
-"""
 WITH_COMMENTS = {
     "claude-code": (
         ".claude/settings.json",
@@ -60,51 +44,6 @@ WITH_COMMENTS = {
     "kilo-code": (".config/kilo/kilo.json", '{"theme": "dark"}\n'),
 }
 """A file of each agent as a user may have it."""
-
-
-async def behave(request: Received, answer: Answer) -> None:
-    if request.json["model"] == "broken":
-        await answer.json({"error": {"message": "out of order"}}, 400)
-    else:
-        await answer.chat("OK")
-
-
-@pytest.fixture(scope="module")
-async def p() -> AsyncGenerator[Provider]:
-    async with provider(behave) as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-async def up(p: Provider, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Serving]:
-    config = f"providers: [{{name: p, adapter: openai, api_key: k, base_url: '{p.base_url}'}}]"
-    async with serving(config + CONFIG, tmp_path_factory.mktemp("run")) as one:
-        yield one
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    found = tmp_path / "home"
-    found.mkdir()
-    return found
-
-
-async def agents(home: Path, *words: str, key: str = KEY, **env: str) -> Result:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
-    found = {**kept, "HOME": str(home), "STROWGER_API_KEY": key, **env}
-    return await asyncio.to_thread(run, "agents", *words, env=found)
-
-
-async def set_up(up: Serving, home: Path, tool: str, *words: str, **env: str) -> Result:
-    said = ("--url", up.url, *words)
-    said += () if "--model" in words else ("--model", "chat")
-    said += () if "--print" in words else ("--write",)
-    return await agents(home, "setup", tool, *said, **env)
-
-
-def tree(home: Path) -> dict[str, str]:
-    files = (one for one in home.rglob("*") if one.is_file())
-    return {str(one.relative_to(home)): one.read_text() for one in files}
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -30,6 +30,11 @@ PLAIN = st.recursive(
     max_leaves=8,
 )
 OBJECTS = st.dictionaries(st.one_of(NAMES, WORDS), PLAIN, max_size=4)
+ENDLESS = "a0: &a0 [x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
+)
+"""Some hundred bytes with 10^10 values."""
+
 PATHS = st.lists(NAMES, min_size=1, max_size=3)
 
 
@@ -138,6 +143,42 @@ def test_yaml_gets_one_value_and_can_lose_it_again(
         ("yaml", "model: old # mine\n", ("model",), "new", 'model: "new" # mine\n'),
         ("env", "A=1\n# mine\nB='x'", ("B",), "http://y", "A=1\n# mine\nB=http://y\n"),
         ("env", "A=1", ("B",), "two words", "A=1\nB='two words'\n"),
+        ("env", "export B=x # why\nA=1\n", ("B",), "y", "export B=y # why\nA=1\n"),
+        # byte order marks, and line ends of Windows
+        (
+            "toml",
+            '\ufeffm = "x"\r\n\r\n[t]\r\na = 1\r\n',
+            ("n",),
+            2,
+            '\ufeffm = "x"\r\nn = 2\r\n\r\n[t]\r\na = 1\r\n',
+        ),
+        (
+            "json",
+            '{\r\n  "a": 1\r\n}\r\n',
+            ("b", "c"),
+            2,
+            '{\r\n  "a": 1,\r\n  "b": {\r\n    "c": 2\r\n  }\r\n}\r\n',
+        ),
+        ("yaml", "\ufeffa: 1\r\n", ("b",), "x", "\ufeffa: 1\r\nb: x\r\n"),
+        ("env", "\ufeffA=1\r\n", ("A",), "2", "\ufeffA=2\r\n"),
+        # nothing, in its several forms
+        ("json", "// mine\n", ("a",), 1, '// mine\n{\n  "a": 1\n}\n'),
+        ("json", '{"env": null}', ("env", "A"), "x", '{"env": {\n  "A": "x"\n}}'),
+        ("yaml", "env: ~ # mine\n", ("env", "A"), "x", 'env: {"A": "x"} # mine\n'),
+        # comments of values, and those above the next table
+        ("toml", 'm = "a # b"  # c "q"\n', ("m",), "x", 'm = "x"  # c "q"\n'),
+        ("toml", "m = 'x'# it's\n", ("m",), "y", 'm = "y"# it\'s\n'),
+        ("toml", "[s]\nn = 1\n\n# of t\n[t]\na = 1\n", ("s",), None, "# of t\n[t]\na = 1\n"),
+        (
+            "toml",
+            "[s]\nn = 1\n\n# of t\n[t]\na = 1\n",
+            ("s", "m"),
+            2,
+            "[s]\nn = 1\nm = 2\n\n# of t\n[t]\na = 1\n",
+        ),
+        # what equals nothing, what JSON would escape otherwise, and brackets
+        ("toml", "f = nan\n", ("m",), "\U0001f642\x7f", 'f = nan\nm = "\U0001f642\\u007f"\n'),
+        ("yaml", "{a: 1, b: 2}\n", ("b",), None, '{"a": 1}\n'),
     ],
 )
 def test_layout_and_comments_stay(
@@ -162,6 +203,8 @@ def test_layout_and_comments_stay(
         ("yaml", "a: [", ("b",), "is not valid YAML"),
         ("yaml", "- 1\n", ("b",), "is not a mapping"),
         ("yaml", "a: &x {b: 1}\nc: *x\n", ("c", "d"), "cannot be changed in place"),
+        ("yaml", "a: &x [*x]\n", ("b",), "has an alias that names itself"),
+        ("yaml", ENDLESS, ("b",), "has more than 100,000 values"),
     ],
 )
 def test_what_cannot_be_changed_without_loss_is_refused(
