@@ -43,14 +43,16 @@ _ANY: Final = Raw(b'{"type":"object","properties":{},"additionalProperties":true
 def json_word(source: str, models: Models = every_model, *, apart: bool = False) -> Repair:
     """Return the rule for a vendor whose JSON mode requires the word JSON in the conversation.
 
-    apart: as a message of its own, because the vendor's own instructions do not count.
+    apart: as a message of its own, because neither the vendor's own instructions nor results count.
     """
 
     def apply(request: Request, _: Aim) -> Repaired | None:
         if not isinstance(request, ChatRequest) or _kind(request) != "json_object":
             return None
         counted = request.messages[_uncounted(request) :] if apart else request.messages
-        if any(_WORD in text_of(one).lower() for one in counted):
+        if any(
+            _WORD in text_of(one).lower() for one in counted if not (apart and one.role == "tool")
+        ):
             return None
         return Repaired(
             request=instructed(request, _ONLY_JSON, apart=apart), changed=("messages[]",)

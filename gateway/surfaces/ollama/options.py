@@ -4,11 +4,13 @@ Ollama never refuses an option: it ignores those that its runner does not have. 
 be left out for a backend without it, and is then named in `x-gateway-dropped-params`.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
+from msgspec.structs import replace
 
 from strowger_gateway.gateway.surfaces.decoding import invalid_request, is_null, null_to_unset
 from strowger_gateway.gateway.surfaces.ollama.wire import ALLOWED, OptionsWire
@@ -47,6 +49,19 @@ OMITTABLE: Final = (
 """What a backend without it answers without. Not the limit and the stop strings, which a client
 relies on."""
 
+RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    "temperature": (0, 2),
+    "top_k": (1, math.inf),
+    "top_p": (0, 1),
+    "min_p": (0, 1),
+    "typical_p": (1e-9, 1),
+    "repeat_penalty": (1e-9, math.inf),
+    "presence_penalty": (-2, 2),
+    "frequency_penalty": (-2, 2),
+}
+"""What the options mean to every backend. Ollama takes any number, and gives some of them a meaning
+of its own (a `top_k` of 0 keeps the whole vocabulary): only an Ollama server gets another one."""
+
 _READ: Final = frozenset(OptionsWire.__struct_fields__)
 _options: Final = msgspec.json.Decoder(OptionsWire)
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -76,17 +91,16 @@ def read_options(raw: Raw | UnsetType) -> Options:
     except (DecodeError, RecursionError) as exc:
         raise invalid_request(exc, OPTIONS, ALLOWED) from exc
     kept = {name: one for name, one in fields.items() if name not in _READ and not is_null(one)}
-    top_k: int | UnsetType = UNSET
-    if wire.top_k is not None:
-        # 0 and below keep the whole vocabulary, which is not an Ollama server's default.
-        top_k = wire.top_k if wire.top_k > 0 else UNSET
-        kept |= {} if wire.top_k > 0 else {"top_k": fields["top_k"]}
-    # 0 and below are Ollama's defaults: no limit, and any seed.
+    outside = [name for name, bounds in RANGES.items() if _is_outside(getattr(wire, name), bounds)]
+    for name in outside:
+        kept[name] = fields[name]
+        wire = replace(wire, **{name: None})
+    # Ollama's defaults: no limit at 0 and below, and any seed below 0.
     limit, seed = wire.num_predict, wire.seed
     return Options(
         sampling=Sampling(
             temperature=_given(wire.temperature),
-            top_k=top_k,
+            top_k=UNSET if wire.top_k is None else wire.top_k,
             top_p=_given(wire.top_p),
             min_p=_given(wire.min_p),
             typical_p=_given(wire.typical_p),
@@ -105,6 +119,10 @@ def read_options(raw: Raw | UnsetType) -> Options:
 def option_names(rest: Raw) -> list[str]:
     """Return the paths of the options in an object that `read_options` has written."""
     return [f"{OPTIONS}.{name}" for name in _fields.decode(rest)]
+
+
+def _is_outside(value: float | None, bounds: tuple[float, float]) -> bool:
+    return value is not None and not bounds[0] <= value <= bounds[1]
 
 
 def _given(value: float | None) -> float | UnsetType:

@@ -66,6 +66,7 @@ SURFACES: Final = {
     "chat": "/v1/chat/completions",
     "messages": "/v1/messages",
     "responses": "/v1/responses",
+    "ollama": "/api/chat",
 }
 
 

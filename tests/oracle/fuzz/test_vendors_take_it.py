@@ -14,6 +14,7 @@ from tests.oracle import plugin
 from tests.oracle.fuzz.atoms import Json
 from tests.oracle.fuzz.chat import chats
 from tests.oracle.fuzz.messages import messages
+from tests.oracle.fuzz.ollama import ollama_chats
 from tests.oracle.fuzz.responses import responses
 from tests.oracle.fuzz.targets import MODELS, all_targets
 from tests.oracle.oracle import ORACLE
@@ -56,7 +57,12 @@ OPEN = frozenset(
 )
 """Rules with faults that are known, of what only these requests show."""
 
-BODIES = {"chat": chats(), "messages": messages(), "responses": responses()}
+BODIES = {
+    "chat": chats(),
+    "messages": messages(),
+    "responses": responses(),
+    "ollama": ollama_chats(),
+}
 
 
 @pytest.fixture(scope="module")

@@ -174,6 +174,20 @@ async def test_options_become_the_vendors_parameters_and_the_rest_is_named(rig: 
     assert set(dropped) == {"options.num_ctx", "options.mirostat", "keep_alive", "novel"}
 
 
+async def test_a_number_that_only_ollama_knows_goes_to_its_servers_alone(rig: Rig) -> None:
+    options = {"temperature": 3, "top_k": 0, "top_p": 0.5, "num_predict": -1, "seed": -1}
+    body = {"stream": False, "messages": ASK, "options": options}
+    elsewhere = await rig.web.post("/api/chat", json={"model": "gpt", **body})
+    sent = rig.sent("gpt")
+    await rig.web.post("/api/chat", json={"model": "box", **body})
+
+    assert sent.keys().isdisjoint({"temperature", "top_k", "max_tokens", "seed"})
+    assert sent["top_p"] == 0.5
+    dropped = elsewhere.headers["x-gateway-dropped-params"].split(", ")
+    assert set(dropped) == {"options.temperature", "options.top_k"}
+    assert rig.sent("box")["options"] == {"temperature": 3, "top_k": 0, "top_p": 0.5}
+
+
 async def test_an_ollama_server_gets_everything_that_the_operator_allows(rig: Rig) -> None:
     options = {"temperature": 0.5, "top_k": 0, "num_ctx": 8192, "mirostat": 1, "num_gpu": 2}
     body = {
