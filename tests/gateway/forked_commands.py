@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import msgspec
@@ -31,16 +31,18 @@ async def forked(
     *options: str,
     env: Mapping[str, str] | None = None,
     until: str = "ready",
+    folder: Path | None = None,
 ) -> AsyncGenerator[Commanded, None]:
     """Serve `text` as `commanded` does; by the command itself if `env` preloads a library.
 
     Such a library has its effect before the first import.
     """
     if "LD_PRELOAD" in (env or {}) or "COVERAGE_PROCESS_CONFIG" in os.environ:
-        async with commanded(config, text, *options, env=env, until=until) as up:
+        async with commanded(config, text, *options, env=env, until=until, folder=folder) as up:
             yield up
     else:
-        async with commanded(config, text, *options, env=env, start=_fork, until=until) as up:
+        start = partial(_fork, folder=folder)
+        async with commanded(config, text, *options, env=env, start=start, until=until) as up:
             yield up
 
 
@@ -79,9 +81,12 @@ class _Forked(Running):
         self.send_signal(signal.SIGKILL)
 
 
-async def _fork(words: tuple[str, ...], environment: dict[str, str]) -> Started:
+async def _fork(
+    words: tuple[str, ...], environment: dict[str, str], folder: Path | None = None
+) -> Started:
     outputs = [os.pipe(), os.pipe()]
-    process = await fork_into(words, environment, [write for _, write in outputs])
+    written = [write for _, write in outputs]
+    process = await fork_into(words, environment, written, folder=folder)
     stdout, stderr = [await _reader(read) for read, _ in outputs]
     return process, stdout, stderr
 
@@ -93,16 +98,17 @@ async def fork_into(
     *,
     terminal: bool = False,
     nohup: bool = False,
+    folder: Path | None = None,
 ) -> Running:
     """Run `strowger` with these arguments; its stdout and stderr are `outputs`, closed here.
 
-    terminal, nohup: see `Wanted`.
+    terminal, nohup: see `Wanted`. folder: to run in; `None`: this process's.
     """
     address = await asyncio.to_thread(_template)
     wanted = Wanted(
         [os.fsencode(word) for word in words],
         [(os.fsencode(name), os.fsencode(value)) for name, value in environment.items()],
-        os.getcwdb(),
+        os.getcwdb() if folder is None else os.fsencode(folder),
         terminal,
         nohup,
     )

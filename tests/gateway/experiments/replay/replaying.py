@@ -17,7 +17,8 @@ from msgspec import Struct
 from strowger_gateway.gateway.storage.sql.open import open_store
 from strowger_gateway.schemas.secret import Secret
 from tests.gateway.cli.command_line import run
-from tests.gateway.commanded import Commanded, commanded
+from tests.gateway.commanded import Commanded
+from tests.gateway.forked_commands import forked
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Behaviour, Provider, Received, provider
 
@@ -192,5 +193,5 @@ async def served(
 ) -> AsyncGenerator[Served]:
     async with provider(behaviour) as vendor:
         text = config(vendor.base_url, folder / "store.db", more)
-        async with commanded(folder / "config.yaml", text, folder=folder) as up:
+        async with forked(folder / "config.yaml", text, folder=folder) as up:
             yield Served(up=up, vendor=vendor, folder=folder)
