@@ -1,6 +1,7 @@
 """Commands whose output goes to a full disk, or whose standard streams are closed."""
 
 import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from strowger_gateway.gateway.storage.sql.open import open_store
 from strowger_gateway.gateway.storage.sql.payload_rows import StoredPayload
 from strowger_gateway.schemas.secret import Secret
 from tests.gateway.cli.command_line import run
+from tests.gateway.forked_commands import fork_into
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import Answer, Received, provider
 
@@ -66,6 +68,16 @@ def shell(line: str, *words: str, stdin: str = "") -> "subprocess.CompletedProce
     )
 
 
+async def to_a_full_disk(*words: str) -> tuple[str, int]:
+    """Run a command whose stdout is a full disk; return its stderr and exit status."""
+    read, write = os.pipe()
+    full = os.open("/dev/full", os.O_WRONLY)
+    process = await fork_into(words, dict(os.environ), [full, write])
+    with os.fdopen(read) as stderr:
+        said = await asyncio.to_thread(stderr.read)
+    return said, await process.wait()
+
+
 @pytest.fixture
 def config(tmp_path: Path) -> str:
     """Of a store with a row of the audit log, a payload and an experiment."""
@@ -79,10 +91,8 @@ def config(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("command", ["schema", "--help", "prices"])
-def test_a_command_that_cannot_write_its_output_says_so_in_one_line(command: str) -> None:
-    done = shell(">/dev/full", command)
-
-    assert (done.stderr, done.returncode) == (NO_SPACE, 1)
+async def test_a_command_that_cannot_write_its_output_says_so_in_one_line(command: str) -> None:
+    assert await to_a_full_disk(command) == (NO_SPACE, 1)
 
 
 @pytest.mark.parametrize(
@@ -95,12 +105,12 @@ def test_a_command_that_cannot_write_its_output_says_so_in_one_line(command: str
         "records payload r-1",
     ],
 )
-def test_so_does_one_that_reads_the_store(command: str, config: str) -> None:
+async def test_so_does_one_that_reads_the_store(command: str, config: str) -> None:
     assert run(*command.split(), "--config", config).stdout
 
-    done = shell(">/dev/full", *command.split(), "--config", config)
+    said, status = await to_a_full_disk(*command.split(), "--config", config)
 
-    assert (done.stderr, done.returncode) == (NO_SPACE, 1)
+    assert (said, status) == (NO_SPACE, 1)
 
 
 def test_without_a_folder_for_temporary_files_a_command_says_so_in_one_line(config: str) -> None:
