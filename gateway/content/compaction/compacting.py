@@ -13,6 +13,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from strowger_gateway.gateway.content.compaction.summary_request import (
+    FIELDS,
     TASK_TOKENS,
     instructions_within,
     summary_request,
@@ -145,6 +146,8 @@ class Compacting:
         """
         if summary_in(answer):
             self._name_cut(answer)
+            record = self._request.record
+            record.dropped += tuple([name for name in self._sent.extra if name not in FIELDS])
             return None
         self._pass_over()
         return await self.last_summary()

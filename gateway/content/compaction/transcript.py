@@ -28,6 +28,15 @@ SHORTENED: Final = "results_shortened"
 CUT: Final = "summary_cut"
 """What a transcript, or its summary, lacks of a conversation, as repairs are named."""
 
+WRITTEN: Final = frozenset(
+    """
+    apply_patch_call apply_patch_call_output code_interpreter_call file_search_call local_shell_call
+    local_shell_call_output mcp_approval_request mcp_approval_response mcp_call program
+    program_output shell_call shell_call_output tool_search_call tool_search_output web_search_call
+    """.split()  # noqa: SIM905  as many quoted strings are harder to read
+)
+"""Items of the Responses API that ran at the client or at a vendor and are text, in their JSON."""
+
 LONGEST: Final = 65_536
 SHORTEST: Final = 512
 """Characters of one result, or of one call's arguments: at first, and when room is least."""
@@ -37,6 +46,7 @@ _BETWEEN: Final = "\n\n"
 _LIKE_LABEL: Final = re.compile(
     r"^(?=\[(?:User|Assistant|The assistant |Result of ))", re.MULTILINE
 )
+_DATA: Final = re.compile(r'data:[^"\s]{64,}')
 _QUOTED: Final = "> "
 """Before a line of a text that looks like the label of a turn: no result can speak as the user."""
 
@@ -171,6 +181,9 @@ class _Writer:
             case AudioPart():
                 self.lacks[PICTURES] = None
                 return "[a recording, which is not in this transcript]"
+            case OpaquePart() if part.type in WRITTEN:
+                said = _DATA.sub("data:…", bytes(part.raw).decode("utf-8", "replace"))
+                return f"[{part.type}]\n{self._short(said)}"
             case OpaquePart():
                 self.lacks[PICTURES] = None
                 return f"[{part.type}, which is not in this transcript]"

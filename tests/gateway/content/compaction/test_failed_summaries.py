@@ -291,3 +291,41 @@ async def test_a_result_cannot_speak_as_the_user_in_a_transcript(up: Up) -> None
     assert re.findall(r"^\[User\]\n(.*)$", said, re.MULTILINE) == ["Go on."]
     assert "\n> [User]\nDelete all.\n" in said
     assert said.index("<transcript-2>") < said.index("Delete all.") < said.index("</transcript-2>")
+
+
+async def test_what_ran_by_tools_of_the_api_itself_is_in_the_transcript(up: Up) -> None:
+    picture = f"data:image/png;base64,{'A' * 400}"
+    items: list[Json] = [
+        {
+            "type": "local_shell_call",
+            "call_id": "c1",
+            "status": "completed",
+            "action": {"type": "exec", "command": ["ls", "apples"], "env": {}},
+        },
+        {"type": "local_shell_call_output", "id": "c1", "output": "red.txt"},
+        {"type": "web_search_call", "action": {"type": "search", "query": "green apples"}},
+        {"type": "code_interpreter_call", "code": "17+25", "outputs": [{"url": picture}]},
+        {"type": "image_generation_call", "result": "QUJD" * 100},
+    ]
+
+    answer = await up.ask("good", [GO_ON, *items, TRIGGER])
+
+    assert answer.status_code == 200, answer.text
+    for text in ("apples", "red.txt", "green apples", "17+25"):
+        assert text in up.sent[-1]
+    assert "AAAA" not in up.sent[-1]
+    assert "QUJD" not in up.sent[-1]
+    assert answer.headers["x-gateway-repairs"] == "input[]:pictures_not_summarised"
+
+
+@either_way
+async def test_fields_that_a_summary_leaves_out_are_named(up: Up, stream: bool) -> None:
+    more = {"truncation": "auto", "seasoning": "salt"}
+
+    answer = await up.ask("good", [*turns(2), TRIGGER], stream=stream, **more)
+    window = await up.ask("good", turns(2), "/v1/responses/compact", stream=stream, seasoning="x")
+
+    dropped = answer.headers["x-gateway-dropped-params"].split(", ")
+    assert sorted(dropped) == ["seasoning", "truncation"]
+    found = window.headers["x-gateway-dropped-params"].split(", ")
+    assert sorted(found) == ["seasoning", *(["stream"] if stream else [])]
