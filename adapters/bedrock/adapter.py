@@ -41,6 +41,9 @@ from strowger_gateway.adapters.bedrock.repairs import BEDROCK_REPAIRS, is_claude
 from strowger_gateway.adapters.client_fields.denied import withheld
 from strowger_gateway.adapters.cohere.encode import name_and_purpose
 from strowger_gateway.adapters.http_json import HttpJsonAdapter, base_path
+from strowger_gateway.adapters.tasks import rerank
+from strowger_gateway.adapters.tasks.form import AnyTaskForm
+from strowger_gateway.adapters.tasks.score import score_by
 from strowger_gateway.adapters.token_count import counted
 from strowger_gateway.schemas.answers import Embeddings
 from strowger_gateway.schemas.errors import GatewayError, InvalidRequest
@@ -120,10 +123,11 @@ SUPPORTS = Supports(
 
 
 class BedrockAdapter(HttpJsonAdapter):
-    """Chat and embeddings; no bare prompts and no tokens, because every chat uses Converse."""
+    """Chat, embeddings and reranking; no bare prompts and no tokens: every chat uses Converse."""
 
     name: ClassVar[str] = "bedrock"
     framing: ClassVar[Framing] = "eventstream"
+    tasks: ClassVar[tuple[AnyTaskForm, ...]] = (rerank.BEDROCK, score_by(rerank.BEDROCK))
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint, SUPPORTS, f"{base_path(endpoint)}/model")
@@ -137,7 +141,9 @@ class BedrockAdapter(HttpJsonAdapter):
             case EmbeddingsRequest():
                 name = name_and_purpose(model)[0]
                 return self._call(name, "invoke", embeddings_body(request, model))
-            case CompletionRequest() | TokenRequest() | TaskRequest():
+            case TaskRequest():
+                return self._task_outbound(request, model)
+            case CompletionRequest() | TokenRequest():
                 raise InvalidRequest(
                     f"{self._endpoint.name} accepts only conversations; send messages",
                     param="model",

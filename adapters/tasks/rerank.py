@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from math import isfinite
 from typing import Final
+from urllib.parse import quote
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -193,6 +194,18 @@ def _dashscopes(request: RerankRequest, model: str) -> Body:
     return {"model": name, "input": given, "parameters": {"return_documents": False, **body}}
 
 
+def _bedrocks(request: RerankRequest, model: str) -> Body:
+    """Cohere's models need the version of Cohere's API that the body is of; Amazon's have none."""
+    body: Body = {"query": request.query, "documents": request.documents}
+    if request.top_n is not UNSET:
+        body["top_n"] = min(request.top_n, len(request.documents))
+    return body | ({"api_version": 2} if "cohere" in model else {})
+
+
+def _bedrocks_target(base: str, model: str, request: TaskRequest) -> str:
+    return f"{base}/{quote(model, safe='')}/invoke"
+
+
 def _is_flat(model: str) -> bool:
     """Return whether a model of DashScope has the API that is like Cohere's."""
     return model.startswith("qwen3-rerank")
@@ -218,6 +231,16 @@ AZURE = replace(COHERE, target=at("/providers/cohere/v2/rerank"))
 """Cohere's models at Azure.
 https://learn.microsoft.com/en-us/azure/ai-foundry/foundry-models/how-to/use-rerank"""
 
+BEDROCK = TaskForm(
+    kind=RerankRequest,
+    target=_bedrocks_target,
+    body=_bedrocks,
+    read=ranking_of,
+    most=COHERES_MOST,
+)
+"""https://docs.aws.amazon.com/bedrock/latest/userguide/rerank-use.html: by InvokeModel, at the host
+of all models, and not by the API of agents, which has another host."""
+
 JINA = flat(under("/rerank"), more={"return_documents": False}, most=2048)
 VOYAGE = flat(under("/rerank"), top="top_k", names={"truncation": "truncation"}, most=COHERES_MOST)
 SILICONFLOW = flat(
@@ -235,7 +258,7 @@ COMPATIBLE = flat(under("/rerank"))
 
 VLLM = TaskForm(
     kind=RerankRequest,
-    target=under("/rerank"),
+    target=beside("/rerank"),
     body=_vllms,
     read=ranking_of,
     fields=frozenset({"raw_scores"}),

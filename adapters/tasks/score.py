@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from strowger_gateway.adapters.json_objects import NULL
-from strowger_gateway.adapters.tasks.form import Body, NotAnAnswer, TaskForm, sent, under
+from strowger_gateway.adapters.tasks.form import Body, NotAnAnswer, TaskForm, beside, sent
 from strowger_gateway.adapters.tasks.loose import text_in, usage_in
 from strowger_gateway.adapters.tasks.rerank import DEEPINFRA as RERANK_OF_DEEPINFRA
 from strowger_gateway.schemas.errors import InvalidRequest
@@ -88,7 +88,7 @@ def _deepinfras_scores(request: ScoreRequest, body: bytes) -> Scores:
 
 VLLM = TaskForm(
     kind=ScoreRequest,
-    target=under("/score"),
+    target=beside("/score"),
     body=_vllms,
     read=_vllms_scores,
     fields=frozenset({"raw_scores"}),

@@ -134,12 +134,23 @@ class TaskUpstream(Protocol):
         ...
 
 
+@runtime_checkable
+class Wrapping(Protocol):
+    """An upstream that changes requests or answers of another, and none of tasks."""
+
+    @property
+    def wrapped(self) -> Upstream: ...
+
+
 def task_upstream_of(upstream: Upstream) -> TaskUpstream | None:
     """Return what performs tasks, past all adaptations, which concern none; `None` if nothing."""
     while not isinstance(upstream, TaskUpstream):
-        if not isinstance(upstream, Adapting):
+        if isinstance(upstream, Wrapping):
+            upstream = upstream.wrapped
+        elif isinstance(upstream, Adapting):
+            upstream = upstream.chats.upstream
+        else:
             return None
-        upstream = upstream.chats.upstream
     return upstream
 
 

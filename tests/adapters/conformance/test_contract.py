@@ -70,6 +70,7 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
         "bedrock/error-",
         "bedrock/finish",
         "bedrock/guardrail",
+        "bedrock/rerank",
         "bedrock/stream-tools",
         "bedrock/structured",
         "bedrock/thinking",

@@ -37,6 +37,11 @@ class Detokenizing:
             return self._inner.generate(request, call)
         return self._filled(request, call)
 
+    @property
+    def wrapped(self) -> Upstream:
+        """See Wrapping."""
+        return self._inner
+
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         return await self._inner.embed(request, call)
 

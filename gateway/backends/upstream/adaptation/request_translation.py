@@ -89,6 +89,11 @@ class RequestTranslation:
             case _:
                 return self._inner.generate(request, call)
 
+    @property
+    def wrapped(self) -> Upstream:
+        """See Wrapping."""
+        return self._inner
+
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         """See Upstream. Inputs of ids become text if the backend accepts only text."""
         if INPUT_IDS not in (self._own.embeddings or ()):

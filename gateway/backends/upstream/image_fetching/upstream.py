@@ -59,6 +59,11 @@ class ImageFetching:
             return self._with_images(request, images, call)
         return self._inner.generate(request, call)
 
+    @property
+    def wrapped(self) -> Upstream:
+        """See Wrapping."""
+        return self._inner
+
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         return await self._inner.embed(request, call)
 

@@ -37,12 +37,14 @@ providers:
   - {{name: si, adapter: siliconflow, base_url: "{url}/siliconflow/v1", api_key: k}}
   - {{name: to, adapter: together, base_url: "{url}/together/v1", api_key: k}}
   - {{name: vl, adapter: vllm, base_url: "{url}/vllm/v1"}}
+  - {{name: vt, adapter: vllm, base_url: "{url}/vllm/v1", tokenizer: "{tokenizer}"}}
   - {{name: sg, adapter: sglang, base_url: "{url}/sglang/v1"}}
   - {{name: te, adapter: tei, base_url: "{url}/tei"}}
   - {{name: ll, adapter: llama-cpp, base_url: "{url}/llama/v1"}}
   - {{name: de, adapter: deepinfra, base_url: "{url}/v1/openai", api_key: k}}
   - {{name: da, adapter: dashscope, base_url: "{url}/compatible-mode/v1", api_key: k}}
   - {{name: az, adapter: azure, base_url: "{url}/openai/v1", api_key: k}}
+  - {{name: be, adapter: bedrock, base_url: "{url}", api_key: k}}
   - {{name: other, adapter: openai, base_url: "{url}/nothing/v1", api_key: k}}
 models:
   - {{name: cohere, backends: [{{provider: co, model: rerank-v3.5}}]}}
@@ -51,6 +53,7 @@ models:
   - {{name: siliconflow, backends: [{{provider: si, model: Qwen/Qwen3-Reranker-8B}}]}}
   - {{name: together, backends: [{{provider: to, model: rank}}]}}
   - {{name: vllm, backends: [{{provider: vl, model: bge}}]}}
+  - {{name: tokenized, backends: [{{provider: vt, model: bge}}]}}
   - {{name: sglang, backends: [{{provider: sg, model: bge}}]}}
   - {{name: tei, backends: [{{provider: te, model: bge}}]}}
   - {{name: llama, backends: [{{provider: ll, model: bge}}]}}
@@ -58,6 +61,7 @@ models:
   - {{name: dashscope, backends: [{{provider: da, model: qwen3-rerank}}]}}
   - {{name: gte, backends: [{{provider: da, model: gte-rerank-v2}}]}}
   - {{name: azure, backends: [{{provider: az, model: cohere-rerank}}]}}
+  - {{name: bedrock, backends: [{{provider: be, model: "cohere.rerank-v3-5:0"}}]}}
   - {{name: nowhere, backends: [{{provider: other, model: m}}]}}
   - {{name: once, backends: [{{provider: co, model: rerank-v3.5}}], retry: {{attempts: 1}}}}
   - name: cheap
@@ -70,8 +74,11 @@ models:
 prices:
   - {{match: co/*, input: 0, output: 0, search_unit: 2}}
   - {{match: ji/*, input: 0.05, output: 0}}
+  - {{match: vl/*, input: 0, output: 0, search_unit: 1}}
+  - {{match: te/*, input: 0, output: 0, search_unit: 1}}
 """
 
+TOKENIZER = Path(__file__).parents[4] / "local_engine" / "bundled" / "tiny-chat" / "tokenizer.json"
 QUERY = "automatic telephone exchange"
 DOCUMENTS = [
     "An exchange of goods.",
@@ -110,7 +117,7 @@ async def rerank_setting(run_dir: Path) -> AsyncGenerator[Setting, None]:
     async with AsyncExitStack() as stack:
         vendors = await stack.enter_async_context(provider(rerankers))
         gateway = await stack.enter_async_context(
-            serving(CONFIG.format(url=vendors.origin), run_dir)
+            serving(CONFIG.format(url=vendors.origin, tokenizer=TOKENIZER), run_dir)
         )
         headers = {"authorization": "Bearer key-of-all-of-them-0001"}
         client = httpx.AsyncClient(base_url=gateway.url, headers=headers, timeout=20)

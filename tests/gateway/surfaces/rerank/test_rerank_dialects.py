@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 
+import cohere
 import pytest
 
 from tests.gateway.surfaces.rerank.setting import (
@@ -39,6 +40,23 @@ async def test_coheres_second_version_gets_what_it_is_billed_by(
     assert answer["meta"]["api_version"] == {"version": "2"}
     units = answer["meta"]["billed_units"]
     assert units == {"search_units": 1} if model == "cohere" else units["input_tokens"] > 0
+
+
+async def test_coheres_own_client_reads_both_versions(setting: Setting) -> None:
+    key = "key-of-all-of-them-0001"
+    async with cohere.AsyncClientV2(key, base_url=setting.gateway.url) as second:
+        answer = await second.rerank(model="tei", query=QUERY, documents=DOCUMENTS, top_n=2)
+    async with cohere.AsyncClient(key, base_url=setting.gateway.url) as first:
+        older = await first.rerank(model="cohere", query=QUERY, documents=DOCUMENTS, top_n=2)
+        with pytest.raises(cohere.BadRequestError, match="documents must have at least one"):
+            await first.rerank(model="cohere", query=QUERY, documents=[])
+
+    assert [one.index for one in answer.results] == [one.index for one in older.results] == [1, 3]
+    assert older.results[0].document is not None
+    assert older.results[0].document.text == DOCUMENTS[1]
+    assert older.meta is not None
+    assert older.meta.billed_units is not None
+    assert older.meta.billed_units.search_units == 1
 
 
 @pytest.mark.parametrize("sent", [{"top_k": 2}, {"top_k": None, "truncation": True}])
@@ -87,7 +105,7 @@ async def test_a_model_in_the_body_comes_before_the_default(setting: Setting) ->
     answer = await setting.ask("/rerank", body)
 
     assert [one["index"] for one in answer.json()] == ORDER
-    assert setting.vendors.requests[-1].path == "/vllm/v1/rerank"
+    assert setting.vendors.requests[-1].path == "/vllm/rerank"
 
 
 async def test_objects_are_ranked_by_their_text_and_come_back_as_they_are(

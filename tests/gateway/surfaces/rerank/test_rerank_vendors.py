@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 VENDORS = (
     *("cohere", "jina", "voyage", "siliconflow", "together", "vllm", "sglang", "tei", "llama"),
-    *("deepinfra", "dashscope", "gte", "azure"),
+    *("deepinfra", "dashscope", "gte", "azure", "bedrock", "tokenized"),
 )
 
 
@@ -164,6 +164,16 @@ async def test_many_pairs_are_scored_where_the_backend_does(setting: Setting, mo
     refused = await setting.ask("/score", {**body, "model": "cohere"})
     assert refused.status_code == 400
     assert "one text with many" in refused.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(("model", "cost"), [("vllm", 0.003), ("tei", 0.003)])
+async def test_searches_have_a_price_where_the_backend_counts_none(
+    setting: Setting, model: str, cost: float
+) -> None:
+    await setting.rank(model, documents=["d"] * 201)
+
+    line = setting.gateway.access_lines()[-1]
+    assert line.cost_usd == cost
 
 
 async def test_searches_and_tokens_are_priced(setting: Setting) -> None:

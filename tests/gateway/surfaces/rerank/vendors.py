@@ -135,7 +135,7 @@ VENDORS: Mapping[str, Vendor] = {
     "/together/v1/rerank": Vendor(
         required=_NAMED, allowed=frozenset({"top_n", "return_documents"}), write=_together
     ),
-    "/vllm/v1/rerank": Vendor(
+    "/vllm/rerank": Vendor(
         required=_NAMED,
         allowed=frozenset({"top_n", "truncate_prompt_tokens", "use_activation", "priority"}),
         write=_vllm,
@@ -167,13 +167,16 @@ async def rerankers(request: Received, answer: Answer) -> None:
     if isinstance(first, str) and first.startswith("answer "):
         await answer.body(first.removeprefix("answer ").encode(), "application/json")
         return
+    if request.path.startswith("/model/"):
+        await _bedrock(body, answer)
+        return
     if request.path == DEEPINFRA:
         await _by_pairs(body, answer)
         return
     if request.path == DASHSCOPE:
         await _dashscope(body, answer)
         return
-    if request.path == "/vllm/v1/score":
+    if request.path == "/vllm/score":
         await _scores(body, answer)
         return
     if request.path == "/vllm/classify":
@@ -222,6 +225,16 @@ async def _by_pairs(body: Json, answer: Answer) -> None:
         return
     scores = [score_of(one, other) for one, other in zip(queries, documents, strict=True)]
     await answer.json({"scores": scores, "input_tokens": 40, "request_id": "di-1"})
+
+
+async def _bedrock(body: Json, answer: Answer) -> None:
+    assert body["api_version"] == 2
+    vendor = Vendor(
+        required=frozenset({"query", "documents"}),
+        allowed=frozenset({"top_n", "api_version"}),
+        write=lambda _, found: {"results": _results(found)},
+    )
+    await _ranked(vendor, body, answer)
 
 
 async def _dashscope(body: Json, answer: Answer) -> None:
