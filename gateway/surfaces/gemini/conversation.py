@@ -63,13 +63,13 @@ class ContentsReader:
     """The messages of one request.
 
     marked: some have fields that our schema does not have. rewritten: the client's JSON has what
-    Google does not read: reasoning of other vendors, or roles of other APIs. blank: a turn of the
-    model has a part with an empty text, as streams end with one, which Google refuses.
+    Google does not read: reasoning of other vendors, or roles of other APIs. untidy: the model has
+    several contents in a row, or an empty text, which Google refuses: see `tidied`.
     """
 
     def __init__(self, system: Raw | UnsetType, contents: Raw | UnsetType, fewest: int) -> None:
         """Raises InvalidRequest, whose `param` is the path of the invalid field."""
-        self.marked = self.rewritten = self.blank = False
+        self.marked = self.rewritten = self.untidy = False
         self.messages: list[Message] = []
         self._open: list[tuple[str, str]] = []
         self._turn: ModelTurn | None = None
@@ -100,6 +100,7 @@ class ContentsReader:
         self.rewritten = self.rewritten or sent not in _OWN_ROLES
         parts = read_parts(content.parts, f"{where}.parts")
         if role == "model":
+            self.untidy = self.untidy or self._turn is not None
             self._turn = self._turn or ModelTurn()
             self._turn.marks |= more
             for place, (wire, others) in enumerate(parts):
@@ -122,9 +123,9 @@ class ContentsReader:
         turn, self._turn = self._turn, None
         if turn is None:
             return
-        self.blank = self.blank or turn.blank
+        self.untidy = self.untidy or turn.blank
         if turn.is_empty and self.messages:
-            self.blank = True
+            self.untidy = True
             return
         self.messages.append(turn.message())
         self.marked = self.marked or turn.marked
@@ -210,17 +211,20 @@ class ContentsReader:
         return part
 
 
-def without_blanks(contents: Raw) -> Raw:
-    """Return the client's contents without the model's empty texts, and turns of nothing else."""
-    made: list[Raw] = []
+def tidied(contents: Raw) -> Raw:
+    """Return the client's contents with the model's in a row as one, and without empty texts."""
+    made: list[Marks] = []
     for raw in _raws.decode(as_list(contents)):
         fields = object_fields(raw, "contents")
+        if fields.get("role") != _MODEL:
+            made.append(fields)
+            continue
         parts = _raws.decode(as_list(fields.get("parts", Raw(b"[]"))))
         kept = [one for one in parts if object_fields(one, "contents") != _BLANK]
-        if fields.get("role") != _MODEL or (len(kept) == len(parts) > 0):
-            made.append(raw)
-        elif kept or not made:
-            made.append(Raw(encode({**fields, "parts": kept or parts})))
+        if made and made[-1].get("role") == _MODEL:
+            kept = [*_raws.decode(made.pop()["parts"]), *kept]
+        if kept or not made:
+            made.append({**fields, "parts": Raw(encode(kept or parts))})
     return Raw(encode(made))
 
 

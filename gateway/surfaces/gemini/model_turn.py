@@ -30,7 +30,7 @@ _CALLS = ProtoReader(FunctionCallWire, ALLOWED)
 class ModelTurn:
     """Mutable state: what the turn has so far.
 
-    calls: with an id each. marked, rewritten, blank: see ContentsReader.
+    calls: with an id each. marked, rewritten: see ContentsReader. blank: it has an empty text.
     """
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from strowger_gateway.gateway.surfaces.base import Inbound
 from strowger_gateway.gateway.surfaces.decoding import is_null, model_name
-from strowger_gateway.gateway.surfaces.gemini.conversation import ContentsReader, without_blanks
+from strowger_gateway.gateway.surfaces.gemini.conversation import ContentsReader, tidied
 from strowger_gateway.gateway.surfaces.gemini.generation_config import read_settings
 from strowger_gateway.gateway.surfaces.gemini.parts import DIALECT
 from strowger_gateway.gateway.surfaces.gemini.proto import ProtoReader
@@ -108,8 +108,8 @@ def _request(
     }
     if conversation.rewritten:
         kept = {name: raw for name, raw in kept.items() if name not in _CONVERSATION}
-    elif conversation.blank:
-        kept["contents"] = without_blanks(kept["contents"])
+    elif conversation.untidy:
+        kept["contents"] = tidied(kept["contents"])
     original = Original(dialect=DIALECT, fields=kept, read=request)
     return replace(request, original=original)
 

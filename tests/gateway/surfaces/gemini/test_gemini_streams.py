@@ -119,3 +119,37 @@ async def test_a_frame_that_arrives_in_pieces_leaves_in_one(tmp_path: Path) -> N
     assert [one.thought_signature for one in answer.parts if one.thought_signature] == [
         b"abc123def456"
     ]
+
+
+async def test_google_gets_the_pieces_of_a_turn_as_one_content(tmp_path: Path) -> None:
+    """Its own SDK keeps frames as contents, with an empty text at the end."""
+    call: Json = {"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "YWJj"}
+    code: Json = {"executableCode": {"language": "PYTHON", "code": "1"}}
+    result: Json = {"functionResponse": {"name": "f", "response": {"output": "a"}}}
+    user: Json = {"role": "user", "parts": [{"text": "hi"}]}
+    pieces: list[Json] = [{"text": "I "}, {"text": "look."}, code, call]
+
+    async def answers(request: Received, answer: Answer) -> None:
+        await answer.json(frame({"text": "ok"}, finishReason="STOP"))
+
+    async with (
+        provider(answers) as remote,
+        serving(GOOGLE.replace("URL", remote.origin), tmp_path) as gateway,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as web,
+    ):
+        contents = [
+            user,
+            *({"role": "model", "parts": [one]} for one in pieces),
+            {"role": "user", "parts": [result]},
+            {"role": "model", "parts": [{"text": ""}]},
+        ]
+        answer = await web.post("/v1beta/models/chat:generateContent", json={"contents": contents})
+
+    assert answer.status_code == 200, answer.text
+    assert remote.requests[-1].json == {
+        "contents": [
+            user,
+            {"role": "model", "parts": pieces},
+            {"role": "user", "parts": [result]},
+        ]
+    }
