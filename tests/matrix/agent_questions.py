@@ -4,6 +4,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Final, cast
 
+from tests.matrix.gemini_questions import GEMINI
+from tests.matrix.gemini_questions import NO_FORM as NO_GEMINI_FORM
+from tests.matrix.gemini_questions import QUESTIONS as GEMINI_QUESTIONS
 from tests.matrix.ollama_questions import OLLAMA, OLLAMA_QUESTIONS
 from tests.matrix.questions import (
     CITY,
@@ -139,8 +142,8 @@ AGENT_QUESTIONS: Final[tuple[Question, ...]] = (
     ),
 )
 
-ALL_SURFACES: Final = ("OpenAI", *AGENT_SURFACES, OLLAMA, *SURFACES[1:])
-ALL_QUESTIONS: Final = (*QUESTIONS, *AGENT_QUESTIONS, *OLLAMA_QUESTIONS)
+ALL_SURFACES: Final = ("OpenAI", *AGENT_SURFACES, GEMINI, OLLAMA, *SURFACES[1:])
+ALL_QUESTIONS: Final = (*QUESTIONS, *AGENT_QUESTIONS, *GEMINI_QUESTIONS, *OLLAMA_QUESTIONS)
 HAS_NO_FORM_ANYWHERE: Final[Mapping[tuple[str, Feature], str]] = {
     **HAS_NO_FORM,
     **{
@@ -149,6 +152,7 @@ HAS_NO_FORM_ANYWHERE: Final[Mapping[tuple[str, Feature], str]] = {
         for feature in NOT_EXPRESSED
     },
     ("Messages", "log probabilities"): "its answers contain none",
+    **NO_GEMINI_FORM,
     (OLLAMA, "tokens in"): "its prompts are text",
     (OLLAMA, "tokens out"): "its answers are text",
 }

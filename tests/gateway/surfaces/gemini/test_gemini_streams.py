@@ -98,8 +98,9 @@ async def test_a_stream_that_breaks_off_ends_with_an_error_of_googles(
 
 
 async def test_a_frame_that_arrives_in_pieces_leaves_in_one(tmp_path: Path) -> None:
-    signed: Json = {"text": "", "thoughtSignature": "YWJjMTIzZGVmNDU2"}
-    sent = [frame({"text": "Hällo"}), frame(signed, finishReason="STOP")]
+    signed: dict[str, object] = {"text": "", "thoughtSignature": "YWJjMTIzZGVmNDU2"}
+    said: dict[str, object] = {"text": "Hällo"}
+    sent = [frame(said), frame(signed, finishReason="STOP")]
 
     async def crumbles(request: Received, answer: Answer) -> None:
         await answer.begin_stream()
