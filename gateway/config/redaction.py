@@ -14,8 +14,13 @@ NEEDS_RE2: Final = (
 MAX_DEPTH: Final = 200
 """Nesting of a value; what is deeper is not logged."""
 TOO_DEEP: Final = "[nested too deeply]"
-LOGPROBS: Final = "[redacted]"
-"""In place of log probabilities if there are patterns: they repeat the text token by token."""
+UNREADABLE: Final = "[redacted]"
+"""In place of what repeats a text in a form that patterns cannot read, if there are patterns."""
+_BY_TOKEN: Final = frozenset({"logprobs", "logprobsResult"})
+_IN_NUMBERS: Final = "context"
+"""Of Ollama's API: a list of integers."""
+_IN_BASE64: Final = frozenset({"encrypted_content", "thoughtSignature", "thought_signature"})
+"""What a vendor wants back of its reasoning, and the reasoning's text."""
 
 _PLACE = re.compile(r"\[\d*\]")
 
@@ -77,8 +82,8 @@ class Redactor:
                 found = self._names.get(key)
                 if found is None:
                     found = self._paths.get(place)
-                if found is None and key == "logprobs" and self._patterns and _is_filled(inner):
-                    found = LOGPROBS
+                if found is None and self._patterns and _repeats_unreadably(key, inner):
+                    found = UNREADABLE
                 shown = self.text(key)
                 held[shown] = self.value(inner, place, depth + 1) if found is None else found
             return held
@@ -92,9 +97,18 @@ class Redactor:
         return value
 
 
-def _is_filled(value: object) -> bool:
-    """Whether it is an object or a list, and not empty."""
-    return isinstance(value, dict | list) and bool(cast("dict[str, object] | list[object]", value))
+def _repeats_unreadably(key: str, value: object) -> bool:
+    if not value:
+        return False
+    if key in _BY_TOKEN:
+        return isinstance(value, dict | list)
+    if key in _IN_BASE64:
+        return isinstance(value, str)
+    return (
+        key == _IN_NUMBERS
+        and isinstance(value, list)
+        and isinstance(cast("list[object]", value)[0], int)
+    )
 
 
 def substitute(pattern: str, replacement: str) -> Substitute:

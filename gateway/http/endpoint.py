@@ -25,8 +25,8 @@ from strowger_gateway.gateway.http.other_methods import answer_other_method
 from strowger_gateway.gateway.http.request_stages import (
     Admit,
     Authenticate,
+    FindRespeltRoute,
     FindRoute,
-    FindTaggedRoute,
     ParseBody,
     PlanRequest,
     ReadBody,
@@ -128,12 +128,13 @@ class Endpoint:
     def _stages(self, runtime: Runtime) -> RouteStages:
         """Put the stages of this route and generation together, with its first request."""
         gateway, route = self._gateway, self._route
+        find = FindRespeltRoute if route.tagged or route.prefixed else FindRoute
         own = (
             Admit(gateway, runtime),
             Authenticate(gateway, runtime),
             ReadBody(gateway, runtime, route),
             ParseBody(gateway, runtime, route),
-            FindTaggedRoute(runtime, route) if route.tagged else FindRoute(runtime, route),
+            find(runtime, route),
             PlanRequest(gateway, runtime, route),
             answering_stage(gateway, route),
         )

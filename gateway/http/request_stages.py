@@ -321,14 +321,18 @@ class FindRoute(BaseStage):
             record.level = BACKGROUND
 
 
-class FindTaggedRoute(FindRoute):
-    """The same where a model's name may end in `:latest`, or not."""
+class FindRespeltRoute(FindRoute):
+    """The same where clients spell a model's name in more than one way."""
+
+    def __init__(self, runtime: Runtime, at: HotRoute) -> None:
+        super().__init__(runtime, at)
+        self._own_name = self._table.tagged if at.tagged else self._table.prefixed
 
     def enter(self, request: RequestContext) -> Awaitable[None] | None:
         """See Stage."""
         sent = request.request
         assert sent is not None
-        name = self._table.tagged(sent.model)
+        name = self._own_name(sent.model)
         if name != sent.model:
             request.use(replace(sent, model=name))
         return super().enter(request)

@@ -24,6 +24,7 @@ class HotRoute(Struct, frozen=True, kw_only=True):
     compacts:      its clients can have a long conversation replaced by a summary.
     default_model: neither path nor body names a model; the operator's default is used.
     tagged:        a model's name may end in `:latest`, or not.
+    prefixed:      a model's name may begin with `models/`, or not.
     at_once:       returns the answer to a request that needs no backend; b"" for any other.
     listed:        the same path without `alt=sse` in the query, which streams a JSON list as
                    Google's APIs do. Its path has the query behind it.
@@ -38,6 +39,7 @@ class HotRoute(Struct, frozen=True, kw_only=True):
     stores: bool = False
     compacts: bool = False
     tagged: bool = False
+    prefixed: bool = False
     at_once: Callable[[Request], bytes] | None = None
     listed: "HotRoute | None" = None
 

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from litestar.types import Scope
 
 _GOOGLES: Final = re.compile(
-    r"/v1(beta1?|alpha)/.*|/v1/(projects|publishers|tunedModels)/.*|/v1/models(/.*)?", re.DOTALL
+    r"/+(?:(?:ai-gateway/+)?gemini/+|v1/+)?v1(beta1?|alpha)/.*"
+    r"|/+v1/+(projects|publishers|tunedModels)/.*|/+(v1/+)?models(/.*)?",
+    re.DOTALL,
 )
 
 

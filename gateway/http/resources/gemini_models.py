@@ -42,7 +42,7 @@ def gemini_models(gateway: Gateway) -> list[ControllerRouterHandler]:
         summary="One model, as Gemini describes it",
     )
     async def model(request: _Request, model: FromPath[str]) -> bytes:
-        name = model.removeprefix("/")
+        name = gateway.runtime.table.prefixed(model.removeprefix("/"))
         gateway.runtime.table.find(name, (await caller(request)).may_use)
         if name.endswith("*"):
             raise ModelNotFound(f"model: model {name!r} not found", param="model")

@@ -160,6 +160,7 @@ class Route(Struct, frozen=True, kw_only=True):
 
 
 LATEST: Final = ":latest"
+GOOGLES_PREFIX: Final = "models/"
 """The tag of a model of Ollama that is named without one."""
 
 
@@ -210,6 +211,16 @@ class RouteTable:
         bare = model.removesuffix(LATEST)
         other = bare if bare != model else model + LATEST
         return other if other in self._exact else bare
+
+    def prefixed(self, model: str) -> str:
+        """Return the name of a model that a client names as Google's APIs do, as `models/NAME`."""
+        bare = model
+        while bare.startswith(GOOGLES_PREFIX):
+            bare = bare.removeprefix(GOOGLES_PREFIX)
+        if bare == model or model in self._exact:
+            return model
+        wild = self._matching_wildcard(model)
+        return model if wild is not None and wild.name.startswith(GOOGLES_PREFIX) else bare
 
     def _matching_wildcard(self, model: str) -> Route | None:
         wild = (one for one in self._wild if model.startswith(one.name[:-1]))

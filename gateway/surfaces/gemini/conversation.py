@@ -23,6 +23,7 @@ from strowger_gateway.gateway.surfaces.gemini.wire import (
     PartWire,
 )
 from strowger_gateway.gateway.surfaces.marked_objects import Marks, content_of, with_marks
+from strowger_gateway.gateway.surfaces.open_calls import OpenCalls
 from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.messages import (
@@ -71,7 +72,7 @@ class ContentsReader:
         """Raises InvalidRequest, whose `param` is the path of the invalid field."""
         self.marked = self.rewritten = self.untidy = False
         self.messages: list[Message] = []
-        self._open: list[tuple[str, str]] = []
+        self._open = OpenCalls()
         self._turn: ModelTurn | None = None
         if isinstance(system, Raw):
             self._add_system(system, "systemInstruction")
@@ -130,7 +131,10 @@ class ContentsReader:
         self.messages.append(turn.message())
         self.marked = self.marked or turn.marked
         self.rewritten = self.rewritten or turn.rewritten
-        self._open += [(one.id, one.name) for one in turn.calls]
+        if turn.calls:
+            self._open.next_turn()
+        for one in turn.calls:
+            self._open.add(one.id, one.name)
 
     def _add_system(self, raw: Raw, where: str) -> None:
         content, _ = self._content(raw, where)
@@ -190,13 +194,10 @@ class ContentsReader:
 
     def _answered(self, id: str, name: str, place: str) -> str:
         """Return the id of the call that a result is of, which is open no longer."""
-        calls = self._open
-        found = next((one for one in calls if id and one[0] == id), None)
-        found = found or next((one for one in calls if one[1] == name), None)
+        found = self._open.of_id(id) if id else None
         if found is None:
-            return id or f"result_{place}"
-        calls.remove(found)
-        return found[0]
+            found = self._open.of_name(name)
+        return (id or f"result_{place}") if found is None else found
 
     def _content(self, raw: Raw, where: str) -> tuple[ContentWire, Marks]:
         """Return a turn; of a text or a list of parts, as Google's SDKs take them, too."""

@@ -36,7 +36,7 @@ MAX_INPUTS: Final = 10_000
 OWN: Final = ("taskType", "title")
 """Google's own fields, which no other vendor has."""
 
-_SINGLE: Final = ProtoReader(EmbedContentWire, ALLOWED)
+_SINGLE: Final = ProtoReader(EmbedContentWire, ALLOWED, lax=True)
 _BATCH: Final = ProtoReader(BatchEmbedContentsWire, ALLOWED, lists={"requests"})
 _CONTENTS: Final = ProtoReader(ContentWire, ALLOWED, lists={"parts"})
 _number: Final[msgspec.json.Decoder[int | str]] = msgspec.json.Decoder(int | str)
@@ -140,6 +140,7 @@ def _request(inputs: tuple[_Input, ...], inbound: Inbound, *, batch: bool) -> Em
         batch=batch,
         dimensions=inputs[0].dimensions,
         extra=inputs[0].extra,
+        optional=OWN,
         dialect=DIALECT,
     )
 

@@ -46,7 +46,7 @@ _TEXT_ONLY: Final = (b'["TEXT"]', b'["text"]', b"[]", b'["MODALITY_UNSPECIFIED"]
 _BLANK: Final = b" \t\r\n"
 
 _NUMBERS: Final = ProtoReader(GenerationConfigWire, ALLOWED, lists={"stopSequences"}, lax=True)
-_THINKINGS: Final = ProtoReader(ThinkingWire, ALLOWED)
+_THINKINGS: Final = ProtoReader(ThinkingWire, ALLOWED, lax=True)
 
 
 class Settings(Struct, frozen=True, kw_only=True):

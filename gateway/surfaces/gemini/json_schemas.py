@@ -20,6 +20,9 @@ _COUNTS: Final = frozenset(
     {"maxItems", "minItems", "maxLength", "minLength", "maxProperties", "minProperties"}
 )
 _RENAMED: Final[Mapping[str, str]] = {"ref": "$ref", "defs": "$defs", "example": "examples"}
+_DEFS: Final = "#/defs/"
+"""Begins references to `defs`, which are `$defs` in JSON Schema."""
+
 _SCHEMAS: Final = frozenset({"items", "additionalProperties"})
 _LISTS: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _MAPS: Final = frozenset({"properties", "defs", "$defs"})
@@ -56,6 +59,8 @@ def _schema(source: object) -> object:
         made[_RENAMED.get(name, name)] = _value(name, value)
     if fields.get("nullable") is True and isinstance(made.get("enum"), list):
         made["enum"] = [*cast("list[object]", made["enum"]), None]
+    if fields.get("nullable") is True and kind is None and "$ref" in made:
+        made["anyOf"] = [{"$ref": made.pop("$ref")}, *cast("list[object]", made.get("anyOf", []))]
     if fields.get("nullable") is True and kind is None and "anyOf" in made:
         made["anyOf"] = [*cast("list[object]", made["anyOf"]), {"type": "null"}]
     return made
@@ -82,4 +87,6 @@ def _value(name: str, value: object) -> object:
         return int(value)
     if name == "example":
         return [value]
+    if name == "ref" and isinstance(value, str) and value.startswith(_DEFS):
+        return f"#/$defs/{value.removeprefix(_DEFS)}"
     return value

@@ -49,7 +49,7 @@ class ModelTurn:
     def add(self, wire: PartWire, more: Marks, where: str, id: str) -> None:
         """Add a part. where: its path. id: for a call without one. Raises InvalidRequest."""
         signature = self._signature(wire.thought_signature or "")
-        if wire.thought:
+        if wire.thought and not isinstance(wire.function_call, Raw):
             self._think(wire.text or "", signature)
             self.marks |= more
             return

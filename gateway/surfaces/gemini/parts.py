@@ -64,7 +64,24 @@ def read_parts(raw: Raw | UnsetType, where: str) -> list[tuple[PartWire, Marks]]
 def _read(raw: Raw, where: str) -> tuple[PartWire, Marks]:
     if bytes(memoryview(raw)[:1]) == b'"':
         raw = Raw(b'{"text":%b}' % bytes(raw))
-    return _PARTS.read(raw, where)
+    part, more = _PARTS.read(raw, where)
+    found = [name for name, field in _DATA if getattr(part, field)]
+    if len(found) > 1:
+        told = f"{where} has {' and '.join(found)}, and a part has one of these; send two parts"
+        raise InvalidRequest(told, param=where)
+    if found and found != ["text"] and part.text is not None:
+        return msgspec.structs.replace(part, text=None), more
+    return part, more
+
+
+_DATA: Final = (
+    ("text", "text"),
+    ("inlineData", "inline_data"),
+    ("fileData", "file_data"),
+    ("functionCall", "function_call"),
+    ("functionResponse", "function_response"),
+)
+"""Of these a part has one, as at Google. An empty text next to another is none."""
 
 
 def part_of(part: PartWire, more: Marks, where: str) -> Part | None:

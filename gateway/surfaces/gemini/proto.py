@@ -27,6 +27,7 @@ W = TypeVar("W", bound=Struct)
 
 _LETTER: Final = re.compile("_+([a-zA-Z0-9])")
 _CAPITAL: Final = re.compile("[A-Z]")
+_NULL: Final = b"null"
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
@@ -77,7 +78,9 @@ class ProtoReader(Generic[W]):
         where: the path of the message. Raises InvalidRequest.
         """
         try:
-            return self._strict.decode(raw), {}
+            found = self._strict.decode(raw)
+            if _NULL not in bytes(raw):
+                return found, {}
         except ValidationError:
             pass
         except (DecodeError, RecursionError) as exc:

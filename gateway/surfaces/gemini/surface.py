@@ -116,7 +116,11 @@ def _route(
 ) -> HotRoute:
     path = f"{MODEL}:{verb}"
     listed = HotRoute(
-        path=f"{path}?alt=json", surface=GeminiSurface("list"), body=body, summary=summary
+        path=f"{path}?alt=json",
+        surface=GeminiSurface("list"),
+        body=body,
+        summary=summary,
+        prefixed=True,
     )
     return HotRoute(
         path=path,
@@ -124,6 +128,7 @@ def _route(
         body=body,
         summary=summary,
         counts=form == "count",
+        prefixed=True,
         listed=listed if lists else None,
     )
 

@@ -43,7 +43,7 @@ def written(turns: Sequence[tuple[str, str]]) -> list[int] | None:
 
 
 def read(raw: Raw) -> tuple[Message, ...] | None:
-    """Return the conversation; `None` for the tokens of an Ollama server.
+    """Return the conversation, which may be empty; `None` for the tokens of an Ollama server.
 
     Raises InvalidRequest for what is neither.
     """
@@ -51,7 +51,9 @@ def read(raw: Raw) -> tuple[Message, ...] | None:
         numbers = _numbers.decode(raw)
     except (DecodeError, RecursionError) as exc:
         raise _wrong("must be the list of integers that came with an answer") from exc
-    if not numbers or numbers[0] != MARK:
+    if not numbers:
+        return ()
+    if numbers[0] != MARK:
         return None
     try:
         text = b"".join([one.to_bytes(_WORD) for one in numbers[2:]])

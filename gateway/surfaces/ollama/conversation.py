@@ -22,6 +22,7 @@ from strowger_gateway.gateway.surfaces.ollama.wire import (
     MessageWire,
     ToolWire,
 )
+from strowger_gateway.gateway.surfaces.open_calls import OpenCalls
 from strowger_gateway.gateway.surfaces.strict_structs import strict
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.messages import (
@@ -69,7 +70,7 @@ class OllamaConversation:
         """Raises InvalidRequest, whose `param` is the path of the invalid field."""
         self.marked = False
         self.messages: list[Message] = []
-        self._open: list[ToolCall] = []
+        self._open = OpenCalls()
         self._known = set[str]()
         self._made = 0
         for place, raw in enumerate(raws):
@@ -124,7 +125,9 @@ class OllamaConversation:
         if not calls:
             return ()
         found = [self._call(one, f"{where}.tool_calls[{at}]") for at, one in enumerate(calls)]
-        self._open = list(found)
+        self._open = OpenCalls()
+        for one in found:
+            self._open.add(one.id, one.name)
         self._known.update(one.id for one in found)
         return tuple(found)
 
@@ -144,14 +147,13 @@ class OllamaConversation:
         """Return the id of the call that a result belongs to."""
         if id:
             id = proofs.plain_id(id)[0]
-            self._open = [one for one in self._open if one.id != id]
+            self._open.of_id(id)
             return id
-        found = next((one for one in self._open if one.name == name or not name), None)
+        found = self._open.of_name(name) if name else self._open.first()
         if found is None:
             self._made += 1
             return f"{_CALL}{self._made - 1}"
-        self._open.remove(found)
-        return found.id
+        return found
 
 
 class OllamaTools(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
+from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
 from msgspec.structs import replace
 
 from strowger_gateway.gateway.surfaces.decoding import invalid_request, is_null, null_to_unset
@@ -63,7 +63,9 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
 of its own (a `top_k` of 0 keeps the whole vocabulary): only an Ollama server gets another one."""
 
 _READ: Final = frozenset(OptionsWire.__struct_fields__)
+_INTEGERS: Final = ("top_k", "num_predict", "seed")
 _options: Final = msgspec.json.Decoder(OptionsWire)
+_number: Final = msgspec.json.Decoder(float)
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
@@ -87,7 +89,8 @@ def read_options(raw: Raw | UnsetType) -> Options:
     if isinstance(raw, UnsetType):
         return _NONE
     try:
-        wire, fields = _options.decode(raw), _fields.decode(raw)
+        fields = _fields.decode(raw)
+        wire = _decoded(raw, fields)
     except (DecodeError, RecursionError) as exc:
         raise invalid_request(exc, OPTIONS, ALLOWED) from exc
     kept = {name: one for name, one in fields.items() if name not in _READ and not is_null(one)}
@@ -114,6 +117,22 @@ def read_options(raw: Raw | UnsetType) -> Options:
         rest=Raw(encode(kept)) if kept else UNSET,
         names=tuple([f"{OPTIONS}.{name}" for name in kept]),
     )
+
+
+def _decoded(raw: Raw, fields: Mapping[str, Raw]) -> OptionsWire:
+    """Return the options. A fraction of an integer is cut off, as an Ollama server does."""
+    try:
+        return _options.decode(raw)
+    except ValidationError:
+        whole = {name: _whole(fields[name]) for name in _INTEGERS if name in fields}
+        return _options.decode(encode({**fields, **whole}))
+
+
+def _whole(raw: Raw) -> Raw:
+    try:
+        return Raw(encode(int(_number.decode(raw))))
+    except (ValidationError, OverflowError):
+        return raw
 
 
 def option_names(rest: Raw) -> list[str]:

@@ -40,6 +40,7 @@ class Door(Struct, frozen=True, kw_only=True):
     error:   the text of an error. adapter, base: of the provider behind it. backend: its stand-in.
     speaks:  its answers have text of a model, which guardrails examine.
     cached:  its answers can be kept.
+    streams_at: the path of streams, if they have one of their own.
     """
 
     name: str
@@ -58,9 +59,11 @@ class Door(Struct, frozen=True, kw_only=True):
     backend: Behaviour = chats
     speaks: bool = True
     cached: bool = True
+    streams_at: str = ""
 
-    def at(self, model: str) -> str:
-        return self.path.replace("{model}", model)
+    def at(self, model: str, *, stream: bool = False) -> str:
+        path = self.streams_at if stream and self.streams_at else self.path
+        return path.replace("{model}", model)
 
     def text_of(self, answer: httpx.Response, *, stream: bool) -> str:
         assert answer.status_code == 200, answer.text

@@ -1,5 +1,6 @@
 """The doors. A new one is a row here; `test_controls_of_doors.py` holds each to every control."""
 
+import json
 from typing import Final, cast
 
 from tests.gateway.surfaces.door import Door, Json, at, events, pieces, text_at, with_field
@@ -40,6 +41,21 @@ def _vector(body: Json) -> str:
     return str(at(found, 0, "embedding") or found[0])
 
 
+def _contents(model: str, text: str) -> Json:
+    return {"contents": [{"role": "user", "parts": [{"text": text}]}]}
+
+
+def _embedded(model: str, text: str) -> Json:
+    return {"content": {"parts": [{"text": text}]}}
+
+
+def _listed(text: str) -> str:
+    found = cast("list[object]", json.loads(text))
+    return "".join(str(at(one, *_PARTS) or "") for one in found)
+
+
+_PARTS: Final = ("candidates", 0, "content", "parts", 0, "text")
+_GEMINIS: Final = "/v1beta/models/{model}"
 _WHOLE: Final[Json] = {"stream": False}
 _OPENAIS = text_at("error", "message")
 _OLLAMAS = text_at("error")
@@ -117,6 +133,39 @@ DOORS: Final = (
         body=_input,
         said=_vector,
         error=_OLLAMAS,
+        backend=answers,
+        speaks=False,
+    ),
+    Door(
+        name="gemini",
+        path=f"{_GEMINIS}:generateContent",
+        streams_at=f"{_GEMINIS}:streamGenerateContent?alt=sse",
+        surface="gemini",
+        body=_contents,
+        said=text_at(*_PARTS),
+        heard=pieces(*_PARTS),
+        stream={},
+        error=_OPENAIS,
+    ),
+    Door(
+        name="gemini-list",
+        path=f"{_GEMINIS}:generateContent",
+        streams_at=f"{_GEMINIS}:streamGenerateContent",
+        surface="gemini",
+        body=_contents,
+        said=text_at(*_PARTS),
+        heard=_listed,
+        stream={},
+        error=_OPENAIS,
+    ),
+    Door(
+        name="gemini-embed",
+        path=f"{_GEMINIS}:embedContent",
+        surface="gemini",
+        task="embeddings",
+        body=_embedded,
+        said=lambda body: str(at(body, "embedding", "values")),
+        error=_OPENAIS,
         backend=answers,
         speaks=False,
     ),

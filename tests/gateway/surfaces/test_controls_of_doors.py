@@ -126,7 +126,7 @@ class Rig(Struct, frozen=True, kw_only=True, eq=False):
             body = door.user(body, user)
         elif user:
             headers[USER] = user
-        return await self.client.post(door.at(model), json=body, headers=headers)
+        return await self.client.post(door.at(model, stream=stream), json=body, headers=headers)
 
     def received(self, door: Door) -> list[Received]:
         return [one for one in self.remote.requests if one.path.startswith(f"/{door.name}/")]
