@@ -73,6 +73,9 @@ INSTRUCTIONS_SHARE: Final = 0.1
 KEPT_SHARE: Final = 0.25
 """Of a threshold, for the user's earlier messages that stay as they are."""
 
+LEAST_GAIN: Final = 0.1
+"""Of a threshold, in what is replaced: for less, no request pays for another summary."""
+
 MOST_ANSWER: Final = 8_192
 """Tokens of a summary, at most, that are kept free in a large context."""
 
@@ -227,7 +230,10 @@ class Compacting:
             return window_of(bare.messages, threshold * KEPT_SHARE, model)
 
         window = await room.run(too_long, holder, room.size)
-        if window is not None and window.replaced:
+        if window is not None and window.gain <= threshold * LEAST_GAIN:
+            # Instructions or a summary exceed it alone: compacting again would not help.
+            self._request.record.repaired_body += (f"input[]:{NOT_COMPACTED}",)
+        elif window is not None:
             try:
                 bare = await self._compacted(bare, window)
             except UpstreamBroken:  # the conversation may still fit, and else has its own error

@@ -43,12 +43,14 @@ class ConversationWindow(Struct, frozen=True, kw_only=True):
     """instructions: at the beginning. replaced: what the summary is of, with the user's messages.
 
     kept: of the user, before the summary. waiting: after the last answer or result.
+    gain: tokens of what the summary takes the place of.
     """
 
     instructions: tuple[Message, ...]
     replaced: tuple[Message, ...]
     kept: tuple[Message, ...]
     waiting: tuple[Message, ...]
+    gain: float = 0.0
 
     def with_summary(self, summary: str) -> tuple[Message, ...]:
         """Return the conversation to answer."""
@@ -75,19 +77,23 @@ def window_of(messages: Sequence[Message], room: float, model: str) -> Conversat
     if last <= first:
         return ConversationWindow(instructions=tuple(messages), replaced=(), kept=(), waiting=())
     kept: list[Message] = []
+    gain = 0.0
     for one in reversed(messages[first:last]):
-        if one.role in ANSWERED or text_of(one).startswith(SUMMARY):
+        if one.role == "user" and text_of(one).startswith(SUMMARY):
             continue
+        tokens = message_tokens(one, model)
         if one.role == "user":
-            room -= message_tokens(one, model)
-            if room < 0:
-                continue
-        kept.append(one)
+            room -= tokens
+        if one.role in ANSWERED or (one.role == "user" and room < 0):
+            gain += tokens
+        else:
+            kept.append(one)
     return ConversationWindow(
         instructions=tuple(messages[:first]),
         replaced=tuple(messages[:last]),
         kept=tuple(reversed(kept)),
         waiting=tuple(messages[last:]),
+        gain=gain,
     )
 
 

@@ -329,3 +329,17 @@ async def test_fields_that_a_summary_leaves_out_are_named(up: Up, stream: bool) 
     assert sorted(dropped) == ["seasoning", "truncation"]
     found = window.headers["x-gateway-dropped-params"].split(", ")
     assert sorted(found) == ["seasoning", *(["stream"] if stream else [])]
+
+
+async def test_where_little_can_be_replaced_not_each_request_is_compacted_again(up: Up) -> None:
+    rules = {"instructions": "Count apples, and never pears. " * 100}
+    wants = managed(300)
+    question = {"role": "user", "content": "Why?"}
+
+    first = await up.ask("good", [*turns(9), GO_ON], context_management=wants, **rules)
+    items = [item_in(first), {"role": "assistant", "content": "Twenty-five."}, question]
+    second = await up.ask("good", items, context_management=wants, **rules)
+
+    assert len(up.sent) == 1
+    assert not ITEM.search(second.text)
+    assert second.headers["x-gateway-repairs"] == "input[]:not_compacted"
