@@ -62,6 +62,9 @@ models:
   - {{name: gte, backends: [{{provider: da, model: gte-rerank-v2}}]}}
   - {{name: azure, backends: [{{provider: az, model: cohere-rerank}}]}}
   - {{name: bedrock, backends: [{{provider: be, model: "cohere.rerank-v3-5:0"}}]}}
+  - name: mirrored
+    backends: [{{provider: vl, model: bge}}]
+    mirror: {{backend: co/rerank-v3.5, share: 1}}
   - {{name: nowhere, backends: [{{provider: other, model: m}}]}}
   - {{name: once, backends: [{{provider: co, model: rerank-v3.5}}], retry: {{attempts: 1}}}}
   - name: cheap

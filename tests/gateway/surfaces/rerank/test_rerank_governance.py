@@ -1,9 +1,12 @@
 """Reranking is governed as chats are: keys, limits, guardrails, the cache, records, explain."""
 
+import asyncio
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
 import pytest
 
+from tests.gateway.cli.command_line import run, table
 from tests.gateway.surfaces.rerank.setting import (
     DOCUMENTS,
     ORDER,
@@ -95,6 +98,44 @@ async def test_models_of_other_tasks_refuse_a_task_by_its_name(setting: Setting)
     assert chat.status_code != 200  # this stand-in has no chats
     assert classes.status_code == 400
     assert "classify" in classes.json()["error"]["message"]
+
+
+async def test_a_copy_goes_to_the_mirror_and_its_order_is_compared(setting: Setting) -> None:
+    ranked = await setting.rank("mirrored")
+    for _ in range(200):
+        if setting.gateway.mirror_lines():
+            break
+        await asyncio.sleep(0.02)
+
+    (line,) = setting.gateway.mirror_lines()
+    assert order(ranked) == ORDER
+    assert (line.mirror, line.outcome) == ("co/rerank-v3.5", "ok")
+    assert line.compared is not None
+    assert line.compared.similarity == 1.0
+
+
+def test_explain_says_which_backends_rank_and_why_others_do_not(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        """
+providers:
+  - {name: co, adapter: cohere, base_url: "http://127.0.0.1:9", api_key: k}
+  - {name: vl, adapter: vllm, base_url: "http://127.0.0.1:9/v1"}
+models:
+  - name: rank
+    policy: in_order
+    backends: [{provider: co, model: rerank-v3.5}, {provider: vl, model: bge}]
+"""
+    )
+    body = '{"model":"rank","query":"q","documents":["d"],"raw_scores":true}'
+
+    said = run("explain", "-", "--config", str(config), typed=body)
+
+    assert said.exit_code == 0
+    assert "rerank at /v1/rerank" in said.output
+    ((_, backend, *_rest),) = table(said.output, "BACKEND")[:1]
+    assert backend == "vl/bge"
+    assert "raw_scores is not supported" in said.output
 
 
 async def test_large_requests_are_answered_as_small_ones(setting: Setting) -> None:
