@@ -248,7 +248,7 @@ def _check_messages(request: ChatRequest, text: PromptText | None) -> None:
     dialect = "" if original is None else original.dialect
     if dialect == "ollama" and text is None:
         return  # it loads the model (gateway/surfaces/ollama/loading.py)
-    field = "input" if dialect == "openai-responses" else "messages"
+    field = {"gemini": "contents", "openai-responses": "input"}.get(dialect, "messages")
     why = "has no message of the user" if request.messages else "is empty"
     if text is not None:
         why += f", and the prompt {text.ref} does not end with a user section"
