@@ -12,7 +12,8 @@ class Comparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
     same_calls:  the same functions in the same order, with the same arguments as JSON.
     same_finish: each choice has the same finish reason.
     characters, mirror_characters: of all choices' text.
-    similarity:  the smallest cosine similarity of two embeddings of one input.
+    similarity:  the smallest cosine similarity of two embeddings of one input; of a task's answers,
+                 as `TaskAnswer.similarity`.
     """
 
     same_text: bool | None = None
