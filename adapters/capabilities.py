@@ -131,6 +131,11 @@ def restricted(supports: Supports, allow: tuple[str, ...], deny: tuple[str, ...]
     return replace(supports, client_fields=rules, repairs=tuple(repairs), **tasks)
 
 
+def _missing(request: Request) -> str:
+    """Return what to do about a missing field; models have no defaults for those of tasks."""
+    return "is required; send it" if isinstance(request, TaskRequest) else MISSING
+
+
 def unsupported(
     request: Request, supports: Supports, below: Sequence[Unknown] | None = None
 ) -> tuple[Unsupported, ...]:
@@ -180,7 +185,7 @@ def unsupported(
         faults.append(Unsupported(field=TEXT, reason=NO_TEXT))
     if supports.requires:
         missing = required(supports, task) - sent
-        faults += [Unsupported(field=one, reason=MISSING) for one in missing]
+        faults += [Unsupported(field=one, reason=_missing(request)) for one in missing]
     for field, bounds in supports.ranges.items():
         if field in sent:
             fault = _outside(field_value(request, field), bounds)

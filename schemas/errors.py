@@ -64,6 +64,7 @@ class GatewayError(Exception):
     param:       the path of the offending field, if there is one.
     retry_after: seconds that the client, or our next attempt, should wait; `None` if unknown.
     request_id:  of the request that failed, "" until the error is sent.
+    dialect:     of the body that could not be read, where several vendors share a path.
     kind:        the entry in `retry.on` that allows another attempt; `None` is never retried.
     retry_helps: the client's own retry may succeed; false if only the operator can change anything.
     unread:      whether no model has read the prompt; `None`: its class decides (NEVER_READ).
@@ -74,6 +75,7 @@ class GatewayError(Exception):
     status: int = 500
     code: str = "internal_error"
     request_id: str = ""
+    dialect: str = ""
     kind: ClassVar[RetryKind | None] = None
     retry_helps: ClassVar[bool] = True
     unread: bool | None = None

@@ -25,8 +25,8 @@ class _Judged(Struct, frozen=True):
     """OpenAI's; Mistral's has neither `flagged` nor the kinds of input."""
 
     categories: dict[str, bool | None]
-    category_scores: dict[str, float] = {}
-    category_applied_input_types: dict[str, tuple[str, ...]] | None = None
+    category_scores: dict[str, float | None] | None = None
+    category_applied_input_types: dict[str, tuple[str, ...] | None] | None = None
     flagged: bool | None = None
 
 
@@ -39,7 +39,7 @@ class _Answer(Struct, frozen=True):
 
 class _Severity(Struct, frozen=True):
     category: str
-    severity: int | None = None
+    severity: int
 
 
 class _Analysis(Struct, frozen=True):
@@ -141,7 +141,7 @@ def _judged(request: ModerateRequest, body: bytes) -> Moderation:
         Verdict(
             flagged=any(one.categories.values()) if one.flagged is None else one.flagged,
             categories=one.categories,
-            scores=one.category_scores,
+            scores=_scores(one),
             read=_kinds(one),
         )
         for one in answer.results
@@ -149,9 +149,15 @@ def _judged(request: ModerateRequest, body: bytes) -> Moderation:
     return _moderation(found, answer, request)
 
 
+def _scores(one: _Judged) -> Mapping[str, float]:
+    found = one.category_scores or {}
+    return {name: score for name, score in found.items() if score is not None}
+
+
 def _kinds(one: _Judged) -> Mapping[str, tuple[str, ...]]:
-    if one.category_applied_input_types is not None:
-        return one.category_applied_input_types
+    kinds = one.category_applied_input_types
+    if kinds is not None:
+        return {name: read for name, read in kinds.items() if read is not None}
     return dict.fromkeys(one.categories, ("text",))
 
 
@@ -164,7 +170,7 @@ def _judged_by_mistral(request: ModerateRequest, body: bytes) -> Moderation:
         for own, flagged in one.categories.items():
             for name in MISTRALS.get(own, (own,)):
                 categories[name] = bool(categories.get(name)) or bool(flagged)
-                score = one.category_scores.get(own, 0.0)
+                score = _scores(one).get(own, 0.0)
                 scores[name] = max(scores.get(name, 0.0), score)
         kinds = dict.fromkeys(categories, ("text",))
         flagged_by_any = any(categories.values())
@@ -175,6 +181,8 @@ def _judged_by_mistral(request: ModerateRequest, body: bytes) -> Moderation:
 
 
 def _moderation(found: Sequence[Verdict], answer: _Answer, request: ModerateRequest) -> Moderation:
+    if any(one.flagged is None and not one.categories for one in answer.results):
+        raise NotAnAnswer("a result that says neither flagged nor any category")
     if len(found) != request.items:
         raise NotAnAnswer(f"{len(found)} results for {request.items} inputs")
     return Moderation(
@@ -205,9 +213,11 @@ def _azures(request: ModerateRequest, model: str) -> Body:
 
 def _judged_by_azure(request: ModerateRequest, body: bytes) -> Moderation:
     analysis = _read_analysis(body)
+    if not analysis.categoriesAnalysis:
+        raise NotAnAnswer("an analysis without categories")
     kind = "image" if isinstance(only_piece(request), ImagePart) else "text"
     severities = {
-        AZURES.get(one.category, one.category.lower()): one.severity or 0
+        AZURES.get(one.category, one.category.lower()): one.severity
         for one in analysis.categoriesAnalysis
     }
     categories: dict[str, bool | None] = {

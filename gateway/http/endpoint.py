@@ -43,7 +43,6 @@ from strowger_gateway.gateway.server.asgi.exchange import AsgiExchange, HotExcha
 from strowger_gateway.gateway.server.asgi.response import ResponseWriter
 from strowger_gateway.gateway.stages.request_context import RequestContext
 from strowger_gateway.gateway.stages.stage import RouteStages
-from strowger_gateway.gateway.surfaces.error_envelopes import by_client
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 from strowger_gateway.schemas.errors import Forbidden, GatewayError, ModelNotFound
 
@@ -166,8 +165,7 @@ class Endpoint:
         if error.status == 499:
             return
         error.request_id = response.request_id
-        write = by_client(response.exchange.fields) or self._surface.error
-        body = write(error)
+        body = self._surface.error_about(error, response.request)
         if response.started:
             await response.end(self._surface.last_frame(body))
             return

@@ -46,8 +46,8 @@ class AnswerTask(BaseStage):
     def leave(self, request: RequestContext) -> None:
         """See Stage."""
         estimate_prompt(request)
-        assert isinstance(request.request, TaskRequest)
-        note_searches(request.record, request.request)
+        if isinstance(request.request, TaskRequest):
+            note_searches(request.record, request.request)
 
     async def _perform(self, request: RequestContext, sent: TaskRequest, plan: Plan) -> None:
         record, response = request.record, request.response

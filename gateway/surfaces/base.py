@@ -171,6 +171,10 @@ class Surface(Protocol):
         """Return the body of an answer that failed before its first byte."""
         ...
 
+    def error_about(self, exc: GatewayError, request: Request | None) -> bytes:
+        """Return the same for the client that sent `request`; `None`: it could not be read."""
+        ...
+
     def last_frame(self, body: bytes) -> bytes:
         """Return the frame that ends a stream with an error, given as `error` returns it."""
         ...

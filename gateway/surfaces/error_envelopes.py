@@ -21,15 +21,12 @@ from strowger_gateway.gateway.surfaces.ollama.errors import error_body as ollama
 from strowger_gateway.gateway.surfaces.openai.bodies import OpenAIError, openai_error
 from strowger_gateway.gateway.surfaces.openai.envelope import encode
 from strowger_gateway.gateway.surfaces.openai.surface import error_body
-from strowger_gateway.gateway.surfaces.rerank.errors import RerankError, voyage_error
+from strowger_gateway.gateway.surfaces.rerank.errors import RerankError
 from strowger_gateway.gateway.surfaces.rerank.errors import error_body as rerank_error
 from strowger_gateway.schemas.errors import GatewayError
 
 _SHARED: Final = ("/v1/models", "/v1/files")
 """Paths of clients of OpenAI and Anthropic, which differ in a header."""
-
-_VOYAGES: Final = b"x-voyage-client-user-agent"
-"""A header of Voyage's Python client, whose paths are those of others."""
 
 _INFER_TOKEN: Final = "/infer_token"
 """Also the end of OpenAI's path of a model."""
@@ -100,16 +97,9 @@ def error_struct(path: str) -> type[Struct]:
     return STRUCTS[envelope(path)]
 
 
-def by_client(headers: Mapping[bytes, bytes]) -> Envelope | None:
-    """Return how errors are written for a client that needs its own form at any path."""
-    return voyage_error if _VOYAGES in headers else None
-
-
 def envelope(path: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> Envelope:
     path = "/" + path.lstrip("/")
     names = {name for name, _ in headers}
-    if _VOYAGES in names:
-        return voyage_error
     if path.startswith(_SHARED) and VERSION in names:
         return messages_error
     if path.startswith(_SHARED) and not names.isdisjoint(GOOGLES):

@@ -3,6 +3,7 @@
 from strowger_gateway.gateway.surfaces.base import EVENT_STREAM, JSON, Inbound, PlainRenderer
 from strowger_gateway.gateway.surfaces.sse import COMMIT_S, KEEP_ALIVE, frame
 from strowger_gateway.schemas.errors import GatewayError
+from strowger_gateway.schemas.requests import Request
 
 
 class JsonSurface:
@@ -25,6 +26,12 @@ class JsonSurface:
 
     def status_of(self, exc: GatewayError) -> int:
         return exc.status
+
+    def error(self, exc: GatewayError) -> bytes:
+        raise NotImplementedError
+
+    def error_about(self, exc: GatewayError, request: Request | None) -> bytes:
+        return self.error(exc)
 
     def json_length(self, inbound: Inbound) -> int:
         return len(inbound.body)

@@ -72,6 +72,25 @@ def error_body(exc: GatewayError) -> bytes:
     return encode(OpenAIError(error=openai_error(exc)))
 
 
+class VoyageError(Struct, frozen=True, kw_only=True):
+    """Errors for Voyage's Python client: it reads `detail`, and fails on an object named `error`.
+
+    https://github.com/voyage-ai/voyageai-python/blob/main/voyageai/error.py
+    """
+
+    detail: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+def voyage_error(exc: GatewayError) -> bytes:
+    error = openai_error(exc)
+    return encode(
+        VoyageError(detail=error.message, type=error.type, param=error.param, code=error.code)
+    )
+
+
 def openai_error(exc: GatewayError) -> Error:
     kind = exc.type if isinstance(exc, UpstreamRejected) else None
     if isinstance(exc, UpstreamRefused):

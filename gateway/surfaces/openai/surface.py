@@ -13,6 +13,7 @@ from strowger_gateway.gateway.surfaces.json_surface import JsonSurface
 from strowger_gateway.gateway.surfaces.openai.bodies import (
     OpenAIEmbeddingsRenderer,
     error_body,
+    voyage_error,
 )
 from strowger_gateway.gateway.surfaces.openai.chat_render import ChatRenderer, ReasoningNames
 from strowger_gateway.gateway.surfaces.openai.completion_render import CompletionRenderer
@@ -106,6 +107,12 @@ class OpenAISurface(JsonSurface):
                 raise _not_served(request.task)
 
     def error(self, exc: GatewayError) -> bytes:
+        return error_body(exc)
+
+    def error_about(self, exc: GatewayError, request: Request | None) -> bytes:
+        """See Surface. Of all clients of embeddings, only Voyage's sends `truncation`."""
+        if isinstance(request, EmbeddingsRequest) and "truncation" in request.extra:
+            return voyage_error(exc)
         return error_body(exc)
 
 

@@ -103,11 +103,14 @@ def _side(wire: ScoreWire, names: tuple[str, ...]) -> tuple[str, tuple[str, ...]
 def _pairs(
     given: str | tuple[str | tuple[str, ...], ...],
 ) -> tuple[tuple[tuple[str, ...], ...], bool]:
-    """Return the inputs, and whether there may be several: a list of two texts is one pair."""
+    """Return the inputs, and whether there may be several: a list of two texts is one pair.
+
+    A list of one text is that text, as in TEI; a batch is a list of lists.
+    """
     if isinstance(given, str):
         return ((given,),), False
     texts = [one for one in given if isinstance(one, str)]
-    if len(texts) == len(given) == _PAIR:
+    if len(texts) == len(given) and len(texts) in (1, _PAIR):
         return (tuple(texts),), False
     inputs: list[tuple[str, ...]] = []
     for place, one in enumerate(given):

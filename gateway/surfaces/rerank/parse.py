@@ -19,6 +19,9 @@ READER: Final = BodyReader(RerankWire, ALLOWED)
 _OPTIONAL: Final = ("max_chunks_per_doc", "max_tokens_per_doc", "truncation")
 """How much of a long document is read: without them, the backend decides."""
 
+_VOYAGES: Final = (b"x-fern-sdk-name", b"voyageai")
+"""A header of Voyage's TypeScript client."""
+
 _Value = TypeVar("_Value")
 
 _text = msgspec.json.Decoder(str).decode
@@ -42,7 +45,7 @@ def parse_rerank(inbound: Inbound, *, second: bool) -> RerankRequest:
     fields = wire.rank_fields or ()
     texts = tuple([_read(one, fields, field, place) for place, one in enumerate(given)])
     plain = all(isinstance(one, str) for one in given)
-    dialect = _dialect(wire, second=second)
+    dialect = _dialect(wire, inbound, second=second)
     return RerankRequest(
         model=model_name(wire.model or inbound.model or None, ""),
         query=_query(wire.query),
@@ -63,13 +66,23 @@ def parse_rerank(inbound: Inbound, *, second: bool) -> RerankRequest:
     )
 
 
-def _dialect(wire: RerankWire, *, second: bool) -> RerankDialect:
-    """Voyage's client always sends `truncation`, and `top_k` instead of `top_n`."""
+def dialect_of(body: bytes) -> RerankDialect:
+    """Return the dialect of a body that cannot be read, as far as its errors differ."""
+    return "voyage" if b'"truncation"' in body and b'"top_n"' not in body else "common"
+
+
+def _dialect(wire: RerankWire, inbound: Inbound, *, second: bool) -> RerankDialect:
+    """Voyage's Python client always sends `truncation`, and `top_k` instead of `top_n`.
+
+    Its TypeScript client sends what it is given, and its name.
+    """
     if second:
         return "cohere"
     if wire.texts is not None:
         return "tei"
     if wire.top_n is None and (wire.top_k is not UNSET or wire.truncation is not UNSET):
+        return "voyage"
+    if any(header == _VOYAGES for header in inbound.headers):
         return "voyage"
     return "common"
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 from strowger_gateway.gateway.surfaces.base import Inbound
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute
 from strowger_gateway.gateway.surfaces.late_module import LateModule
+from strowger_gateway.gateway.surfaces.openai.bodies import voyage_error
 from strowger_gateway.gateway.surfaces.rerank.errors import error_body
 from strowger_gateway.gateway.surfaces.task_surface import TaskRenderer, TaskSurface
 from strowger_gateway.schemas.errors import GatewayError
@@ -29,7 +30,11 @@ class RerankSurface(TaskSurface):
         self._second = second
 
     def parse(self, inbound: Inbound) -> Request:
-        return translation.parse_rerank(inbound, second=self._second)
+        try:
+            return translation.parse_rerank(inbound, second=self._second)
+        except GatewayError as exc:
+            exc.dialect = translation.dialect_of(inbound.body)
+            raise
 
     def task_renderer(self, request: TaskRequest, request_id: str) -> TaskRenderer:
         assert isinstance(request, RerankRequest)
@@ -37,6 +42,11 @@ class RerankSurface(TaskSurface):
 
     def error(self, exc: GatewayError) -> bytes:
         return error_body(exc)
+
+    def error_about(self, exc: GatewayError, request: Request | None) -> bytes:
+        """See Surface."""
+        dialect = request.dialect if isinstance(request, RerankRequest) else exc.dialect
+        return voyage_error(exc) if dialect == "voyage" else error_body(exc)
 
 
 RERANK: Final = RerankSurface()

@@ -95,6 +95,12 @@ def azures(path: str, body: Json) -> Json:
 
 
 async def vendors(request: Received, answer: Answer) -> None:
+    """A text that begins with `answer ` is answered with the rest of it."""
+    given = request.json.get("text") or request.json.get("input")
+    first = cast("list[object]", given)[0] if isinstance(given, list) else given
+    if isinstance(first, str) and first.startswith("answer "):
+        await answer.body(first.removeprefix("answer ").encode(), "application/json")
+        return
     if request.path == "/openai/v1/moderations":
         await answer.json(openais(request.json))
     elif request.path == "/mistral/v1/moderations":
@@ -254,3 +260,43 @@ async def test_keys_and_records_are_those_of_all_requests(setting: Setting) -> N
     assert refused.status_code == 404
     assert (line.surface, line.task, line.status) == ("moderation", "moderate", 200)
     assert line.usage_source == "estimated"
+
+
+async def test_a_category_without_a_score_or_a_kind_costs_no_answer(setting: Setting) -> None:
+    """OpenAI's models that do not know a category answer null for it."""
+    result = (
+        '{"flagged":true,"categories":{"violence":true,"illicit":null},'
+        '"category_scores":{"violence":0.9,"illicit":null},'
+        '"category_applied_input_types":{"violence":["text"],"illicit":null}}'
+    )
+    said = f'answer {{"id":7,"usage":[],"results":[{result}]}}'
+
+    answer = await setting.openai.moderations.create(input=said)
+
+    (found,) = answer.results
+    assert (found.flagged, found.categories.violence, found.categories.illicit) == (
+        True,
+        True,
+        False,
+    )
+    assert found.category_applied_input_types.illicit == []
+
+
+@pytest.mark.parametrize(
+    ("model", "answer"),
+    [
+        ("omni-moderation-latest", '{"results":[]}'),
+        ("omni-moderation-latest", '{"results":[{"categories":{}}]}'),
+        ("mistral", '{"results":[{"categories":{}}]}'),
+        ("azure", '{"categoriesAnalysis":[]}'),
+        ("azure", '{"categoriesAnalysis":[{"category":"Hate"}]}'),
+    ],
+)
+async def test_an_answer_that_says_nothing_is_not_taken_for_harmless(
+    setting: Setting, model: str, answer: str
+) -> None:
+    body: Json = {"model": model, "input": f"answer {answer}"}
+
+    refused = await setting.http.post("/v1/moderations", json=body)
+
+    assert refused.status_code == 502

@@ -178,21 +178,36 @@ async def test_a_stream_is_refused_only_if_it_is_wanted(
 
 
 @pytest.mark.parametrize(
-    ("path", "key", "status"),
+    ("path", "body", "status"),
     [
-        ("/v1/rerank", "key-of-all-of-them-0001", 400),
-        ("/v1/rerank", "wrong", 401),
-        ("/v1/embeddings", "key-of-all-of-them-0001", 400),
-        ("/v1/rerankers", "key-of-all-of-them-0001", 404),
+        ("/v1/rerank", {"model": "voyage", "documents": ["d"], "query": "fail"}, 502),
+        ("/v1/rerank", {"model": "no-such", "documents": ["d"], "query": "q"}, 404),
+        ("/v1/rerank", {"model": "voyage", "documents": [], "query": "q"}, 400),
+        ("/v1/rerank", {"model": "voyage", "query": "q", "top_k": -1}, 400),
+        ("/v1/embeddings", {"model": "no-such", "input": ["a"], "input_type": None}, 404),
     ],
 )
 async def test_voyages_client_gets_errors_without_the_object_at_which_it_fails(
-    setting: Setting, path: str, key: str, status: int
+    setting: Setting, path: str, body: Json, status: int
 ) -> None:
-    headers = {"authorization": f"Bearer {key}", "x-voyage-client-user-agent": "{}"}
-
-    refused = await setting.client.post(path, json={"model": "voyage"}, headers=headers)
+    refused = await setting.ask(path, {**body, "truncation": True})
 
     assert refused.status_code == status
     assert refused.json()["detail"]
     assert "error" not in refused.json()
+    assert "error" in (await setting.ask(path, body)).json()
+
+
+async def test_voyages_typescript_client_is_known_by_its_name(setting: Setting) -> None:
+    headers = {"x-fern-sdk-name": "voyageai"}
+    body: Json = {"model": "voyage", "query": "q", "documents": ["d"]}
+
+    answer = await setting.client.post("/v1/rerank", json=body, headers=headers)
+
+    assert answer.json()["data"] == [{"relevance_score": 0.0, "index": 0}]
+
+
+async def test_a_field_that_has_no_default_is_only_to_be_sent(setting: Setting) -> None:
+    refused = await setting.ask("/v1/classify", {"model": "jina", "input": "a"})
+
+    assert refused.json()["error"]["message"].endswith("labels is required; send it")

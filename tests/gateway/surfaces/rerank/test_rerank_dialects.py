@@ -222,7 +222,8 @@ async def test_classes_have_teis_form_at_its_path(setting: Setting) -> None:
     batch = await setting.ask("/predict", {"inputs": [["a good one"], ["is it", "bad"], "good"]})
 
     good = [{"label": "good", "score": 0.9}, {"label": "bad", "score": 0.1}]
-    assert single.json() == pair.json() == good
+    alone = await setting.ask("/predict", {"inputs": ["a good one"]})
+    assert single.json() == pair.json() == alone.json() == good
     assert [one[0]["label"] for one in batch.json()] == ["good", "bad", "good"]
     elsewhere = await setting.ask("/predict", {"model": "vllm", "inputs": "a good one"})
     assert elsewhere.json()[0] == good[0]
