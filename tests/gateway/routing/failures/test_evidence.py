@@ -114,6 +114,7 @@ RAISED: Final = {
     "gateway/routing/execution/seam.py": "after the attempt; the answer cannot be joined",
     "gateway/surfaces/kserve/outputs.py": "after the attempt",
     "gateway/surfaces/openai/bodies.py": "after the attempt",
+    "gateway/content/compaction/summary_text.py": "after the attempt; a conversation may cause it",
     "gateway/content/hooks/whole_answer.py": "after the attempt; a guardrail's limit",
     "gateway/backends/upstream/credentials/auto_refresh.py": "the provider's token service",
     "gateway/backends/upstream/credentials/aws_signing.py": "the provider's credentials",
