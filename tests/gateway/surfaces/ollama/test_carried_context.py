@@ -35,7 +35,9 @@ def test_a_conversation_comes_back_as_it_was(turns: list[tuple[str, str]]) -> No
 
 @settings(max_examples=examples(100))
 @given(st.lists(st.integers(-(2**40), 2**40)))
-def test_integers_without_the_mark_are_a_servers_and_none_are_a_new_conversation(numbers: list[int]) -> None:
+def test_integers_without_the_mark_are_a_servers_and_none_begin_anything(
+    numbers: list[int],
+) -> None:
     kept = [one for one in numbers if one != MARK]
     assert read(Raw(_encode(kept))) == (None if kept else ())
 
