@@ -41,10 +41,13 @@ class ModelTurn:
         self._thoughts: list[Thought] = []
         self._shown: list[Thought] = []
         """Thoughts as parts, which a carrier behind them has as well."""
+        self._thinking: list[str] = []
+        """The texts of the last of them, which has no signature."""
 
     @property
     def is_empty(self) -> bool:
-        return not (self._parts or self.calls or self._thoughts or self._shown)
+        thinks = self._thoughts or self._shown or self._thinking
+        return not (self._parts or self.calls or thinks)
 
     def add(self, wire: PartWire, more: Marks, where: str, id: str) -> None:
         """Add a part. where: its path. id: for a call without one. Raises InvalidRequest."""
@@ -54,8 +57,7 @@ class ModelTurn:
             self.marks |= more
             return
         if isinstance(wire.function_call, Raw):
-            self._thoughts += self._shown
-            self._shown = []
+            self._thoughts += self._take_shown()
             self.calls.append(_call(wire.function_call, signature, where, id))
             self.marks |= more
             return
@@ -64,8 +66,8 @@ class ModelTurn:
             field = f"{where}.functionResponse"
             raise InvalidRequest(f"{field} belongs in a content of role user", param=field)
         if signature and isinstance(part, TextPart):
-            self._thoughts += [*self._shown, Thought(signature=signature, format=GEMINI)]
-            self._shown = []
+            proof = Thought(signature=signature, format=GEMINI)
+            self._thoughts += [*self._take_shown(), proof]
         if not isinstance(part, TextPart) or part.text:
             self._parts.append(part)
         elif not wire.thought_signature:
@@ -74,7 +76,7 @@ class ModelTurn:
     def message(self) -> Message:
         marks = with_marks(self.marks)
         self.marked = marks is not msgspec.UNSET or any(map(_is_marked, self._parts))
-        thoughts = (*self._thoughts, *self._shown)
+        thoughts = (*self._thoughts, *self._take_shown())
         content: str | tuple[Part, ...] | None = None if self.calls or thoughts else ""
         if self._parts:
             content = content_of(_joined(self._parts))
@@ -93,16 +95,21 @@ class ModelTurn:
             return "" if sent == SKIPPED else sent
         self.rewritten = True
         self._thoughts += found
-        self._shown = []
+        self._take_shown()
         return ""
 
     def _think(self, text: str, signature: str) -> None:
         if signature:
+            self._shown = self._take_shown()
             self._shown.append(Thought(text=text, signature=signature, format=GEMINI))
-        elif text and self._shown and not self._shown[-1].signature:
-            self._shown[-1] = Thought(text=self._shown[-1].text + text)
         elif text:
-            self._shown.append(Thought(text=text))
+            self._thinking.append(text)
+
+    def _take_shown(self) -> list[Thought]:
+        """Return the thoughts as parts so far, and forget them."""
+        shown, texts = self._shown, self._thinking
+        self._shown, self._thinking = [], []
+        return [*shown, Thought(text="".join(texts))] if texts else shown
 
 
 def _call(raw: Raw, signature: str, where: str, made: str) -> ToolCall:

@@ -261,6 +261,23 @@ def test_a_conversation_of_many_calls_is_read_in_time_that_grows_with_its_size()
     assert len(read.messages) == many + 1
 
 
+def test_thoughts_in_many_pieces_are_one_and_read_in_time_that_grows_with_their_size() -> None:
+    """As clients keep a stream. A signature ends a thought."""
+    pieces: list[Json] = [{"text": f"{at}", "thought": True} for at in range(10_000)]
+    proven: Json = {"text": "so", "thought": True, "thoughtSignature": "cHJvb2Y="}
+    turn: Json = {"role": "model", "parts": [*pieces, proven, *pieces[:2], {"text": "Yes."}]}
+    body = json.dumps({"contents": [turn, TURN]}).encode()
+
+    read = parse_generate(Inbound(body=body, max_choices=1, model="m"), stream=False)
+
+    thoughts = [(one.text, one.signature) for one in read.messages[0].thoughts]
+    assert thoughts == [
+        ("".join(str(at) for at in range(10_000)), ""),
+        ("so", "cHJvb2Y="),
+        ("01", ""),
+    ]
+
+
 async def test_numbers_as_strings_are_numbers_everywhere(rig: Rig) -> None:
     thinking: Json = {"generationConfig": {"thinkingConfig": {"thinkingBudget": "8192"}}}
     thought = await rig.chat({**HI, **thinking})
