@@ -204,6 +204,9 @@ ALIKE: Final = frozenset(
 )
 """Adapters that differ from openai-responses only by a row, which the contract checks."""
 
+SILENT: Final = frozenset({"azure-content-safety"})
+"""Adapters that do not converse; tests/gateway/surfaces/moderation has this one."""
+
 REPEATED: Final = frozenset({"azure", "vllm", "sglang", "tgi", "vertex-anthropic"})
 """Vendors with the dialect of an earlier one, from which they differ by address and fields."""
 
