@@ -174,6 +174,8 @@ def _place(tool: Tool, *, project: bool) -> SettingsPlace:
         home = Path.home()
     except RuntimeError as exc:
         raise click.UsageError("no home folder is known; set HOME") from exc
+    if not os.environ.get("HOME", "/"):  # what Python takes for the root of all folders
+        raise click.UsageError("HOME is empty; set it, or unset it for the user's own")
     return SettingsPlace(home=home, project=Path.cwd() if project else None, env=dict(os.environ))
 
 

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+import msgspec
 from msgspec import Struct
 
 from strowger_gateway.gateway.cli.address import Address
 from strowger_gateway.gateway.cli.agents import files
+from strowger_gateway.gateway.cli.agents.certificate import refusal
 from strowger_gateway.gateway.cli.agents.gateway_models import GatewayModel, chosen, models_of
 from strowger_gateway.gateway.cli.agents.settings import (
     FileChange,
@@ -92,6 +94,9 @@ def verify(tool: Tool, place: SettingsPlace, expected: Address | None, tls: Tls,
     if stored == NO_KEY or KEY in stored:
         stored = ""
     key = stored or place.env.get(tool.key_variable, "") or key
+    authority = place.env.get(tool.ca_variable) if tool.ca_variable else None
+    if authority and expected is None and tls.ca_file is None and refusal(url, None):
+        tls = msgspec.structs.replace(tls, ca_file=authority)
     address = Address(url=url, tls=tls) if expected is None else expected
     found = chosen(models_of(address, key), model, address)
     secret = stored or ("" if key else NO_KEY)
@@ -178,8 +183,15 @@ def _say_rest(
         click.echo("add to the shell's profile (~/.bashrc, ~/.zshrc):", err=True)
         for line in lines:
             click.echo(f"  {line}", err=True)
-    other = place.env.get(tool.key_variable, "") if key and not target.secret else ""
     notes = [*model.warnings(), *tool.notes(target), *_in_the_way(tool, place, address.url)]
+    if why := refusal(address.url, authority):
+        notes.append(
+            f"{tool.title} does not accept the gateway's certificate: {why}; give --url with a "
+            "name that the certificate has, and --ca-file with its root authority"
+        )
+    if address.tls.client_cert is not None:
+        notes.append(f"this command has shown a client certificate; {tool.title} needs its own")
+    other = place.env.get(tool.key_variable, "") if key and not target.secret else ""
     if other not in ("", key):
         notes.append(f"{tool.key_variable} is set in this shell, to another key than this one")
     _warn(notes)

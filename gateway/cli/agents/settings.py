@@ -10,6 +10,7 @@ from strowger_gateway.gateway.cli.agents.documents.document import (
     Path,
     Unchangeable,
     Value,
+    are_same,
     changed,
     dotted,
     is_empty,
@@ -159,6 +160,15 @@ def _differences(path: Path, value: Value, now: Value) -> Iterator[tuple[Path, V
         yield path, wanted
 
 
+def _differences_back(path: Path, first: Value, now: Value) -> Iterator[tuple[Path, Value]]:
+    """Yield what has to change for a value to be the first one again."""
+    if isinstance(first, Mapping) and isinstance(now, Mapping) and first:
+        for name in {**first, **now}:
+            yield from _differences_back((*path, name), first.get(name), now.get(name))
+    elif first != now:
+        yield path, first
+
+
 def _without_nothing(value: Value) -> Value:
     if not isinstance(value, Mapping):
         return value
@@ -179,7 +189,7 @@ def _undone(
         for path in lasting:
             bare = _restored(file, bare, first, path, [])
         rest = form.read(bare)
-        if rest == first and original is not None:
+        if original is not None and are_same(rest, first):
             return original, tuple(names)
         if is_empty(rest):
             return (None if original is None else bare), tuple(names)
@@ -194,9 +204,9 @@ def _restored(file: SettingsFile, text: str, first: Value, path: Path, names: li
     """Give a path its first value, and drop what is empty around it and was not there."""
     form = FORMATS[file.form]
     data, wanted = form.read(text), value_at(first, path)
-    if value_at(data, path) != wanted:
-        names.append(dotted(path))
-        text = changed(form, text, path, wanted)
+    for one, value in _differences_back(path, wanted, value_at(data, path)):
+        names.append(dotted(one))
+        text = changed(form, text, one, value)
     for depth in range(len(path) - 1, 0, -1):
         around = path[:depth]
         if value_at(form.read(text), around) in ({}, []) and value_at(first, around) is None:

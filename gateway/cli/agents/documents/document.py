@@ -79,7 +79,7 @@ def changed(form: FileFormat, text: str, path: Path, value: Value) -> str:
     after = form.drop(text, path) if value is None else form.put(text, path, value)
     wanted = _without(before, path) if value is None else _with(before, path, value)
     try:
-        same = _pruned(form.read(after)) == _pruned(wanted)
+        same = are_same(form.read(after), wanted)
     except Unchangeable:
         same = False
     if not same:
@@ -125,6 +125,10 @@ def _pruned(data: Value) -> Value:
     if isinstance(data, Sequence) and not isinstance(data, str):
         return [_pruned(one) for one in data]
     return "nan" if isinstance(data, float) and isnan(data) else data  # nan is never equal
+
+
+def are_same(one: Value, other: Value) -> bool:
+    return _pruned(one) == _pruned(other)
 
 
 def is_empty(data: Value) -> bool:

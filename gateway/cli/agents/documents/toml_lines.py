@@ -108,7 +108,7 @@ def _table(lines: list[str], names: tuple[str, ...]) -> tuple[int, int]:
         for begin, end in zip(begins, [*begins, len(lines)][1:], strict=True)
     }
     if not names:
-        return 0, begins[0] if begins else len(lines)
+        return 0, _own_end(lines, -1, begins[0]) if begins else len(lines)
     for place in begins:
         match = _HEADER.match(lines[place])
         assert match is not None
@@ -124,7 +124,7 @@ def _own_end(lines: list[str], begin: int, end: int) -> int:
     above = end
     while above > begin + 1 and lines[above - 1].lstrip().startswith("#"):
         above -= 1
-    return end if lines[above - 1].strip() else above
+    return end if not above or lines[above - 1].strip() else above
 
 
 def _names(header: str) -> tuple[str, ...]:

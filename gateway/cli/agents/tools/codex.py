@@ -22,9 +22,9 @@ from strowger_gateway.gateway.cli.agents.tools.tool import (
 
 PROVIDER: Final = "strowger"
 _NAMED: Final = AgentSetting(("model_providers", PROVIDER, "name"), "Strowger", default=True)
-"""With the name "OpenAI" codex would ask the server for summaries, which it makes as well itself, and
-add `internal_chat_message_metadata_passthrough` to each item. So that name is a user's choice, and
-stays."""
+"""With the name "OpenAI" codex would ask the server for summaries, which it makes as well itself,
+and add `internal_chat_message_metadata_passthrough` to each item. So that name is a user's choice,
+and stays."""
 
 
 class Codex:

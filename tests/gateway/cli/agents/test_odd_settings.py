@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from strowger_gateway.gateway.cli.agents.tools.roster import TOOLS
+from tests.gateway.certificates import Issued
 from tests.gateway.cli.agents.commanding import KEY, agents, set_up, tree
+from tests.gateway.forked_commands import forked
 from tests.gateway.serving import Serving
+from tests.stand_ins.provider import Provider
 
 pytestmark = pytest.mark.anyio
 
@@ -44,6 +47,22 @@ async def test_what_a_user_adds_to_an_entry_stays_when_it_is_set_up_again(
     assert tree(home)[".codex/config.toml"].startswith('model = "small"')
 
 
+async def test_a_table_inside_the_gateways_entry_stays(up: Serving, home: Path) -> None:
+    file = home / ".codex" / "config.toml"
+    file.parent.mkdir()
+    headers = '[model_providers.strowger.http_headers]\nX = "y" # mine\n'
+    file.write_text(headers)
+
+    done = await set_up(up, home, "codex", "--no-check")
+    written = file.read_text()
+    undone = await agents(home, "setup", "codex", "--undo")
+
+    assert (done.exit_code, undone.exit_code) == (0, 0)
+    assert headers in written
+    assert f'base_url = "{up.url}/v1"' in written
+    assert file.read_text() == headers
+
+
 @pytest.mark.parametrize("tool", TOOLS)
 async def test_a_key_that_was_stored_goes_with_the_next_set_up(
     up: Serving, home: Path, tool: str
@@ -61,6 +80,38 @@ async def test_a_key_is_never_printed(up: Serving, home: Path) -> None:
     assert 'experimental_bearer_token = "YOUR_KEY"' in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("tool", "name", "text"),
+    [
+        (
+            "codex",
+            ".codex/config.toml",
+            '\ufeffmodel = "x" # "y"\r\n\r\n# t\r\n[t]\r\na = nan\r\n',
+        ),
+        ("qwen-code", ".qwen/settings.json", '{\r\n  // mine\r\n  "model": null\r\n}\r\n'),
+        ("continue", ".continue/config.yaml", "name: x\r\nversion: 1.0.0\r\nmodels: ~ # none\r\n"),
+        ("aider", ".aider.conf.yml", "{dark-mode: true, model: gpt-5}\n"),
+        ("kilo-code", ".config/kilo/kilo.jsonc", "// nothing yet\r\n"),
+        ("gemini-cli", ".gemini/.env", "\ufeffexport GEMINI_MODEL=x # mine\r\n"),
+    ],
+)
+async def test_odd_files_get_settings_and_are_the_same_bytes_after_undo(
+    up: Serving, home: Path, tool: str, name: str, text: str
+) -> None:
+    file = home / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text.encode())
+
+    done = await set_up(up, home, tool, "--no-check")
+    checked = await agents(home, "check", tool)
+    written = file.read_bytes()
+    undone = await agents(home, "setup", tool, "--undo")
+
+    assert [one.exit_code for one in (done, checked, undone)] == [0, 0, 0]
+    assert written.count(b"\n") == (written.count(b"\r\n") or written.count(b"\n"))
+    assert file.read_bytes() == text.encode()
+
+
 async def test_files_that_their_owner_protects_stay_as_they_are(up: Serving, home: Path) -> None:
     folder = home / ".gemini"
     folder.mkdir()
@@ -72,6 +123,13 @@ async def test_files_that_their_owner_protects_stay_as_they_are(up: Serving, hom
     assert done.exit_code == 1
     assert f"{folder}/.env: is read-only; nothing is written" in done.stderr
     assert tree(home) == {".gemini/.env": "MINE=1\n"}
+
+
+async def test_an_empty_variable_is_not_the_root_of_all_folders(up: Serving, home: Path) -> None:
+    done = await set_up(up, home, "aider", "--no-check", HOME="")
+
+    assert done.exit_code == 2
+    assert "HOME is empty" in done.stderr
 
 
 async def test_what_is_no_file_is_never_replaced(up: Serving, home: Path) -> None:
@@ -131,3 +189,31 @@ async def test_paths_in_settings_hold_in_every_folder(
     catalog = home / "moved here" / "strowger-models.json"
     assert catalog.is_file()
     assert f'model_catalog_json = "{catalog}"' in tree(home)["moved here/config.toml"]
+
+
+async def test_a_certificate_that_the_agent_refuses_is_pointed_out(
+    home: Path, p: Provider, tmp_path: Path
+) -> None:
+    own = Issued.to(tmp_path, "localhost")
+    config = f"""
+server: {{tls: {{cert: {own.cert}, key: {own.key}}}, port: 8443}}
+providers: [{{name: p, adapter: openai, api_key: k, base_url: '{p.base_url}'}}]
+models: [{{name: chat, backends: [{{provider: p, model: m}}]}}]
+"""
+    async with forked(tmp_path / "config.yaml", config) as secured:
+        port = secured.url.rpartition(":")[2]
+        same = tmp_path / "same.yaml"
+        same.write_text(config.replace("8443", port))
+        url = ("--url", f"https://localhost:{port}", "--ca-file", str(own.ca))
+        pinned = await agents(home, "setup", "codex", "--config", str(same), "--write", key="")
+        named = await agents(home, "setup", "codex", *url, "--write", key="")
+        shell = {"CODEX_CA_CERTIFICATE": str(own.ca)}
+        checked = await agents(home, "check", "codex", key="", **shell)
+        unknown = await agents(home, "check", "codex", key="")
+
+    refused = "codex does not accept the gateway's certificate"
+    assert [one.exit_code for one in (pinned, named, checked, unknown)] == [0, 0, 0, 1]
+    assert f"{refused}: unable to get local issuer certificate" in pinned.stderr
+    assert refused not in named.stderr
+    assert f"export CODEX_CA_CERTIFICATE={own.ca}" in named.stderr
+    assert "is not accepted" in unknown.stderr

@@ -176,6 +176,7 @@ def test_yaml_gets_one_value_and_can_lose_it_again(
             2,
             "[s]\nn = 1\nm = 2\n\n# of t\n[t]\na = 1\n",
         ),
+        ("toml", "m = 1\n\n# of t\n[t]\n", ("n",), 2, "m = 1\nn = 2\n\n# of t\n[t]\n"),
         # what equals nothing, what JSON would escape otherwise, and brackets
         ("toml", "f = nan\n", ("m",), "\U0001f642\x7f", 'f = nan\nm = "\U0001f642\\u007f"\n'),
         ("yaml", "{a: 1, b: 2}\n", ("b",), None, '{"a": 1}\n'),
