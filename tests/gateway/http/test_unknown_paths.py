@@ -42,7 +42,7 @@ USE = {
     "POST /v1beta/interactions": ":generateContent",
     "GET /v1beta/cachedContents": "whole conversation",
     "POST /upload/v1beta/files": "inlineData",
-    "POST /v1beta/openai/chat/completions": "ends in /v1",
+    "POST /v1beta/openai/videos": "ends in /v1",
     "POST /openai/deployments/gpt/chat/completions": "ends in /v1",
     "POST /model/amazon.nova-pro-v1:0/converse": CHAT,
     "POST /v2/chat": CHAT,
