@@ -31,9 +31,10 @@ _SAME: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         # ChatDatabricks with use_responses_api.
         (r"/serving-endpoints(/responses(?:/.*)?)", r"/v1\1"),
         # Databricks' AI gateway, on a workspace's host and on its own: OpenAI's API for all models,
-        # and those of the vendors. databricks-openai builds the first and the second.
+        # and those of the vendors and of agents. databricks-openai builds `mlflow` and `openai`,
+        # Databricks' own command for agents `anthropic`, `codex` and `cursor`.
         # https://docs.databricks.com/aws/en/ai-gateway/query-endpoints-beta
-        (r"(?:/ai-gateway)?/(?:mlflow|anthropic)/v1(/.+)", r"/v1\1"),
+        (r"(?:/ai-gateway)?/(?:mlflow|anthropic|codex|cursor)/v1(/.+)", r"/v1\1"),
         (r"/ai-gateway/openai/v1(/.+)", r"/v1\1"),
         # Google's SDKs with another version of the API, and for Vertex AI, where the name before a
         # slash in a model's name becomes that of its publisher.

@@ -39,6 +39,7 @@ async def web(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[httpx.
         "/ai-gateway/mlflow/v1/chat/completions",  # Databricks' AI gateway, on a workspace's host
         "/mlflow/v1/chat/completions",  # and on its own
         "/ai-gateway/openai/v1/chat/completions",  # databricks-openai with the native API
+        "/ai-gateway/cursor/v1/chat/completions",  # what Databricks gives to Cursor
     ],
 )
 async def test_a_chat_is_answered_at_a_clients_own_path(web: httpx.AsyncClient, path: str) -> None:
@@ -52,10 +53,11 @@ async def test_a_chat_is_answered_at_a_clients_own_path(web: httpx.AsyncClient, 
 
 async def test_databricks_clients_reach_the_responses_api(web: httpx.AsyncClient) -> None:
     answer = await web.post("/serving-endpoints/responses", json={"model": "chat", "input": "hi"})
+    codex = await web.post("/ai-gateway/codex/v1/responses", json={"model": "chat", "input": "hi"})
     wrong = await web.post("/serving-endpoints/responses", json={"model": "none", "input": "hi"})
     stored = await web.get("/serving-endpoints/responses/resp_1")
 
-    assert answer.json()["object"] == "response"
+    assert answer.json()["object"] == codex.json()["object"] == "response"
     assert wrong.json()["error"]["code"] == "model_not_found"
     assert stored.status_code == 404
     assert "does not store" in stored.text
