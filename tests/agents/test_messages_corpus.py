@@ -156,8 +156,9 @@ async def test_a_count_is_exact_or_an_estimate_that_says_so(
 
     assert answer.status_code == 200, answer.text
     if "x-gateway-estimated" in answer.headers:
-        assert answer.json()["input_tokens"] > 7
-        assert not setting.server.requests
+        # MindIE counts without a chat template, so its number is an estimate, too.
+        assert answer.json()["input_tokens"] >= 7
+        assert vendor.name == "mindie" or not setting.server.requests
     else:
         assert answer.json() == {"input_tokens": 7}
         assert re.search("count|tokenize|tokens", setting.server.requests[-1].path, re.IGNORECASE)
@@ -165,5 +166,6 @@ async def test_a_count_is_exact_or_an_estimate_that_says_so(
 
 async def counts(request: Received, answer: Answer) -> None:
     """Seven tokens, as each vendor says it that counts."""
-    names = ("input_tokens", "inputTokens", "totalTokens", "count")
-    await answer.json(dict.fromkeys(names, 7))
+    names = ("input_tokens", "inputTokens", "totalTokens", "count", "token_number")
+    listed = [{"id": 1, "text": "a", "start": place, "stop": place + 1} for place in range(7)]
+    await answer.json({**dict.fromkeys(names, 7), "tokenize_response": listed})

@@ -24,7 +24,7 @@ class Refusals:
     def __init__(self) -> None:
         self.at = self.until = float("-inf")
         self.count = self._requests = 0
-        self._request = ""
+        self._request: str = ""
         self._seconds = 0.0
 
     @property
