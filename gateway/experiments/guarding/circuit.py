@@ -35,7 +35,7 @@ EXCESS_Z = 4.0
 """Standard errors: hours in which a part of all requests fail are thousands of comparisons."""
 
 OUTAGE = 0.5
-"""If control would have failed as often in this part of the failures, they are not the variant's."""
+"""A variant is not blamed if control would have failed in this part of its failures."""
 
 
 class Sums(Struct, frozen=True, kw_only=True, array_like=True):

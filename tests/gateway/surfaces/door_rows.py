@@ -4,7 +4,7 @@ import json
 from typing import Final, cast
 
 from tests.gateway.surfaces.door import Door, Json, at, events, pieces, text_at, with_field
-from tests.stand_ins.provider import answers
+from tests.stand_ins.provider import Answer, Received, answers
 
 
 def _turn(text: str) -> list[Json]:
@@ -52,6 +52,52 @@ def _embedded(model: str, text: str) -> Json:
 def _listed(text: str) -> str:
     found = cast("list[object]", json.loads(text))
     return "".join(str(at(one, *_PARTS) or "") for one in found)
+
+
+def _ranked(model: str, text: str) -> Json:
+    return {"model": model, "query": "what is said?", "documents": [text, "nothing"]}
+
+
+def _ranked_by_tei(model: str, text: str) -> Json:
+    return {"model": model, "query": "what is said?", "texts": [text, "nothing"]}
+
+
+def _compared(model: str, text: str) -> Json:
+    return {"model": model, "text_1": "what is said?", "text_2": text}
+
+
+async def _pools(request: Received, answer: Answer) -> None:
+    """vLLM's answers to what reads texts and writes none."""
+    usage = {"prompt_tokens": 9, "total_tokens": 9, "completion_tokens": 0}
+    about = {"id": "t-1", "object": "list", "created": 1_700_000_000, "model": "m", "usage": usage}
+    if request.path.endswith("/rerank"):
+        texts = cast("list[str]", request.json["documents"])
+        results = [
+            {"index": place, "document": {"text": text}, "relevance_score": 0.5 - place / 10}
+            for place, text in enumerate(texts)
+        ]
+        await answer.json({"id": "t-1", "model": "m", "usage": usage, "results": results})
+    elif request.path.endswith("/score"):
+        await answer.json({**about, "data": [{"index": 0, "object": "score", "score": 0.5}]})
+    else:
+        found = {"index": 0, "label": "good", "probs": [0.25, 0.75], "num_classes": 2}
+        await answer.json({**about, "data": [found]})
+
+
+def _judged(model: str, text: str) -> Json:
+    return {"model": model, "input": [text, "and a second text of some more words than one"]}
+
+
+async def _moderates(request: Received, answer: Answer) -> None:
+    """OpenAI's answer, which counts no tokens."""
+    result = {
+        "flagged": False,
+        "categories": {"violence": False},
+        "category_scores": {"violence": 0.01},
+        "category_applied_input_types": {"violence": ["text"]},
+    }
+    texts = cast("list[str]", request.json["input"])
+    await answer.json({"id": "modr-1", "model": "m", "results": [result] * len(texts)})
 
 
 _PARTS: Final = ("candidates", 0, "content", "parts", 0, "text")
@@ -168,5 +214,86 @@ DOORS: Final = (
         error=_OPENAIS,
         backend=answers,
         speaks=False,
+    ),
+    Door(
+        name="rerank",
+        path="/v1/rerank",
+        surface="rerank",
+        task="rerank",
+        body=_ranked,
+        said=lambda body: str(at(body, "results", 0, "relevance_score")),
+        error=_OPENAIS,
+        adapter="vllm",
+        backend=_pools,
+        speaks=False,
+    ),
+    Door(
+        name="rerank-cohere",
+        path="/v2/rerank",
+        surface="rerank",
+        task="rerank",
+        body=_ranked,
+        said=lambda body: str(at(body, "results", 0, "relevance_score")),
+        error=text_at("message"),
+        adapter="vllm",
+        backend=_pools,
+        speaks=False,
+    ),
+    Door(
+        name="rerank-tei",
+        path="/rerank",
+        surface="rerank",
+        task="rerank",
+        body=_ranked_by_tei,
+        said=lambda body: str(at(body, 0, "score")),
+        error=_OPENAIS,
+        adapter="vllm",
+        backend=_pools,
+        speaks=False,
+    ),
+    Door(
+        name="score",
+        path="/v1/score",
+        surface="pooling",
+        task="score",
+        body=_compared,
+        said=lambda body: str(at(body, "data", 0, "score")),
+        error=_OPENAIS,
+        adapter="vllm",
+        backend=_pools,
+        speaks=False,
+    ),
+    Door(
+        name="classify",
+        path="/v1/classify",
+        surface="pooling",
+        task="classify",
+        body=_input,
+        said=lambda body: str(at(body, "data", 0, "label")),
+        error=_OPENAIS,
+        adapter="vllm",
+        backend=_pools,
+        speaks=False,
+    ),
+    Door(
+        name="moderations",
+        path="/v1/moderations",
+        surface="moderation",
+        task="moderate",
+        body=_judged,
+        said=lambda body: str(at(body, "results", 0, "flagged")),
+        error=_OPENAIS,
+        backend=_moderates,
+        speaks=False,
+    ),
+    Door(
+        name="compact",
+        path="/v1/responses/compact",
+        surface="responses",
+        body=_input,
+        said=lambda body: str(at(body, "output", -1, "encrypted_content")),
+        error=_OPENAIS,
+        speaks=False,
+        cached=False,
     ),
 )
