@@ -153,9 +153,12 @@ async def test_context_management_that_a_vendor_lacks_is_left_out(rig: Rig, stre
         "edits": [{"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 9}}]
     }
     answer = await rig.messages("openai", context_management=edits, stream=stream)
-    other = await rig.responses("anthropic", context_management=[{"type": "compaction"}])
+    mine = [{"type": "compaction", "compact_threshold": 1000}]  # the gateway does it itself
+    kept = await rig.responses("anthropic", context_management=mine)
+    other = await rig.responses("anthropic", context_management=[{"type": "forgetting"}])
 
     assert (answer.status_code, dropped(answer)) == (200, ["context_management"])
+    assert (kept.status_code, dropped(kept)) == (200, [])
     assert (other.status_code, dropped(other)) == (200, ["context_management"])
 
 

@@ -67,7 +67,7 @@ def folder(tmp_path: Path) -> Path:
         (
             "{name: p, versions: [{version: 1, file: none.md}]}",
             "prompts[0].versions[0].file",
-            'none.md" cannot be read: no such file or folder',
+            '" cannot be read: no such file or folder',
         ),
         (
             "{name: p, versions: [{version: 1, file: latin.md}]}",
