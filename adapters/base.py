@@ -191,6 +191,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     rerank: frozenset[str] | None = None
     score: frozenset[str] | None = None
     classify: frozenset[str] | None = None
+    pool: frozenset[str] | None = None
     moderate: frozenset[str] | None = None
     extra: bool = False
     extra_fields: Mapping[Task, frozenset[str]] = {}

@@ -36,13 +36,14 @@ from strowger_gateway.schemas.requests import (
 from strowger_gateway.schemas.sampling import Sampling
 from strowger_gateway.schemas.tasks.classify import ClassifyRequest
 from strowger_gateway.schemas.tasks.moderate import ModerateRequest
+from strowger_gateway.schemas.tasks.pool import PoolRequest
 from strowger_gateway.schemas.tasks.rerank import RerankRequest
 from strowger_gateway.schemas.tasks.score import ScoreRequest
 from strowger_gateway.schemas.tasks.task import TaskRequest
 from strowger_gateway.schemas.unknown_fields import is_nested, without_nested
 
 Task = Literal[
-    "chat", "completion", "embeddings", "tokens", "rerank", "score", "classify", "moderate"
+    "chat", "completion", "embeddings", "tokens", "rerank", "score", "classify", "pool", "moderate"
 ]
 
 SAMPLING: tuple[str, ...] = Sampling.__struct_fields__
@@ -92,6 +93,7 @@ TASK_TYPES: tuple[type[TaskRequest], ...] = (
     RerankRequest,
     ScoreRequest,
     ClassifyRequest,
+    PoolRequest,
     ModerateRequest,
 )
 """Of requests with one whole answer that is not vectors."""

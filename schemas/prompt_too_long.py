@@ -21,6 +21,7 @@ PLACES: Final[dict[Task, str]] = {
     "rerank": "documents",
     "score": "documents",
     "classify": "input",
+    "pool": "input",
     "moderate": "input",
 }
 """By task, the field that holds the prompt."""

@@ -22,6 +22,7 @@ WORDS: Mapping[str, tuple[str, object]] = MappingProxyType(
             "input[]",
             {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}},
         ),
+        "messages": ("messages[]", {"role": "user", "content": "hello"}),
         "conversations": ("input[]", [{"role": "user", "content": "hello"}]),
         "input.pairs": ("inputs", [["hello", "bye"], ["bye"]]),
         "tools": (

@@ -32,6 +32,7 @@ from strowger_gateway.schemas.requests import (
 from strowger_gateway.schemas.sampling import Sampling
 from strowger_gateway.schemas.tasks.classify import ClassifyRequest
 from strowger_gateway.schemas.tasks.moderate import ModerateRequest
+from strowger_gateway.schemas.tasks.pool import PoolRequest
 from strowger_gateway.schemas.tasks.rerank import RerankRequest
 from strowger_gateway.schemas.tasks.score import ScoreRequest
 
@@ -47,6 +48,7 @@ IN_PATH: Mapping[str, Task] = {
     "/score": "score",
     "/classify": "classify",
     "/predict": "classify",
+    "/pooling": "pool",
     "moderation": "moderate",
 }
 """Parts of the paths of other requests."""
@@ -121,6 +123,8 @@ def request_for(recording: Recording) -> Request:
         case "classify":
             count = _entries(next((sent[name] for name in INPUTS if name in sent), None))
             return ClassifyRequest(model="m", inputs=(("x",),) * count)
+        case "pool":
+            return PoolRequest(model="m", inputs=("x",) * _entries(sent.get("input")))
         case "moderate":
             count = _entries(sent.get("input"))
             return ModerateRequest(model="m", inputs=((TextPart(text="x"),),) * count)

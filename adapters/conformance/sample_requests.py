@@ -36,6 +36,7 @@ from strowger_gateway.schemas.requests import (
 from strowger_gateway.schemas.sampling import Sampling
 from strowger_gateway.schemas.tasks.classify import ClassifyRequest
 from strowger_gateway.schemas.tasks.moderate import ModerateRequest
+from strowger_gateway.schemas.tasks.pool import PoolRequest
 from strowger_gateway.schemas.tasks.rerank import RerankRequest
 from strowger_gateway.schemas.tasks.score import ScoreRequest
 from strowger_gateway.schemas.tensors import Tensor
@@ -54,6 +55,11 @@ VALUES: Mapping[str, object] = MappingProxyType(
         "raw_scores": True,
         "truncation": True,
         "labels": ("good", "bad"),
+        "pooling_task": "token_embed",
+        "encoding_format": "base64",
+        "embed_dtype": "float16",
+        "endianness": "little",
+        "use_activation": False,
         "temperature": 0.5,
         "top_p": 0.5,
         "top_k": 5,
@@ -158,6 +164,7 @@ BARE: Mapping[Task, Request] = MappingProxyType(
         "rerank": RerankRequest(model="m", query="hello", documents=("bye", "hi")),
         "score": ScoreRequest(model="m", queries=("hello",), documents=("bye", "hi")),
         "classify": ClassifyRequest(model="m", inputs=(("hello",), ("bye",))),
+        "pool": PoolRequest(model="m", inputs=("hello", "bye")),
         "moderate": ModerateRequest(model="m", inputs=((TextPart(text="hello"),),)),
     }
 )
@@ -226,6 +233,10 @@ def with_field(request: Request, field: str) -> Request:
             return replace(request, inputs=((1, 2, 3),))
         case ClassifyRequest() if field == "input.pairs":
             return replace(request, inputs=(("hello", "bye"), ("bye",)))
+        case PoolRequest() if field == "input.tokens":
+            return replace(request, inputs=((1, 2, 3),))
+        case PoolRequest() if field == "messages":
+            return replace(request, messages=(Message(role="user", content="hello"),))
         case ModerateRequest() if field == "input.images":
             image = ImagePart(url="data:image/png;base64,iVBORw0KGgo=")
             return replace(request, inputs=((image,),))

@@ -35,7 +35,7 @@ from strowger_gateway.schemas.requests import Request
 
 REPLACES = MESSAGES.union(
     {"tools", "tools.opaque", "prompt.tokens", "prompt.batch", "input.tokens"},
-    {"input.images", "conversations"},
+    {"input.images", "conversations", "messages"},
 )
 """Fields that replace other content, or add neighbouring fields."""
 

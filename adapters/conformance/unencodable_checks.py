@@ -34,6 +34,7 @@ from strowger_gateway.schemas.requests import (
 )
 from strowger_gateway.schemas.tasks.classify import ClassifyRequest
 from strowger_gateway.schemas.tasks.moderate import ModerateRequest
+from strowger_gateway.schemas.tasks.pool import PoolRequest
 from strowger_gateway.schemas.tasks.rerank import RerankRequest
 from strowger_gateway.schemas.tasks.score import ScoreRequest
 
@@ -97,6 +98,8 @@ def _hostile(task: Task, supports: Supports) -> Iterator[tuple[str, Request]]:
             yield "documents", replace(bare, documents=(LONE,))
         case ClassifyRequest():
             yield "input", replace(bare, inputs=((LONE,),))
+        case PoolRequest():
+            yield "input", replace(bare, inputs=(LONE,))
         case ModerateRequest():
             yield "input", replace(bare, inputs=((TextPart(text=LONE),),))
         case _:

@@ -41,7 +41,7 @@ from strowger_gateway.adapters.repairs.hints import MESSAGE_NAMES
 from strowger_gateway.adapters.repairs.private_fields import private_fields
 from strowger_gateway.adapters.repairs.roles import ONE_SYSTEM
 from strowger_gateway.adapters.repairs.rule import every_model
-from strowger_gateway.adapters.tasks import moderate, rerank, score
+from strowger_gateway.adapters.tasks import moderate, pool, rerank, score
 from strowger_gateway.adapters.tasks.score import score_by
 from strowger_gateway.adapters.tool_repairs.named_tools import MOONSHOTS, OPENROUTERS, named_tools
 from strowger_gateway.adapters.web_search.perplexity import PERPLEXITY_SEARCH
@@ -255,6 +255,7 @@ _ROWS: tuple[VendorProfile, ...] = (
         name="lmdeploy",
         repairs=server_repairs(*ONE_SYSTEM),
         base_url="http://localhost:23333/v1",
+        tasks=(pool.LMDEPLOY,),
         unsupported=frozenset(
             {"best_of", "parallel_tool_calls", "metadata", "dimensions", "input.tokens"}
         ),

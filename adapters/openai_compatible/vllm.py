@@ -17,7 +17,7 @@ from strowger_gateway.adapters.openai_compatible.tokenizing_server import (
 )
 from strowger_gateway.adapters.repairs.private_fields import private_fields
 from strowger_gateway.adapters.repairs.roles import ONE_SYSTEM
-from strowger_gateway.adapters.tasks import classify, rerank, score
+from strowger_gateway.adapters.tasks import classify, pool, rerank, score
 from strowger_gateway.schemas.fields import Task
 
 EXTRA = frozenset(
@@ -101,7 +101,7 @@ class VllmAdapter(TokenizingServerAdapter):
     profile: ClassVar[VendorProfile] = VendorProfile(
         name="vllm",
         marked=True,
-        tasks=(rerank.VLLM, score.VLLM, classify.VLLM),
+        tasks=(rerank.VLLM, score.VLLM, classify.VLLM, pool.VLLM),
         repairs=server_repairs(
             private_fields(
                 "https://docs.vllm.ai/en/latest/features/automatic_prefix_caching.html",

@@ -18,6 +18,7 @@ from strowger_gateway.schemas.errors import GatewayError, InvalidRequest, Upstre
 from strowger_gateway.schemas.fields import Task
 from strowger_gateway.schemas.tasks.classify import ClassifyRequest
 from strowger_gateway.schemas.tasks.moderate import ModerateRequest
+from strowger_gateway.schemas.tasks.pool import PoolRequest
 from strowger_gateway.schemas.tasks.rerank import RerankRequest
 from strowger_gateway.schemas.tasks.score import ScoreRequest
 from strowger_gateway.schemas.tasks.task import TaskAnswer, TaskRequest
@@ -67,6 +68,7 @@ AnyTaskForm = (
     TaskForm[RerankRequest]
     | TaskForm[ScoreRequest]
     | TaskForm[ClassifyRequest]
+    | TaskForm[PoolRequest]
     | TaskForm[ModerateRequest]
 )
 

@@ -63,6 +63,8 @@ _BY_CONTENT: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("text_1", "/v1/score"),
         ("data_1", "/v1/score"),
         ("queries", "/v1/score"),
+        ("task", "/v1/pooling"),
+        ("messages", "/v1/pooling"),
         ("input", "/v1/classify"),
         ("inputs", "/predict"),
     ),

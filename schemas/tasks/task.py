@@ -1,8 +1,8 @@
 """Requests with one whole answer that is neither text nor vectors, and those answers.
 
 The request path, plans, limits, records and the cache know these two types and none of the tasks:
-reranking, scoring, classification and moderation are a type each in this folder, a form per vendor
-in `adapters/tasks`, and a surface.
+reranking, scoring, classification, pooling and moderation are a type each in this folder, a form
+per vendor in `adapters/tasks`, and a surface.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _CHUNK_CHARACTERS: Final = 2000
 """Of 500 tokens."""
 _UNIT_CHUNKS: Final = 100
 
-TaskName = Literal["rerank", "score", "classify", "moderate"]
+TaskName = Literal["rerank", "score", "classify", "pool", "moderate"]
 
 
 class TaskAnswer(Struct, frozen=True, kw_only=True, gc=False):

@@ -12,6 +12,7 @@ TITLES: Mapping[Task, str] = {
     "rerank": "Reranking",
     "score": "Scores",
     "classify": "Classes",
+    "pool": "Pooling",
     "moderate": "Moderation",
 }
 

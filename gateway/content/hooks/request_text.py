@@ -24,12 +24,13 @@ from strowger_gateway.schemas.requests import (
     Request,
     TokenRequest,
 )
+from strowger_gateway.schemas.tasks.task import TaskRequest
 
 WORDS: Final = frozenset(
     """
     model role kind type id call_id tool_call_id tool_use_id item_id mode name format detail
     media_type mime_type mimeType dialect status object max_tokens_field reasoning_effort
-    error_behavior server_label
+    error_behavior server_label pooling_task encoding_format embed_dtype endianness
     """.split()  # noqa: SIM905  two dozen quoted strings are harder to read
 )
 """Fields of the protocol. Their values are not text if they look like a word of it, or an id."""
@@ -82,6 +83,8 @@ def has_tokens(request: Request) -> bool:
             return any(not isinstance(prompt, str) for prompt in request.prompts)
         case EmbeddingsRequest():
             return any(not isinstance(text, str) for text in request.inputs)
+        case TaskRequest():
+            return "input.tokens" in request.content
         case _:
             return False
 

@@ -27,6 +27,7 @@ from strowger_gateway.schemas.requests import (
 from strowger_gateway.schemas.sampling import Sampling
 from strowger_gateway.schemas.tasks.classify import ClassifyRequest
 from strowger_gateway.schemas.tasks.moderate import ModerateRequest
+from strowger_gateway.schemas.tasks.pool import PoolRequest
 from strowger_gateway.schemas.tasks.rerank import RerankRequest
 from strowger_gateway.schemas.tasks.score import ScoreRequest
 from strowger_gateway.schemas.tasks.task import TaskRequest
@@ -44,6 +45,7 @@ _CHEAPEST: dict[Task, Callable[[str], Request]] = {
     "rerank": lambda model: RerankRequest(model=model, query="Hi", documents=("Hi",)),
     "score": lambda model: ScoreRequest(model=model, queries=("Hi",), documents=("Hi",)),
     "classify": lambda model: ClassifyRequest(model=model, inputs=(("Hi",),)),
+    "pool": lambda model: PoolRequest(model=model, inputs=("Hi",)),
     "moderate": lambda model: ModerateRequest(model=model, inputs=((TextPart(text="Hi"),),)),
 }
 """In order of preference: a model for one task rejects requests of others."""

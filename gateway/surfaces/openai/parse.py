@@ -161,7 +161,7 @@ def parse_completion(
     Raises InvalidRequest.
     """
     wire, extra = reader.read(body)
-    prompts, batch = _prompts(wire.prompt, "prompt")
+    prompts, batch = read_prompts(wire.prompt, "prompt")
     _check_choices(wire.n, len(prompts), "n", max_choices)
     if wire.best_of is not None:
         _check_best_of(wire, wire.best_of, len(prompts), max_choices)
@@ -201,7 +201,7 @@ def parse_embeddings(
     """`POST /v1/embeddings`. model, reader: as for `parse_chat`. Raises InvalidRequest."""
     wire, extra = reader.read(body)
     check_whole(wire.stream)
-    inputs, batch = _prompts(wire.input, "input")
+    inputs, batch = read_prompts(wire.input, "input")
     if len(inputs) > MAX_INPUTS:
         raise InvalidRequest(f"input must have at most {MAX_INPUTS} entries", param="input")
     for place, text in enumerate(inputs):
@@ -340,7 +340,7 @@ def _kinds(items: tuple[object, ...]) -> set[type]:
     return {kind for piece in pieces for kind in set(map(type, piece))}
 
 
-def _prompts(
+def read_prompts(
     given_prompt: str | tuple[str | int | tuple[int, ...], ...], field: str
 ) -> tuple[tuple[Prompt, ...], bool]:
     """Return the prompts, and whether they came as a list."""

@@ -56,7 +56,12 @@ from strowger_gateway.gateway.surfaces.openapi.gemini_structs import (
     GeminiEmbeddings,
     GeminiTokens,
 )
-from strowger_gateway.gateway.surfaces.pooling.wire import ClassList, Prediction, ScoreList
+from strowger_gateway.gateway.surfaces.pooling.wire import (
+    ClassList,
+    PooledList,
+    Prediction,
+    ScoreList,
+)
 from strowger_gateway.gateway.surfaces.rerank.wire import (
     CohereRanking,
     RankingBody,
@@ -156,6 +161,8 @@ ROUTES: Final[Mapping[str, RouteDescription]] = {
     "POST /v1/classify": _CLASSIFY,
     "POST /classify": _CLASSIFY,
     "POST /predict": _CLASSIFY,
+    "POST /v1/pooling": _answering(PooledList),
+    "POST /pooling": _answering(PooledList),
     "POST /infer_token": _answering(InferTokenAnswer, media=(EVENTS,)),
     "POST /v1/models/{model}/infer_token": _answering(InferTokenAnswer, media=(EVENTS,)),
     "POST /serving-endpoints/chat/completions": _CHAT,

@@ -1,1 +1,1 @@
-"""Scores of pairs of texts, and classes of texts, as vLLM, TEI and Jina have them."""
+"""Scores of pairs of texts, classes of texts and pooling, as vLLM, TEI and Jina have them."""

@@ -44,7 +44,7 @@ class ScoreRenderer:
                     ScoreOfPair(index=place, score=score)
                     for place, score in enumerate(answer.scores)
                 ],
-                usage=_counts(answer.usage),
+                usage=counts_of(answer.usage),
             )
         )
 
@@ -71,7 +71,7 @@ class ClassRenderer:
                 created=self._created,
                 model=answer.model or self._request.model,
                 data=[_classes(place, one) for place, one in enumerate(answer.results)],
-                usage=_counts(answer.usage),
+                usage=counts_of(answer.usage),
             )
         )
 
@@ -107,6 +107,7 @@ def _predictions(found: Classified) -> list[Prediction]:
     ]
 
 
-def _counts(usage: Usage) -> Counts:
+def counts_of(usage: Usage) -> Counts:
+    """Return the tokens that a model has read."""
     tokens = usage.total_tokens or usage.prompt_tokens or 0
     return Counts(prompt_tokens=tokens, total_tokens=tokens)

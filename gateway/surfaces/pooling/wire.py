@@ -1,4 +1,4 @@
-"""The bodies of scoring and classification. A null counts as absent.
+"""The bodies of scoring and classification, and the answers of pooling. A null counts as absent.
 
 https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html#score-api,
 https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html#classification-api,
@@ -7,7 +7,7 @@ https://huggingface.github.io/text-embeddings-inference, https://api.jina.ai/red
 
 from typing import Final
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from strowger_gateway.gateway.surfaces.decoding import MODEL_NAME
 from strowger_gateway.gateway.surfaces.openai.wire import Model, Seconds
@@ -136,4 +136,23 @@ class ClassList(Struct, frozen=True, kw_only=True):
     created: int
     model: str
     data: list[ClassesOfInput]
+    usage: Counts
+
+
+class PooledInput(Struct, frozen=True, kw_only=True):
+    """data: a list of numbers, a list of them per token, or base64 of them, as the backend sent."""
+
+    index: int
+    object: str = "pooling"
+    data: Raw
+
+
+class PooledList(Struct, frozen=True, kw_only=True):
+    """What the model has computed of each input, in order. vLLM's."""
+
+    id: str
+    object: str = "list"
+    created: int
+    model: str
+    data: list[PooledInput]
     usage: Counts

@@ -29,6 +29,7 @@ SOUND: Final[dict[str, Json]] = {
     "rerank": {"model": "chat", "query": "hi", "documents": ["hi", {"text": "a"}], "top_n": 1},
     "score": {"model": "chat", "text_1": "hi", "text_2": ["hi", "a"]},
     "classify": {"model": "chat", "input": ["hi"], "labels": ["a"]},
+    "pooling": {"model": "chat", "input": ["hi", [1, 2]], "task": "embed", "dimensions": 2},
     "moderations": {"model": "chat", "input": ["hi", "a"]},
     "predict": {"model": "chat", "inputs": [["hi", "a"], ["a"]]},
     "infer_token": {"input_id": [1, 2], "parameters": {"top_k": 1, "seed": 1}, "stream": False},

@@ -79,6 +79,9 @@ async def _pools(request: Received, answer: Answer) -> None:
         await answer.json({"id": "t-1", "model": "m", "usage": usage, "results": results})
     elif request.path.endswith("/score"):
         await answer.json({**about, "data": [{"index": 0, "object": "score", "score": 0.5}]})
+    elif request.path.endswith("/pooling"):
+        data = [{"index": 0, "object": "pooling", "data": [[0.25, 0.5]]}]
+        await answer.json({**about, "data": data})
     else:
         found = {"index": 0, "label": "good", "probs": [0.25, 0.75], "num_classes": 2}
         await answer.json({**about, "data": [found]})
@@ -270,6 +273,18 @@ DOORS: Final = (
         task="classify",
         body=_input,
         said=lambda body: str(at(body, "data", 0, "label")),
+        error=_OPENAIS,
+        adapter="vllm",
+        backend=_pools,
+        speaks=False,
+    ),
+    Door(
+        name="pooling",
+        path="/v1/pooling",
+        surface="pooling",
+        task="pool",
+        body=_input,
+        said=lambda body: str(at(body, "data", 0, "data", 0, 0)),
         error=_OPENAIS,
         adapter="vllm",
         backend=_pools,

@@ -37,6 +37,8 @@ providers:
   - {{name: si, adapter: siliconflow, base_url: "{url}/siliconflow/v1", api_key: k}}
   - {{name: to, adapter: together, base_url: "{url}/together/v1", api_key: k}}
   - {{name: vl, adapter: vllm, base_url: "{url}/vllm/v1"}}
+  - {{name: lm, adapter: lmdeploy, base_url: "{url}/lmdeploy/v1"}}
+  - {{name: vn, adapter: vllm, base_url: "{url}/nothing/v1"}}
   - {{name: vt, adapter: vllm, base_url: "{url}/vllm/v1", tokenizer: "{tokenizer}"}}
   - {{name: sg, adapter: sglang, base_url: "{url}/sglang/v1"}}
   - {{name: te, adapter: tei, base_url: "{url}/tei"}}
@@ -53,6 +55,9 @@ models:
   - {{name: siliconflow, backends: [{{provider: si, model: Qwen/Qwen3-Reranker-8B}}]}}
   - {{name: together, backends: [{{provider: to, model: rank}}]}}
   - {{name: vllm, backends: [{{provider: vl, model: bge}}]}}
+  - {{name: pooled, backends: [{{provider: vl, model: bge-m3}}], cache: {{ttl_s: 600}}}}
+  - {{name: rewards, backends: [{{provider: lm, model: rm}}]}}
+  - {{name: chats, backends: [{{provider: vn, model: chat}}]}}
   - {{name: tokenized, backends: [{{provider: vt, model: bge}}]}}
   - {{name: sglang, backends: [{{provider: sg, model: bge}}]}}
   - {{name: tei, backends: [{{provider: te, model: bge}}]}}
@@ -62,6 +67,9 @@ models:
   - {{name: gte, backends: [{{provider: da, model: gte-rerank-v2}}]}}
   - {{name: azure, backends: [{{provider: az, model: cohere-rerank}}]}}
   - {{name: bedrock, backends: [{{provider: be, model: "cohere.rerank-v3-5:0"}}]}}
+  - name: vectors
+    backends: [{{provider: vl, model: bge-m3}}]
+    mirror: {{backend: vt/bge-m3, share: 1}}
   - name: mirrored
     backends: [{{provider: vl, model: bge}}]
     mirror: {{backend: co/rerank-v3.5, share: 1}}

@@ -29,6 +29,8 @@ async def test_every_answer_is_as_described(setting: Setting) -> None:
         ("/v1/score", {"model": "vllm", "text_1": "a", "text_2": "b"}),
         ("/v1/classify", {"model": "vllm", "input": "good"}),
         ("/classify", {"model": "tei", "input": "good"}),
+        ("/v1/pooling", {"model": "vllm", "input": "good"}),
+        ("/pooling", {"model": "vllm", "input": ["good"], "encoding_format": "base64"}),
         ("/predict", {"inputs": "good"}),
         ("/predict", {"inputs": [["good"], ["bad"]]}),
     ]

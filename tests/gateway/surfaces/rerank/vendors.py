@@ -182,6 +182,12 @@ async def rerankers(request: Received, answer: Answer) -> None:
     if request.path == "/vllm/classify":
         await _classes(body, answer)
         return
+    if request.path == "/lmdeploy/pooling":
+        await _rewarded(body, answer)
+        return
+    if request.path == "/vllm/pooling":
+        await _pooled(body, answer)
+        return
     if request.path == "/tei/predict":
         await _predict(body, answer)
         return
@@ -284,6 +290,63 @@ async def _classes(body: Json, answer: Answer) -> None:
     await answer.json(
         {"id": "classify-1", "object": "list", "model": model, "data": data, "usage": usage}
     )
+
+
+async def _rewarded(body: Json, answer: Answer) -> None:
+    assert body.keys() == {"model", "input"}
+    scores = [0.5, 0.25][: len(cast("list[str]", body["input"]))]
+    data = [
+        {"index": place, "object": "pooling", "data": score} for place, score in enumerate(scores)
+    ]
+    usage = {"prompt_tokens": 4, "total_tokens": 4, "completion_tokens": 0}
+    model = body["model"]
+    await answer.json(
+        {"id": "1", "object": "list", "created": 1, "model": model, "data": data, "usage": usage}
+    )
+
+
+POOLING = frozenset(
+    {
+        *("model", "input", "messages", "task", "dimensions", "encoding_format", "embed_dtype"),
+        *("endianness", "use_activation", "user", "truncate_prompt_tokens", "chat_template"),
+    }
+)
+"""Fields of vLLM's `PoolingRequest` that the tests send."""
+
+
+def vector_of(given: object) -> str:
+    """Return the JSON of what the model computes of an input: one number as no printer has it."""
+    return f"[[{len(str(given))}.0, -1.1920928955078125e-07], [0.10000000149011612, 3e-05]]"
+
+
+async def _pooled(body: Json, answer: Answer) -> None:
+    assert body.keys() <= POOLING
+    assert ("input" in body) != ("messages" in body)
+    if "input" in body:
+        inputs = cast("list[object]", body["input"])
+        if isinstance(inputs, str) or isinstance(inputs[0], int):
+            inputs = [inputs]
+        assert len({type(one) for one in inputs}) == 1
+    else:
+        inputs = [body["messages"]]
+        for message in cast("list[Json]", inputs[0]):
+            assert message.keys() <= {"role", "content"}
+    task = body.get("task", "token_embed")
+    if task not in ("embed", "classify", "token_embed", "token_classify"):
+        error = {"message": f"Unsupported task: {task}", "type": "BadRequestError", "code": 400}
+        await answer.json({"error": error}, 400)
+        return
+    base64 = body.get("encoding_format") == "base64"
+    vectors = ['"AACAPwAAAMA="' if base64 else vector_of(one) for one in inputs]
+    if task == "token_classify" and not base64:
+        vectors = ["0.28458935022354126"] * len(inputs)  # of a text of one token
+    data = ",".join(
+        f'{{"index":{place},"object":"pooling","data":{vector}}}'
+        for place, vector in reversed([*enumerate(vectors)])
+    )
+    usage = '{"prompt_tokens":40,"total_tokens":40,"completion_tokens":0}'
+    whole = f'{{"id":"pool-1","object":"list","created":1,"model":"{body["model"]}",'
+    await answer.body(f'{whole}"data":[{data}],"usage":{usage}}}'.encode(), "application/json")
 
 
 async def _predict(body: Json, answer: Answer) -> None:
