@@ -17,6 +17,12 @@ _ANYWHERE = "https://localhost/v1"
 LOCAL = "local"
 """The adapter whose backends are the local engine's; it has no wire format."""
 
+GUARDRAILS = "guardrails"
+"""The adapter whose backends are guardrails of the configuration, which moderate."""
+
+WITHOUT_WIRE = (LOCAL, GUARDRAILS)
+"""Adapters that send nothing to a provider."""
+
 
 class Defaults(Struct, frozen=True, kw_only=True):
     """base_url: used if the configuration gives none; "": the configuration must.
@@ -44,11 +50,11 @@ class Installed(Mapping[str, Defaults]):
 
     def __init__(self, registry: "Registry") -> None:
         self._registry = registry
-        self._names = (*registry.names, LOCAL)
+        self._names = (*registry.names, *WITHOUT_WIRE)
 
     def __getitem__(self, name: str) -> Defaults:
         """Raises KeyError for an unknown name, InvalidConfig for a broken plug-in."""
-        if name == LOCAL:
+        if name in WITHOUT_WIRE:
             return Defaults()
         if name not in self._names:
             raise KeyError(name)

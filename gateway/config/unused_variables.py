@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from strowger_gateway.gateway.config.adapter_names import LOCAL
+from strowger_gateway.gateway.config.adapter_names import WITHOUT_WIRE
 from strowger_gateway.gateway.config.problems import Problems
 from strowger_gateway.gateway.config.schema.config import Config, Provider
 
@@ -28,7 +28,7 @@ _MOST: Final = 5
 
 def warn_unused_variables(config: Config, env: Mapping[str, str], problems: Problems) -> None:
     """env: the environment in which the gateway runs."""
-    remote = [one for one in config.providers if one.adapter != LOCAL]
+    remote = [one for one in config.providers if one.adapter not in WITHOUT_WIRE]
     direct: dict[str, list[str]] = {}
     for provider in remote:
         name = _proxy_of(provider, env)

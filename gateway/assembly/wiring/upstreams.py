@@ -21,6 +21,7 @@ from strowger_gateway.gateway.backends.upstream.image_fetching.image import Imag
 from strowger_gateway.gateway.backends.upstream.local_engine import LocalUpstream
 from strowger_gateway.gateway.backends.upstream.no_replicas import NoReplicas
 from strowger_gateway.gateway.backends.upstream.tls import TlsContexts
+from strowger_gateway.gateway.config.adapter_names import GUARDRAILS
 from strowger_gateway.gateway.config.schema.config import Config, Provider
 from strowger_gateway.gateway.routing.resilience.retry import RetryBudget
 
@@ -103,6 +104,8 @@ def build_upstreams(
                 else engine_elsewhere(provider, built.known_engines)
             )
             built.links[name] = built.by_provider[name] = replica
+        elif provider.adapter == GUARDRAILS:
+            built.by_provider[name] = _guardrails(config, provider, before)
         else:
             built.by_provider[name] = kept or remote(provider)
     providers = {provider.name: provider for provider in config.providers}
@@ -119,6 +122,20 @@ def build_upstreams(
         for name, upstream in built.by_provider.items()
     }
     return built
+
+
+def _guardrails(config: Config, provider: Provider, before: Upstreams | None) -> Upstream:
+    """The guardrails that are backends; their hooks stay while nothing of them changes."""
+    from strowger_gateway.gateway.content.guardrails.moderating_setup import (
+        moderates_alike,  # late: only with such a provider
+        own_moderation,
+    )
+
+    if before is not None and moderates_alike(before.config, config, provider):
+        kept = before.by_provider.get(provider.name)
+        if kept is not None:
+            return kept
+    return own_moderation(config, provider)
 
 
 def _addresses(config: Config, discovered: Discovered) -> Iterator[tuple[str, HostPort | None]]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from strowger_gateway.gateway.config.adapter_names import LOCAL
+from strowger_gateway.gateway.config.adapter_names import WITHOUT_WIRE
 from strowger_gateway.gateway.config.dns_server import server_of
 from strowger_gateway.gateway.config.problems import Found, Path, Problems
 from strowger_gateway.gateway.config.schema.config import Config, Provider
@@ -56,8 +56,8 @@ def check_discover(discover: Discover, path: Path, problems: Problems) -> None:
 
 def _provider(provider: Provider, path: Path, problems: Problems) -> None:
     """Replicas are asked directly, with the same headers."""
-    if provider.adapter == LOCAL:
-        problems.add(path, "is for servers over HTTP, not for adapter local")
+    if provider.adapter in WITHOUT_WIRE:
+        problems.add(path, f"is for servers over HTTP, not for adapter {provider.adapter}")
         return
     if provider.base_url is None:
         problems.add(path, "needs the base_url of provider ", Found(provider.name))

@@ -18,7 +18,7 @@ from strowger_gateway.gateway.cli.known_models.facts import facts_table, known_b
 from strowger_gateway.gateway.cli.probe import probe, report
 from strowger_gateway.gateway.cli.tables import show, table_of
 from strowger_gateway.gateway.cli.terminal_output import unguarded
-from strowger_gateway.gateway.config.adapter_names import LOCAL
+from strowger_gateway.gateway.config.adapter_names import GUARDRAILS, LOCAL, WITHOUT_WIRE
 from strowger_gateway.gateway.config.problems import nearest
 from strowger_gateway.schemas.fields import FIELDS, Task
 
@@ -89,7 +89,7 @@ def models(
         return
     with faults_shown():
         registry = Registry()
-    names = (*registry.names, LOCAL)
+    names = (*registry.names, *WITHOUT_WIRE)
     if adapter is not None and adapter not in names:
         raise click.UsageError(f"no adapter is named {adapter!r}{nearest(adapter, names)}")
     if as_json:
@@ -109,6 +109,10 @@ def supported(registry: Registry, name: str) -> Supports:
         from strowger_gateway.gateway.backends.upstream.local_capabilities import LOCAL_SUPPORTS
 
         return LOCAL_SUPPORTS
+    if name == GUARDRAILS:
+        from strowger_gateway.gateway.content.guardrails.own_moderation import OWN_SUPPORTS
+
+        return OWN_SUPPORTS
     endpoint = Endpoint(name=name, base_url=registry.base_url(name) or ANYWHERE)
     with faults_shown():
         return registry.build(name, endpoint).supports
@@ -120,7 +124,7 @@ def _check_configured(option: str, adapter: str | None) -> None:
 
 
 def _described(registry: Registry, name: str) -> AdapterDescription:
-    base_url = "" if name == LOCAL else registry.base_url(name)
+    base_url = "" if name in WITHOUT_WIRE else registry.base_url(name)
     return describe_adapter(name, base_url, supported(registry, name))
 
 
@@ -129,7 +133,8 @@ def _overview(registry: Registry, names: tuple[str, ...]) -> Table:
     for name in names:
         supports = supported(registry, name)
         tasks = [task for task in FIELDS if offered(supports, task) is not None]
-        url = "this machine" if name == LOCAL else registry.base_url(name) or "required"
+        here = name in WITHOUT_WIRE
+        url = "this machine" if here else registry.base_url(name) or "required"
         table.add_row(escape(name), ", ".join(tasks), _unknown(supports), escape(url))
     return table
 

@@ -6,7 +6,7 @@ from msgspec import UNSET, Struct
 
 from strowger_gateway.adapters.base import Supports
 from strowger_gateway.adapters.capabilities import unsupported
-from strowger_gateway.gateway.config.adapter_names import LOCAL, Defaults, Installed
+from strowger_gateway.gateway.config.adapter_names import WITHOUT_WIRE, Defaults, Installed
 from strowger_gateway.gateway.config.problems import Path, Problems
 from strowger_gateway.gateway.config.schema.config import Config, Provider
 from strowger_gateway.schemas.messages import Message
@@ -67,7 +67,7 @@ def _of_variants(config: Config) -> Iterator[_Set]:
 
 def _supports(provider: Provider, adapters: Installed) -> Supports | None:
     """`None` if unknown, or if the backend generates no text."""
-    if provider.adapter == LOCAL or provider.tokenizer is not None:
+    if provider.adapter in WITHOUT_WIRE or provider.tokenizer is not None:
         return None
     found = adapters.supports(provider.adapter, provider.base_url)
     return found if found.chat is not None or found.completion is not None else None

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from strowger_gateway.adapters.base import Supports
 from strowger_gateway.adapters.client_fields.patterns import PATTERN, covers
-from strowger_gateway.gateway.config.adapter_names import LOCAL, Defaults, Installed
+from strowger_gateway.gateway.config.adapter_names import WITHOUT_WIRE, Defaults, Installed
 from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
 from strowger_gateway.gateway.config.schema.config import Config, Provider
 from strowger_gateway.schemas.close_names import close_names
@@ -23,7 +23,7 @@ def check_client_fields(
 ) -> None:
     for index, provider in enumerate(config.providers):
         path: Path = ("providers", index, "client_fields")
-        if problems.under(("providers", index)) or provider.adapter == LOCAL:
+        if problems.under(("providers", index)) or provider.adapter in WITHOUT_WIRE:
             continue
         rules = provider.client_fields
         for name, patterns in (("allow", rules.allow), ("deny", rules.deny)):

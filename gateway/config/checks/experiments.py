@@ -6,7 +6,7 @@ from math import isclose
 
 import msgspec
 
-from strowger_gateway.gateway.config.adapter_names import LOCAL
+from strowger_gateway.gateway.config.adapter_names import WITHOUT_WIRE
 from strowger_gateway.gateway.config.checks.models import check_values
 from strowger_gateway.gateway.config.checks.routing import check_backend
 from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
@@ -249,7 +249,7 @@ def _standbys(experiment: Experiment, config: Config, path: Path, problems: Prob
     servers = {
         one.name: (one.adapter, one.base_url or "")
         for one in config.providers
-        if one.adapter != LOCAL  # each provider has engines of its own
+        if one.adapter not in WITHOUT_WIRE  # each provider has engines of its own
     }
     arms = {variant.backend for variant in experiment.variants}
     reached: dict[tuple[tuple[str, str], str], str] = {}

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path as FilePath
 from urllib.parse import SplitResult, urlsplit
 
-from strowger_gateway.gateway.config.adapter_names import LOCAL, Defaults
+from strowger_gateway.gateway.config.adapter_names import LOCAL, WITHOUT_WIRE, Defaults
 from strowger_gateway.gateway.config.aws import aws_base_url, check_aws
 from strowger_gateway.gateway.config.checks.credentials import check_keyless
 from strowger_gateway.gateway.config.cloud_credentials import check_cloud_credentials
@@ -65,7 +65,7 @@ REMOTE_ONLY: Mapping[str, object] = {
     "client_fields": ClientFields(),
     "pool": None,
 }
-"""Settings, with their defaults, that do not apply to the local engine."""
+"""Settings, with their defaults, that do not apply to what the gateway does itself."""
 
 
 def check_providers(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) -> None:
@@ -115,16 +115,20 @@ def _adapter(
             Found(provider.adapter),
             nearest(provider.adapter, adapters),
         )
+    if provider.adapter not in WITHOUT_WIRE:
+        _remote(provider, path, problems, adapters)
+        return
+    for name, default in REMOTE_ONLY.items():
+        if getattr(provider, name) != default and not problems.under((*path, name)):
+            text = f"has no effect with adapter {provider.adapter}; remove it"
+            problems.add((*path, name), text)
     if provider.adapter == LOCAL:
         _local(provider, path, problems)
     else:
-        _remote(provider, path, problems, adapters)
+        _no_engine(provider, path, problems)
 
 
 def _local(provider: Provider, path: Path, problems: Problems) -> None:
-    for name, default in REMOTE_ONLY.items():
-        if getattr(provider, name) != default and not problems.under((*path, name)):
-            problems.add((*path, name), "has no effect with adapter local; remove it")
     if provider.engines is not None:
         check_engines(provider, path, problems)
         return
@@ -193,9 +197,7 @@ def _loras(
 def _remote(
     provider: Provider, path: Path, problems: Problems, adapters: Mapping[str, Defaults]
 ) -> None:
-    for name in ("engine", "engines"):
-        if getattr(provider, name) is not None and not problems.at((*path, name)):
-            problems.add((*path, name), "requires adapter local, found ", Found(provider.adapter))
+    _no_engine(provider, path, problems)
     place = (*path, "base_url")
     defaults = adapters.get(provider.adapter)
     if provider.base_url is not None:
@@ -245,6 +247,12 @@ def _remote(
         parts = _split(provider.proxy.reveal())
         if parts is None or parts.scheme not in ("http", "https"):
             problems.add((*path, "proxy"), "expected http://HOST:PORT or https://HOST:PORT")
+
+
+def _no_engine(provider: Provider, path: Path, problems: Problems) -> None:
+    for name in ("engine", "engines"):
+        if getattr(provider, name) is not None and not problems.at((*path, name)):
+            problems.add((*path, name), "requires adapter local, found ", Found(provider.adapter))
 
 
 def _health_check(check: HealthCheck, path: Path, problems: Problems) -> None:

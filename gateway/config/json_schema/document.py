@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import FieldInfo
 
 from strowger_gateway.adapters.registry import Registry
-from strowger_gateway.gateway.config.adapter_names import LOCAL
+from strowger_gateway.gateway.config.adapter_names import WITHOUT_WIRE
 from strowger_gateway.gateway.config.checks.models import RANGES
 from strowger_gateway.gateway.config.json_schema.leaves import (
     DEFINITIONS,
@@ -104,7 +104,7 @@ class _Structs:
             return (*self._values(kind, path), self._catalogue(kind, path), NULL)
         found = self._values(kind, path)
         if cls is Provider and field.name == "adapter":
-            known = sorted((*Registry(plugins=()).names, LOCAL))
+            known = sorted((*Registry(plugins=()).names, *WITHOUT_WIRE))
             found = ({"enum": known}, *found)  # first, so that editors suggest them
         elif cls is Sampling and field.name in RANGES:
             found = tuple(bounded(one, RANGES[field.name]) for one in found)

@@ -6,6 +6,7 @@ from hashlib import blake2b
 import msgspec
 from msgspec.structs import replace
 
+from strowger_gateway.gateway.config.adapter_names import GUARDRAILS
 from strowger_gateway.gateway.config.schema.config import Config, Model
 from strowger_gateway.schemas.secret import Secret
 
@@ -14,8 +15,8 @@ def fingerprints_of(config: Config) -> Mapping[str, str]:
     """Return the digest of each model, by name.
 
     It covers the model, those that it falls back to, their providers, and the capabilities, which
-    decide about fields. Guardrails are not part of it, because they examine answers from the cache
-    as they do others.
+    decide about fields. Guardrails are part of it only where they are backends: otherwise they
+    examine answers from the cache as they do others.
     """
     models = {model.name: model for model in config.models}
     models |= {alias: model for model in config.models for alias in model.aliases}
@@ -33,6 +34,7 @@ def _digest(config: Config, models: Mapping[str, Model], model: Model) -> str:
         [replace(one, cache=None) for one in reached],
         providers,
         config.capabilities,
+        config.guardrails if any(one.adapter == GUARDRAILS for one in providers) else (),
     )
     text = msgspec.json.encode(parts, enc_hook=_revealed, order="deterministic")
     return blake2b(text, digest_size=16).hexdigest()

@@ -4,9 +4,15 @@ from urllib.parse import urlsplit
 
 from strowger_gateway.gateway.config.checks.limits import check_scope
 from strowger_gateway.gateway.config.checks.models import matches
-from strowger_gateway.gateway.config.problems import Found, Path, Problems
+from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema.guardrails import GuardrailConfig
+from strowger_gateway.gateway.content.guardrails.moderating import (
+    guardrails_in,
+    moderated_here,
+    moderating_backends,
+    own_providers,
+)
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -26,6 +32,30 @@ def check_guardrails(config: Config, problems: Problems) -> None:
                 "include the judge's own model at this gateway, so each judgement is judged in its "
                 "turn until timeout_s; list only the other models",
             )
+    _moderation(config, problems)
+
+
+def _moderation(config: Config, problems: Problems) -> None:
+    """Check what backends of `adapter: guardrails` name, and who else examines their texts."""
+    names = [one.name for one in config.guardrails]
+    for one in moderating_backends(config):
+        for name in guardrails_in(one.name, names):
+            if name not in names and not problems.under(one.path) and not problems.at(one.path):
+                lead = nearest(name, names) if names else "; there are none, see guardrails"
+                problems.add(one.path, "no guardrail is named ", Found(name), lead)
+    own, alone = own_providers(config), moderated_here(config)
+    for model in config.models:
+        if model.name in alone or not any(ref.provider in own for ref in model.backends):
+            continue
+        for index, guardrail in enumerate(config.guardrails):
+            acts = guardrail.mode != "monitor" and guardrail.where != "output"
+            if acts and any(matches(pattern, model.name) for pattern in guardrail.models):
+                problems.warn(
+                    ("guardrails", index, "models"),
+                    f"include {model.name!r}, so this guardrail blocks or masks what it would "
+                    "flag there, because other backends may get the text; list only other models, "
+                    "or give that model no backend, fallback, mirror or experiment but guardrails",
+                )
 
 
 def _judges_itself(guardrail: GuardrailConfig, config: Config) -> bool:

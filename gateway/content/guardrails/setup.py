@@ -1,9 +1,11 @@
 """The guardrails of a configuration, live. Without any, no hook is imported."""
 
+from collections.abc import Collection
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
 from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.content.guardrails.moderating import moderated_here
 from strowger_gateway.schemas.errors import InvalidConfig
 
 if TYPE_CHECKING:
@@ -19,6 +21,14 @@ def guards_of(config: Config) -> "Guards | None":
     """Return the guardrails; `None` without any. Raises InvalidConfig."""
     if not config.guardrails:
         return None
+    names = [one.name for one in config.guardrails]
+    return guards_named(config, names, moderated_here(config))
+
+
+def guards_named(
+    config: Config, names: Collection[str], exempt: frozenset[str] = frozenset()
+) -> "Guards":
+    """Return those of these names. exempt: see Guards. Raises InvalidConfig."""
     from strowger_gateway.gateway.content.hooks.guarded_request import (
         Guards,  # late: only with guardrails
     )
@@ -27,13 +37,15 @@ def guards_of(config: Config) -> "Guards | None":
     hooks: dict[str, Hook | AsyncHook] = {}
     for index, one in enumerate(config.guardrails):
         place = f"guardrails[{index}]"
+        if one.name not in names:
+            continue
         try:
             hooks[one.name] = _hook(one, place)
         except InvalidConfig as exc:
             problems += exc.problems
     if problems:
         raise InvalidConfig(tuple(problems))
-    return Guards(hooks, config.guardrails)
+    return Guards(hooks, [one for one in config.guardrails if one.name in hooks], exempt)
 
 
 def _hook(guardrail: "GuardrailConfig", place: str) -> "Hook | AsyncHook":

@@ -36,6 +36,10 @@ class GuardrailStage(BaseStage):
         """
         record, sent = request.record, request.request
         assert sent is not None
+        if record.route in self._guards.exempt:
+            if record.payload is not None:
+                record.payload.withheld = True  # it may have what guardrails keep out of payloads
+            return None
         guards = self._guards.of(
             self._counts, record.caller, record.team, record.user, record.route, sent.model
         )

@@ -62,10 +62,16 @@ class Guards:
     """The guardrails of one configuration."""
 
     def __init__(
-        self, rails: Mapping[str, Hook | AsyncHook], settings: Sequence[GuardrailConfig]
+        self,
+        rails: Mapping[str, Hook | AsyncHook],
+        settings: Sequence[GuardrailConfig],
+        exempt: frozenset[str] = frozenset(),
     ) -> None:
-        """rails: the hooks, by the guardrail's name."""
-        self._rails = [_rail(one, rails[one.name]) for one in settings]
+        """rails: the hooks, by the guardrail's name. exempt: models whose requests none examines,
+        because guardrails answer them.
+        """
+        self.rails = [_rail(one, rails[one.name]) for one in settings]
+        self.exempt = exempt
         self._found: dict[tuple[str, ...], tuple[Rail, ...]] = {}
 
     async def aclose(self) -> None:
@@ -73,7 +79,7 @@ class Guards:
 
         A bug in one of them leaves none of the others open.
         """
-        for rail in self._rails:
+        for rail in self.rails:
             if isinstance(rail.hook, ClosingHook):
                 try:
                     await rail.hook.aclose()
@@ -91,7 +97,7 @@ class Guards:
                 self._found.clear()
             found = self._found[caller] = tuple(
                 rail
-                for rail in self._rails
+                for rail in self.rails
                 if covers(rail.settings.models, *models)
                 and subject_of(rail.settings, key, team, user) is not None
             )

@@ -13,7 +13,7 @@ from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.backends.engines.process.process import EngineView
 from strowger_gateway.gateway.backends.engines.process.process import State as EngineState
-from strowger_gateway.gateway.config.adapter_names import LOCAL
+from strowger_gateway.gateway.config.adapter_names import WITHOUT_WIRE
 from strowger_gateway.gateway.config.schema.config import Provider
 from strowger_gateway.gateway.governance.access.auth import Caller
 from strowger_gateway.gateway.platform.clock import now
@@ -95,7 +95,7 @@ def served_entities(runtime: Runtime, route: Route, requested: str) -> list[Serv
         found[name] = ServedEntity(
             name=name,
             model=model,
-            adapter="" if provider.adapter == LOCAL else provider.adapter,
+            adapter="" if provider.adapter in WITHOUT_WIRE else provider.adapter,
             weight=weight,
             tasks=_tasks(backend, provider),
             deployment=deployment,

@@ -40,6 +40,7 @@ from tests.gateway.routing.backends import backend
 ROOT: Final = Path(__file__).parents[4]
 
 BACKEND: Final = {
+    "GuardrailFailed": "a guardrail that is a backend; it does not count",
     "UpstreamBroken": "an unreadable or truncated answer",
     "UpstreamBusy": "the vendor's limit; an engine's full queue does not count (engine_link.py)",
     "UpstreamError": "the base, never raised",
@@ -138,6 +139,7 @@ RAISED: Final = {
     "gateway/backends/upstream/wire/dialing.py": "DNS, TCP and TLS",
     "gateway/backends/upstream/wire/faults.py": "the exchange",
     "gateway/backends/upstream/wire/transport.py": "limits of ours, which are not counted",
+    "gateway/content/guardrails/own_moderation.py": "our own guardrails; not counted",
     "local_engine/peft/lora_cache.py": "a full cache of the engine; not counted (engine_link.py)",
     "local_engine/server/connection.py": "the worker does not read; not counted (engine_link.py)",
     "local_engine/server/embedding_service.py": "the engine; its full queue is not counted",
