@@ -7,7 +7,8 @@ from msgspec import UNSET, Raw, Struct
 
 from strowger_gateway.adapters.base import Adapter, Outbound
 from strowger_gateway.schemas.errors import InvalidRequest
-from strowger_gateway.schemas.requests import ChatRequest, Request, WholeRequest
+from strowger_gateway.schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.tasks.task import Unsampled
 
 ENCODE_ERRORS = (RecursionError, OverflowError, ValueError)
 """Raised by encoding: nested too deeply, a number or a character out of range."""
@@ -48,7 +49,7 @@ def _values(request: Request) -> Iterator[tuple[str, object]]:
             yield f"messages[{place}]", message
         for place, tool in enumerate(request.tools or ()):
             yield f"tools[{place}]", tool
-    if not isinstance(request, WholeRequest):
+    if not isinstance(request, Unsampled):
         yield from _fields(request.sampling)
     yield from _fields(request)
 

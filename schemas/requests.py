@@ -10,11 +10,11 @@ promises that they are never rejected.
 
 from typing import ClassVar, Literal, final
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from strowger_gateway.schemas.messages import Message, ResponseFormat, Tool, ToolChoice
 from strowger_gateway.schemas.sampling import Sampling
-from strowger_gateway.schemas.tasks.task import TaskRequest
+from strowger_gateway.schemas.tasks.task import TaskRequest, Unsampled
 from strowger_gateway.schemas.tensors import Tensor
 
 Prompt = str | tuple[int, ...]
@@ -170,7 +170,7 @@ class CompletionRequest(
 
 @final
 class EmbeddingsRequest(
-    Struct, frozen=True, kw_only=True, tag_field="task", tag="embeddings", gc=False
+    Unsampled, frozen=True, kw_only=True, tag_field="task", tag="embeddings", gc=False
 ):
     """Inputs to embed, one vector each.
 
@@ -189,7 +189,7 @@ class EmbeddingsRequest(
     dimensions: int | UnsetType = UNSET
     user: str | UnsetType = UNSET
     timeout_s: float | UnsetType = UNSET
-    extra: dict[str, Raw] = {}
+    extra: dict[str, Raw] = field(default_factory=dict[str, Raw])
     optional: tuple[str, ...] = ()
     dialect: str = ""
 
@@ -243,7 +243,7 @@ class TokenRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="tok
 
 GenerateRequest = ChatRequest | CompletionRequest | TokenRequest
 WholeRequest = EmbeddingsRequest | TaskRequest
-"""Requests with one whole answer: neither sampled nor streamed."""
+"""Requests with one whole answer: neither sampled nor streamed. All are `Unsampled`."""
 
 Request = ChatRequest | CompletionRequest | TokenRequest | EmbeddingsRequest | TaskRequest
 

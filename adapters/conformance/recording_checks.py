@@ -25,8 +25,8 @@ from strowger_gateway.schemas.errors import (
 )
 from strowger_gateway.schemas.events import CONTENT, Event
 from strowger_gateway.schemas.fields import TASK_TYPES, task_of
-from strowger_gateway.schemas.requests import EmbeddingsRequest, GenerateRequest, WholeRequest
-from strowger_gateway.schemas.tasks.task import TaskRequest
+from strowger_gateway.schemas.requests import EmbeddingsRequest, GenerateRequest
+from strowger_gateway.schemas.tasks.task import TaskRequest, Unsampled
 
 SMALL = 1024
 """Size in bytes up to which a stream is cut at every byte."""
@@ -53,7 +53,7 @@ def cuts(length: int) -> Iterator[int]:
 def check_cuts(adapter: Adapter, recording: Recording) -> None:
     """Check that frames and events do not depend on how the network splits a stream."""
     request = request_for(recording)
-    assert not isinstance(request, WholeRequest), f"{recording.name}: this does not stream"
+    assert not isinstance(request, Unsampled), f"{recording.name}: this does not stream"
     cut = _first_bad_cut(adapter.framing, recording.body)
     assert cut is None, f"{recording.name}: cut at byte {cut} the frames differ"
     single = [recording.body[place : place + 1] for place in range(len(recording.body))]
@@ -78,7 +78,7 @@ def check_truncation(adapter: Adapter, recording: Recording) -> None:
     (or before the first) is detectable, and the transport must detect all others.
     """
     request = request_for(recording)
-    assert not isinstance(request, WholeRequest), f"{recording.name}: this does not stream"
+    assert not isinstance(request, Unsampled), f"{recording.name}: this does not stream"
     if _is_error(adapter, recording, request):
         return
     whole = _content(translate(adapter, request, [recording.body]))

@@ -31,7 +31,6 @@ from strowger_gateway.schemas.requests import (
     PromptTable,
     Request,
     TokenRequest,
-    WholeRequest,
 )
 from strowger_gateway.schemas.sampling import Sampling
 from strowger_gateway.schemas.tasks.classify import ClassifyRequest
@@ -39,6 +38,7 @@ from strowger_gateway.schemas.tasks.moderate import ModerateRequest
 from strowger_gateway.schemas.tasks.pool import PoolRequest
 from strowger_gateway.schemas.tasks.rerank import RerankRequest
 from strowger_gateway.schemas.tasks.score import ScoreRequest
+from strowger_gateway.schemas.tasks.task import Unsampled
 from strowger_gateway.schemas.tensors import Tensor
 
 _FLOATS = Tensor(dtype="float32", shape=(2,), data=b"\0" * 8)
@@ -211,7 +211,7 @@ def request_with_extra(task: Task, name: str, value: Raw) -> Request:
 def request_with_nulls(task: Task) -> Request:
     """Return a request with every nullable field set to null."""
     request = bare_request(task)
-    if isinstance(request, WholeRequest):
+    if isinstance(request, Unsampled):
         return request
     nulls = Sampling(top_k=None, max_tokens=None, seed=None)
     return replace(request, sampling=nulls)

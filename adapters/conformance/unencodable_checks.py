@@ -30,13 +30,13 @@ from strowger_gateway.schemas.requests import (
     CompletionRequest,
     EmbeddingsRequest,
     Request,
-    WholeRequest,
 )
 from strowger_gateway.schemas.tasks.classify import ClassifyRequest
 from strowger_gateway.schemas.tasks.moderate import ModerateRequest
 from strowger_gateway.schemas.tasks.pool import PoolRequest
 from strowger_gateway.schemas.tasks.rerank import RerankRequest
 from strowger_gateway.schemas.tasks.score import ScoreRequest
+from strowger_gateway.schemas.tasks.task import Unsampled
 
 LONE = "\ud800"
 """A lone surrogate, which UTF-8 cannot encode."""
@@ -79,7 +79,7 @@ def _hostile(task: Task, supports: Supports) -> Iterator[tuple[str, Request]]:
     for name in (*sorted(supports.extra_fields.get(task, ())), "x_unheard_of"):
         for value in VALUES:
             yield name, replace(bare, extra={name: value})
-    if not isinstance(bare, WholeRequest):
+    if not isinstance(bare, Unsampled):
         for name in ("seed", "max_tokens", "top_k", "temperature", "n"):
             for number in NUMBERS:
                 yield name, replace(bare, sampling=replace(bare.sampling, **{name: number}))

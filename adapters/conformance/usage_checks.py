@@ -13,8 +13,8 @@ from strowger_gateway.adapters.conformance.recordings import Recording, request_
 from strowger_gateway.adapters.conformance.replay import frames, translate
 from strowger_gateway.schemas.errors import GatewayError
 from strowger_gateway.schemas.events import Usage
-from strowger_gateway.schemas.requests import EmbeddingsRequest, WholeRequest
-from strowger_gateway.schemas.tasks.task import TaskRequest
+from strowger_gateway.schemas.requests import EmbeddingsRequest
+from strowger_gateway.schemas.tasks.task import TaskRequest, Unsampled
 
 _Fields = dict[str, object]
 
@@ -41,7 +41,7 @@ def check_usage(adapter: Adapter, recording: Recording) -> None:
         )
         bodies = bodies or [recording.body]
     counted = [found for body in bodies for found in _usages(_decoded(body))]
-    several = not isinstance(request, WholeRequest) and (request.sampling.n or 1) > 1
+    several = not isinstance(request, Unsampled) and (request.sampling.n or 1) > 1
     if not counted or usage is None or (several and usage.raw is None):
         return
     counts = {name for name, value in counted[-1].items() if value is not None}

@@ -28,8 +28,8 @@ from strowger_gateway.schemas.messages import Message, thinking_of
 from strowger_gateway.schemas.requests import (
     ChatRequest,
     Request,
-    WholeRequest,
 )
+from strowger_gateway.schemas.tasks.task import Unsampled
 
 SAMPLING = frozenset(
     {
@@ -130,7 +130,7 @@ class OpenModelServerAdapter(OpenAIAdapter):
 
     def finish_body(self, body: Body, request: Request) -> bytes:
         """Translate the priority: ours is 1 (first) … 5, theirs starts at 0, the default."""
-        own = UNSET if isinstance(request, WholeRequest) else request.priority
+        own = UNSET if isinstance(request, Unsampled) else request.priority
         if own is not UNSET and body.pop("priority", None) is not None and own != LOWEST_PRIORITY:
             body["priority"] = LOWEST_PRIORITY - own if self.higher_first else own - LOWEST_PRIORITY
         if isinstance(request, ChatRequest) and request.begun:

@@ -16,9 +16,9 @@ from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     Request,
-    WholeRequest,
 )
 from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.tasks.task import Unsampled
 
 
 def stops(
@@ -50,7 +50,7 @@ def stops(
 
 
 def _held(request: Request, most: int) -> Repaired | None:
-    if isinstance(request, WholeRequest):
+    if isinstance(request, Unsampled):
         return None
     sampling = request.sampling
     if sampling.stop is UNSET or len(sampling.stop) <= most:

@@ -33,8 +33,8 @@ from strowger_gateway.schemas.requests import (
     ChatRequest,
     EmbeddingsRequest,
     GenerateRequest,
-    WholeRequest,
 )
+from strowger_gateway.schemas.tasks.task import Unsampled
 
 
 def estimate_prompt(request: RequestContext) -> None:
@@ -76,7 +76,7 @@ class AnswerRequest(BaseStage):
             return request.response.whole(200, body)
         if type(sent) is EmbeddingsRequest:
             return self._embed(request, sent, plan)
-        assert not isinstance(sent, WholeRequest), "`AnswerTask` answers these"
+        assert not isinstance(sent, Unsampled), "`AnswerTask` answers these"
         return self._generate(request, sent, plan)
 
     def leave(self, request: RequestContext) -> None:

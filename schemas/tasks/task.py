@@ -34,7 +34,11 @@ class TaskAnswer(Struct, frozen=True, kw_only=True, gc=False):
         raise NotImplementedError
 
 
-class TaskRequest(Struct, frozen=True, kw_only=True, gc=False):
+class Unsampled(Struct, frozen=True, gc=False):
+    """The base of requests with one whole answer: one quick question instead of one for each."""
+
+
+class TaskRequest(Unsampled, frozen=True, kw_only=True, gc=False):
     """FIELDS: names of fields that a backend may lack, each `UNSET` if the client did not send it.
 
     CONTENT: kinds of content that a backend may not read.

@@ -49,7 +49,8 @@ from strowger_gateway.gateway.routing.planning.when_rules import unmet_condition
 from strowger_gateway.gateway.surfaces.routes import ParsedRequest
 from strowger_gateway.schemas.errors import GatewayError, InvalidRequest, Unavailable
 from strowger_gateway.schemas.fields import extra_fields, field_value, sent_fields, task_of
-from strowger_gateway.schemas.requests import Request, WholeRequest
+from strowger_gateway.schemas.requests import Request
+from strowger_gateway.schemas.tasks.task import Unsampled
 
 DRAWS = 1800
 """Even steps through [0, 1), so that halves to sixths, tenths and whole percents are exact."""
@@ -79,7 +80,7 @@ def described(
         surface=parsed.surface,
         task=task_of(request),
         model=request.model,
-        stream=not isinstance(request, WholeRequest) and request.stream,
+        stream=not isinstance(request, Unsampled) and request.stream,
         key=caller.name,
         team=caller.team,
         plan=caller.plan,

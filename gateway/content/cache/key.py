@@ -27,6 +27,7 @@ from strowger_gateway.schemas.requests import (
     TokenRequest,
     WholeRequest,
 )
+from strowger_gateway.schemas.tasks.task import Unsampled
 
 OWN_HEADER: Final = b"x-gateway-cache"
 _MAX_AGE: Final = re.compile(rb"max-age *= *\"?(\d{1,9})\"?")
@@ -144,7 +145,7 @@ def cache_key(place: KeyPlace, request: Request) -> str | None:
 
 
 def _is_greedy(request: Request) -> bool:
-    if isinstance(request, WholeRequest):
+    if isinstance(request, Unsampled):
         return True
     return request.sampling.temperature is not UNSET and request.sampling.temperature == 0
 
@@ -165,7 +166,7 @@ def _is_kept(request: Request) -> bool:
         if original.compaction is not None:
             return False  # a summary is the caller's own, and its item expires
         return original.storage is None or not original.storage.store
-    if isinstance(request, WholeRequest):
+    if isinstance(request, Unsampled):
         return True
     if isinstance(request, CompletionRequest):
         return request.error_behavior != "truncate"  # a timeout would end the answer
@@ -238,7 +239,7 @@ def _refuse_repeated_names(encoded: bytes) -> None:
 
 def _other(request: CompletionRequest | WholeRequest | TokenRequest) -> bytes:
     """Return a completion, embeddings or token request as JSON."""
-    if isinstance(request, WholeRequest):
+    if isinstance(request, Unsampled):
         bare: Request = replace(request, timeout_s=UNSET)
     else:
         bare = replace(request, timeout_s=UNSET, priority=UNSET)

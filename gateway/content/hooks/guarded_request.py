@@ -45,8 +45,8 @@ from strowger_gateway.schemas.errors import (
 )
 from strowger_gateway.schemas.events import EventSource, Started
 from strowger_gateway.schemas.measured_json import Meter, TooComplex, repeated_name
-from strowger_gateway.schemas.requests import Request, WholeRequest
-from strowger_gateway.schemas.tasks.task import TaskAnswer
+from strowger_gateway.schemas.requests import Request
+from strowger_gateway.schemas.tasks.task import TaskAnswer, Unsampled
 
 PLACE = "request"
 
@@ -212,7 +212,7 @@ def _refuse_unreadable(guards: RequestGuards, request: Request) -> None:
                     code="content_not_readable",
                 )
             guards.report(rail, PLACE, ("not_readable",))
-    if isinstance(request, WholeRequest) or request.sampling.logprobs in (UNSET, None, False):
+    if isinstance(request, Unsampled) or request.sampling.logprobs in (UNSET, None, False):
         return
     for rail in guards.output:
         if rail.enforces:

@@ -6,7 +6,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from strowger_gateway.gateway.governance.access.auth import Caller
-from strowger_gateway.schemas.requests import Request, WholeRequest
+from strowger_gateway.schemas.requests import Request
+from strowger_gateway.schemas.tasks.task import Unsampled
 
 LOWERED: Final = "priority:max_priority"
 """How the change is named in `x-gateway-repairs`, as `PATH:RULE`."""
@@ -26,14 +27,14 @@ def prioritised(request: R, caller: Caller, record: PriorityRecord) -> R:
     allowed = with_allowed_priority(request, caller)
     if allowed is not request:
         record.repaired_body += (LOWERED,)
-    if not isinstance(allowed, WholeRequest) and allowed.priority is not UNSET:
+    if not isinstance(allowed, Unsampled) and allowed.priority is not UNSET:
         record.level = allowed.priority
     return allowed
 
 
 def with_allowed_priority(request: R, caller: Caller) -> R:
     """Return the request itself, or one with the priority that the key's `max_priority` allows."""
-    if isinstance(request, WholeRequest) or request.priority is UNSET:
+    if isinstance(request, Unsampled) or request.priority is UNSET:
         return request
     if request.priority >= caller.max_priority:
         return request

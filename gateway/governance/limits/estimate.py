@@ -13,8 +13,8 @@ from strowger_gateway.schemas.requests import (
     CompletionRequest,
     Request,
     TokenRequest,
-    WholeRequest,
 )
+from strowger_gateway.schemas.tasks.task import Unsampled
 from strowger_gateway.schemas.usage import tier_in
 
 GUESS: Final = 1024
@@ -48,7 +48,7 @@ def expected_tokens(request: Request, route: Route) -> Estimate:
     The route's `defaults` and `overrides` decide where they would for the backend.
     """
     prompt = estimated_tokens(request)
-    if isinstance(request, WholeRequest):
+    if isinstance(request, Unsampled):
         return Estimate(prompt, 0, False, searches_in(request))
     sampling = request.sampling
     longest, n, best_of = sampling.max_tokens, sampling.n, sampling.best_of

@@ -40,8 +40,8 @@ from strowger_gateway.schemas.errors import (
     UpstreamTimeout,
 )
 from strowger_gateway.schemas.events import Event
-from strowger_gateway.schemas.requests import EmbeddingsRequest, Request, TokenRequest, WholeRequest
-from strowger_gateway.schemas.tasks.task import TaskAnswer, TaskRequest
+from strowger_gateway.schemas.requests import EmbeddingsRequest, Request, TokenRequest
+from strowger_gateway.schemas.tasks.task import TaskAnswer, TaskRequest, Unsampled
 from strowger_gateway.schemas.usage import tier_in
 
 TIMER_S = 0.001
@@ -290,7 +290,7 @@ class Attempt(Struct, eq=False):
 
     def _raise_latency(self, at: float) -> None:
         load, request = self.candidate.backend.load, self.request
-        stream = not isinstance(request, WholeRequest) and request.stream
+        stream = not isinstance(request, Unsampled) and request.stream
         seconds = at - self.started - self.entry.waited_s
         (load.first_content if stream else load.answer).at_least(seconds, at)
 
@@ -392,7 +392,7 @@ def _sent_tier(candidate: Candidate, requested: str) -> str:
 def events_of(attempt: Attempt) -> AsyncGenerator[list[Event], None]:
     """The events of the attempt's answer, in batches."""
     request, candidate = attempt.request, attempt.candidate
-    assert not isinstance(request, WholeRequest)
+    assert not isinstance(request, Unsampled)
     upstream = candidate.backend.upstream
     if candidate.undo is None:
         return upstream.generate(request, attempt.call)

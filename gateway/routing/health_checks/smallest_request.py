@@ -22,7 +22,6 @@ from strowger_gateway.schemas.requests import (
     EmbeddingsRequest,
     Request,
     TokenRequest,
-    WholeRequest,
 )
 from strowger_gateway.schemas.sampling import Sampling
 from strowger_gateway.schemas.tasks.classify import ClassifyRequest
@@ -30,7 +29,7 @@ from strowger_gateway.schemas.tasks.moderate import ModerateRequest
 from strowger_gateway.schemas.tasks.pool import PoolRequest
 from strowger_gateway.schemas.tasks.rerank import RerankRequest
 from strowger_gateway.schemas.tasks.score import ScoreRequest
-from strowger_gateway.schemas.tasks.task import TaskRequest
+from strowger_gateway.schemas.tasks.task import TaskRequest, Unsampled
 
 ONE, FEW = Sampling(max_tokens=1), Sampling(max_tokens=16)
 """What is asked for, and what if that is too little: some APIs take no fewer."""
@@ -73,7 +72,7 @@ async def send(backend: Backend, request: Request, timeout_s: float) -> None:
     except UpstreamRejected as exc:
         if _RAN_OUT.search(exc.message):
             return
-        if isinstance(request, WholeRequest) or not _TOO_FEW.search(exc.message):
+        if isinstance(request, Unsampled) or not _TOO_FEW.search(exc.message):
             raise
         await _send(backend, replace(request, sampling=FEW), timeout_s)
 

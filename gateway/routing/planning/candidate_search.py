@@ -35,7 +35,8 @@ from strowger_gateway.gateway.routing.planning.when_rules import matches
 from strowger_gateway.schemas.content_facts import facts_of
 from strowger_gateway.schemas.errors import InvalidRequest, Unavailable
 from strowger_gateway.schemas.fields import without
-from strowger_gateway.schemas.requests import Request, WholeRequest
+from strowger_gateway.schemas.requests import Request
+from strowger_gateway.schemas.tasks.task import Unsampled
 
 
 def matching_rule(route: Route, request: Request, facts: RequestFacts) -> int | None:
@@ -282,7 +283,7 @@ def stats_of(
         return BackendStats(name=candidate.name, weight=candidate.weight)
     request = candidate.request or client_request
     price = backend.prices.of(candidate.name)
-    generates = not isinstance(request, WholeRequest)
+    generates = not isinstance(request, Unsampled)
     bound = request.sampling.max_tokens if generates else 0
     return BackendStats(
         name=candidate.name,

@@ -26,8 +26,8 @@ from strowger_gateway.schemas.requests import (
     ChatRequest,
     CompletionRequest,
     Request,
-    WholeRequest,
 )
+from strowger_gateway.schemas.tasks.task import Unsampled
 from strowger_gateway.schemas.unknown_fields import Unknown, at_top, below_top
 
 COMPLETION_TOKENS = 16
@@ -199,7 +199,7 @@ def with_required(
     Returns what was added as well, as `max_tokens=8192`. strictly: add nothing.
     """
     ceilings = backend.supports.max_tokens
-    if strictly or ceilings is None or isinstance(request, WholeRequest):
+    if strictly or ceilings is None or isinstance(request, Unsampled):
         return request, ()
     if request.sampling.max_tokens not in (UNSET, None):
         return request, ()
@@ -259,7 +259,7 @@ def display_name(backend: Backend, request: Request) -> str:
 
 def translated_for(request: Request, backend: Backend) -> Request:
     """The request with fields that this backend knows by another name translated to that name."""
-    if isinstance(request, WholeRequest):
+    if isinstance(request, Unsampled):
         return request
     supports = backend.supports
     if request.extra and not supports.extra:

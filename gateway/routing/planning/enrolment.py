@@ -20,7 +20,8 @@ from strowger_gateway.gateway.routing.planning.system_prompt import with_system
 from strowger_gateway.gateway.statistics import assignment
 from strowger_gateway.gateway.statistics.assignment import Assignment
 from strowger_gateway.schemas.errors import FieldNotAllowed, InvalidRequest
-from strowger_gateway.schemas.requests import ChatRequest, Request, WholeRequest
+from strowger_gateway.schemas.requests import ChatRequest, Request
+from strowger_gateway.schemas.tasks.task import Unsampled
 
 UNIT_KEY = b"strowger experiments, unit 1"
 """Key of the hash under which units are recorded. Never change it: another key would give every
@@ -95,7 +96,7 @@ class Arm(Struct, frozen=True, kw_only=True, eq=False):
 
     def applied_to(self, request: Request) -> Request:
         """The request with what the variant sets, except fields that its task does not have."""
-        if isinstance(request, WholeRequest):
+        if isinstance(request, Unsampled):
             return request
         if self.sampling:
             sampling = replace(request.sampling, **self.sampling)

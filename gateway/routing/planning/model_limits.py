@@ -29,8 +29,8 @@ from strowger_gateway.schemas.requests import (
     CompletionRequest,
     Request,
     TokenRequest,
-    WholeRequest,
 )
+from strowger_gateway.schemas.tasks.task import Unsampled
 
 WORDS_PER_TOKEN: Final = 4
 """No token covers more words. Most tokenizers never join two words; those that do, learn few long
@@ -241,7 +241,7 @@ def _least(texts: Iterable[str], enough: int) -> int:
 def _lowered(candidate: Candidate, facts: ModelFacts, request: Request, tenant: str) -> Candidate:
     """The candidate with `max_tokens` at its model's ceiling, if the request's is above it."""
     sent = candidate.request or request
-    if isinstance(sent, WholeRequest) or facts.max_output is None:
+    if isinstance(sent, Unsampled) or facts.max_output is None:
         return candidate
     if _max_tokens(sent) <= facts.max_output:
         return candidate
@@ -277,5 +277,5 @@ def _repaired_again(candidate: Candidate, tenant: str) -> Candidate:
 
 def _max_tokens(request: Request) -> int:
     """0 if the request does not limit its answer."""
-    most = UNSET if isinstance(request, WholeRequest) else request.sampling.max_tokens
+    most = UNSET if isinstance(request, Unsampled) else request.sampling.max_tokens
     return most if isinstance(most, int) else 0

@@ -38,7 +38,8 @@ from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
 from strowger_gateway.gateway.routing.planning.route import Mirror, Route, RouteTable
 from strowger_gateway.gateway.routing.slowness.siblings import slow_last
 from strowger_gateway.schemas.errors import InvalidRequest
-from strowger_gateway.schemas.requests import CompletionRequest, Request, WholeRequest
+from strowger_gateway.schemas.requests import CompletionRequest, Request
+from strowger_gateway.schemas.tasks.task import Unsampled
 
 CUT_GRACE_S = 2.0
 """Extra time for a backend to end an answer by itself (`error_behavior: truncate`)."""
@@ -263,7 +264,7 @@ def _copy(
 
 def _may_exceed(request: Request, limits: PlanLimits) -> bool:
     """Whether the request has to be compared with each candidate's limits: rarely."""
-    if isinstance(request, WholeRequest):
+    if isinstance(request, Unsampled):
         return False
     most = request.sampling.max_tokens
     if type(most) is int and most > limits.max_output:

@@ -16,7 +16,8 @@ from strowger_gateway.gateway.config.pool_headers import fairness_header, object
 from strowger_gateway.gateway.config.schema.pool import InferencePool, PoolObjective
 from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts, unit_of
 from strowger_gateway.gateway.routing.request_record import RequestRecord
-from strowger_gateway.schemas.requests import Request, WholeRequest
+from strowger_gateway.schemas.requests import Request
+from strowger_gateway.schemas.tasks.task import Unsampled
 
 PLAIN: Final = re.compile(r"[A-Za-z0-9._:@/+-]{1,64}")
 """A name that is sent as it is. All others are hashed."""
@@ -87,7 +88,7 @@ def _objective(
 
 
 def _priority(request: Request | None) -> str:
-    if request is None or isinstance(request, WholeRequest) or request.priority is UNSET:
+    if request is None or isinstance(request, Unsampled) or request.priority is UNSET:
         return ""
     return str(request.priority)
 

@@ -6,8 +6,9 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from strowger_gateway.gateway.config.schema.config import RequestFields
-from strowger_gateway.schemas.requests import Request, WholeRequest
+from strowger_gateway.schemas.requests import Request
 from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.tasks.task import Unsampled
 
 
 def with_values(request: Request, defaults: RequestFields, overrides: RequestFields) -> Request:
@@ -19,7 +20,7 @@ def with_values(request: Request, defaults: RequestFields, overrides: RequestFie
         **{name: value for name, value in _values(defaults) if _absent(request, name)},
         **{name: value for name, value in _values(overrides) if hasattr(request, name)},
     }
-    if not isinstance(request, WholeRequest):
+    if not isinstance(request, Unsampled):
         sampling = request.sampling
         sampled = {
             **{n: value for n, value in _values(defaults.sampling) if _absent(sampling, n)},

@@ -10,7 +10,8 @@ from strowger_gateway.gateway.routing.planning.request_facts import (
     metadata_of,
 )
 from strowger_gateway.schemas.fields import sent_fields
-from strowger_gateway.schemas.requests import Request, WholeRequest
+from strowger_gateway.schemas.requests import Request
+from strowger_gateway.schemas.tasks.task import Unsampled
 
 
 def matches(rule: WhenRule, request: Request, facts: RequestFacts) -> bool:
@@ -75,6 +76,6 @@ def _uses(request: Request, features: Sequence[str]) -> bool:
     sent = sent_fields(request)
     if "messages.remote_image" in sent:
         sent |= {"messages.image"}
-    if not isinstance(request, WholeRequest) and request.stream:
+    if not isinstance(request, Unsampled) and request.stream:
         sent |= {STREAM}
     return sent.issuperset(features)
