@@ -128,7 +128,8 @@ def qwen(run: Run) -> Started:
 
 def gemini(run: Run) -> Started:
     """With the settings that its first dialogue writes; its search has a model of its own."""
-    search = {"model": run.model, "generateContentConfig": {"tools": [{"googleSearch": {}}]}}
+    tools: list[dict[str, dict[str, str]]] = [{"googleSearch": {}}]
+    search = {"model": run.model, "generateContentConfig": {"tools": tools}}
     settings: dict[str, object] = {
         "security": {"auth": {"selectedType": "gemini-api-key"}},
         "modelConfigs": {"customAliases": {"web-search": {"modelConfig": search}}},

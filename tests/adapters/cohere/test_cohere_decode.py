@@ -28,6 +28,7 @@ from strowger_gateway.schemas.events import (
 )
 from strowger_gateway.schemas.messages import Message, ToolCall
 from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest
+from strowger_gateway.schemas.tasks.task import Unsampled
 from tests.adapters.chats import only_choice
 from tests.adapters.traffic import fixture
 
@@ -42,7 +43,7 @@ Json = dict[str, object]
 def read(name: str) -> list[Event]:
     case = fixture(f"cohere/{name}")
     request = request_for(case)
-    assert not isinstance(request, EmbeddingsRequest)
+    assert not isinstance(request, Unsampled)
     return translate(COHERE, request, [case.body])
 
 

@@ -20,6 +20,7 @@ from strowger_gateway.schemas.events import Usage
 from strowger_gateway.schemas.messages import CLAUDE, Message, OpaquePart, TextPart, Thought
 from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 from strowger_gateway.schemas.secret import Secret
+from strowger_gateway.schemas.tasks.task import Unsampled
 from tests.adapters.openai.openai_doubles import HELLO, WHOLE_CHAT
 from tests.adapters.traffic import fixture, traffic
 
@@ -34,7 +35,7 @@ def databricks(base_url: str = "https://dbc.test") -> DatabricksAdapter:
 
 def answer_of(case: Recording) -> Answer:
     request = request_for(case)
-    assert not isinstance(request, EmbeddingsRequest)
+    assert not isinstance(request, Unsampled)
     fold = Fold()
     fold.add(translate(databricks(), request, [case.body]))
     return fold.answer()

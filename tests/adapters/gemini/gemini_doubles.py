@@ -11,6 +11,7 @@ from strowger_gateway.schemas.events import Event
 from strowger_gateway.schemas.messages import Message
 from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest
 from strowger_gateway.schemas.secret import Secret
+from strowger_gateway.schemas.tasks.task import Unsampled
 from tests.adapters.traffic import fixture
 
 Json = dict[str, object]
@@ -57,5 +58,5 @@ def streamed(*frames: Json) -> list[Event]:
 def read(name: str) -> list[Event]:
     case = fixture(f"gemini/{name}")
     request = request_for(case)
-    assert not isinstance(request, EmbeddingsRequest)
+    assert not isinstance(request, Unsampled)
     return translate(GEMINI, request, [case.body])

@@ -30,6 +30,7 @@ from strowger_gateway.schemas.messages import (
 from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 from strowger_gateway.schemas.sampling import Sampling
 from strowger_gateway.schemas.secret import Secret
+from strowger_gateway.schemas.tasks.task import Unsampled
 from tests.adapters.chats import folded
 from tests.adapters.openai.openai_doubles import CHAT, HELLO, WHOLE_CHAT, body, sampled
 from tests.adapters.traffic import fixture
@@ -42,7 +43,7 @@ MISTRAL = MistralAdapter(
 def answer(name: str) -> list[Event]:
     case = fixture(f"mistral/{name}")
     request = request_for(case)
-    assert not isinstance(request, EmbeddingsRequest)
+    assert not isinstance(request, Unsampled)
     return translate(MISTRAL, request, [case.body])
 
 

@@ -26,6 +26,7 @@ from strowger_gateway.schemas.events import (
 )
 from strowger_gateway.schemas.messages import Message, ToolCall
 from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
+from strowger_gateway.schemas.tasks.task import Unsampled
 from tests.adapters.chats import only_choice
 from tests.adapters.traffic import RECORDINGS, fixture
 
@@ -51,7 +52,7 @@ def whole(**fields: object) -> list[Event]:
 def read(name: str) -> list[Event]:
     case = fixture(name)
     request = request_for(case)
-    assert not isinstance(request, EmbeddingsRequest)
+    assert not isinstance(request, Unsampled)
     return translate(OLLAMA, request, [case.body])
 
 

@@ -24,6 +24,7 @@ from strowger_gateway.schemas.errors import (
 from strowger_gateway.schemas.events import Event, Finished, Started
 from strowger_gateway.schemas.fields import FIELDS, MESSAGES
 from strowger_gateway.schemas.requests import ChatRequest, EmbeddingsRequest
+from strowger_gateway.schemas.tasks.task import Unsampled
 from tests.adapters.openai.openai_doubles import CHAT, WHOLE_CHAT, Json, body, sampled
 from tests.adapters.openai.vendor_profile_table import table
 from tests.adapters.traffic import ROOT, fixture
@@ -44,7 +45,7 @@ def named(name: str, request: ChatRequest) -> set[str]:
 def events_of(case: Recording) -> list[Event]:
     vendor = case.name.partition("/")[0]
     request = request_for(case)
-    assert not isinstance(request, EmbeddingsRequest)
+    assert not isinstance(request, Unsampled)
     return translate(adapter(vendor), request, [case.body])
 
 

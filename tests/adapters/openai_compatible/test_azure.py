@@ -22,6 +22,7 @@ from strowger_gateway.schemas.events import Event, Finished, OpaqueDelta, Starte
 from strowger_gateway.schemas.requests import CompletionRequest, EmbeddingsRequest, Request
 from strowger_gateway.schemas.sampling import Sampling
 from strowger_gateway.schemas.secret import Secret
+from strowger_gateway.schemas.tasks.task import Unsampled
 from tests.adapters.chats import folded
 from tests.adapters.openai.openai_doubles import CHAT, WHOLE_CHAT, body, sampled
 from tests.adapters.traffic import fixture
@@ -43,7 +44,7 @@ def azure(base_url: str = f"{ORIGIN}/openai?api-version={GA}") -> AzureAdapter:
 def answer(name: str) -> list[Event]:
     case = fixture(f"azure/{name}")
     request = request_for(case)
-    assert not isinstance(request, EmbeddingsRequest)
+    assert not isinstance(request, Unsampled)
     return translate(azure(), request, [case.body])
 
 

@@ -17,6 +17,7 @@ from strowger_gateway.schemas.events import Event, Finished, OpaqueDelta, Reason
 from strowger_gateway.schemas.messages import AudioPart, Message, TextPart, Thought
 from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.tasks.task import Unsampled
 from tests.adapters.chats import folded
 from tests.adapters.openai.openai_doubles import CHAT, HELLO, WHOLE_CHAT, body, sampled
 from tests.adapters.traffic import fixture
@@ -33,7 +34,7 @@ def answer(adapter: Adapter, name: str, **extra: Raw) -> list[Event]:
     """Return the events of a fixture, for a request with these fields of the engine."""
     case = fixture(name)
     request = request_for(case)
-    assert not isinstance(request, EmbeddingsRequest)
+    assert not isinstance(request, Unsampled)
     return translate(adapter, msgspec.structs.replace(request, extra=extra), [case.body])
 
 

@@ -20,8 +20,9 @@ from strowger_gateway.schemas.errors import (
 )
 from strowger_gateway.schemas.events import Event, Finished, Started, TextDelta, Usage
 from strowger_gateway.schemas.messages import ResponseFormat
-from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
+from strowger_gateway.schemas.requests import ChatRequest, CompletionRequest
 from strowger_gateway.schemas.sampling import Sampling
+from strowger_gateway.schemas.tasks.task import Unsampled
 from tests.adapters.chats import folded
 from tests.adapters.openai.openai_doubles import CHAT, HELLO, body, sampled
 from tests.adapters.traffic import fixture
@@ -35,7 +36,7 @@ TGI = TgiAdapter(Endpoint(name="tgi", base_url="http://gpu.test:8080/v1"))
 def answer(name: str) -> list[Event]:
     case = fixture(f"tgi/{name}")
     request = request_for(case)
-    assert not isinstance(request, EmbeddingsRequest)
+    assert not isinstance(request, Unsampled)
     return translate(TGI, request, [case.body])
 
 
