@@ -15,7 +15,7 @@ LENIENT: Final = ssl.VERIFY_X509_PARTIAL_CHAIN | ssl.VERIFY_X509_STRICT
 
 
 def refusal(url: str, ca_file: str | None) -> str:
-    """Return why the certificate is refused; "" if it is not, or if there is no answer.
+    """Return why the certificate is refused; "" if it is accepted, or nothing answers.
 
     ca_file: PEM file of authorities; `None`: those of the system.
     """

@@ -13,7 +13,7 @@ BACKUP: Final = ".before-strowger"
 """End of the name of a file's copy, which is next to it."""
 
 LARGEST: Final = 8 * 1024 * 1024
-"""Bytes of a settings file. Larger ones are no settings."""
+"""Bytes of a settings file. A larger one is refused."""
 
 
 def backup_of(path: Path) -> Path:
