@@ -15,6 +15,7 @@ from strowger_gateway.gateway.console.admin.explain import explain_route
 from strowger_gateway.gateway.console.admin.governance.part_views import part_views
 from strowger_gateway.gateway.console.admin.governance.routes import governance_routes
 from strowger_gateway.gateway.console.admin.keys import key_routes
+from strowger_gateway.gateway.console.admin.languages import use_readers_language
 from strowger_gateway.gateway.console.admin.limits import limits_route
 from strowger_gateway.gateway.console.admin.own_router import OwnRouter
 from strowger_gateway.gateway.console.admin.page.routes import live_route, page_routes
@@ -55,4 +56,9 @@ def admin_routes(current: Callable[[], Gateway]) -> OwnRouter:
     )
     pages = [*page_routes(current), *sign_in_routes(current), *governance_routes(current)]
     handlers = [api, *pages, *part_views(current)]
-    return OwnRouter(path="/admin", guards=[admin_exists(current)], route_handlers=handlers)
+    return OwnRouter(
+        path="/admin",
+        guards=[admin_exists(current)],
+        before_request=use_readers_language,
+        route_handlers=handlers,
+    )

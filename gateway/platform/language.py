@@ -1,0 +1,107 @@
+"""The sentences of the page in the reader's language.
+
+A module of a view keeps the catalogues of its folder, and passes each sentence that it shows:
+
+    say = words_of(__file__)
+    say("Recent requests")
+    say("{count} attempts", count=3)
+    LABELS = {"ok": sentence("answered")}; say(LABELS["ok"])
+
+The English sentence is the key. `zh.json` beside the module has the Simplified Chinese ones; what a
+catalogue lacks is shown in English. What clients, vendors and operators have written is a value,
+never a sentence.
+"""
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+from markupsafe import Markup
+
+Language = Literal["en", "zh"]
+
+LANGUAGES: Final[Mapping[Language, str]] = {"en": "English", "zh": "简体中文"}
+"""Those that the page is written in, by their names in themselves."""
+
+_LANGUAGE: ContextVar[Language] = ContextVar("language", default="en")
+
+
+def language() -> Language:
+    """Return the language of the request that is being answered."""
+    return _LANGUAGE.get()
+
+
+def answer_in(chosen: Language) -> None:
+    """Set the language for the rest of the current request."""
+    _LANGUAGE.set(chosen)
+
+
+def preferred(accept_language: str) -> Language:
+    """Return the language of the page that a reader prefers; English if none is wanted.
+
+    accept_language: the header, such as `zh-CN,zh;q=0.9,en;q=0.8`. Of equal weights the first wins;
+    an entry with a weight that is no number is left out.
+
+    https://www.rfc-editor.org/rfc/rfc9110#section-12.5.4
+    """
+    best: Language = "en"
+    most = 0.0
+    for entry in accept_language.split(","):
+        tag, _, weight = entry.partition(";")
+        wanted = _weight(weight)
+        for one in LANGUAGES:
+            if tag.strip().lower().split("-")[0] == one and wanted > most:
+                best, most = one, wanted
+    return best
+
+
+def _weight(text: str) -> float:
+    """text: `q=0.8`, or "" for 1."""
+    _, _, number = text.partition("=")
+    if not text.strip():
+        return 1.0
+    try:
+        return float(number)
+    except ValueError:
+        return 0.0
+
+
+class Words:
+    """Translates the sentences of one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __call__(self, sentence: str, /, **values: object) -> str:
+        """Return a sentence for the current reader. values: of its `{names}`."""
+        told = catalogue(self._folder, language()).get(sentence, sentence)
+        return told.format(**values) if values else told
+
+    def markup(self, sentence: str, /, **values: object) -> Markup:
+        """Return a sentence that has HTML in it; values are escaped unless they are Markup."""
+        return Markup(catalogue(self._folder, language()).get(sentence, sentence)).format(**values)
+
+
+def sentence(text: str) -> str:
+    """Mark a sentence that a table holds, and that is passed to a translator later."""
+    return text
+
+
+def words_of(file: str) -> Words:
+    """Return the translator of a module. file: its `__file__`."""
+    return Words(Path(file).parent)
+
+
+@cache
+def catalogue(folder: Path, chosen: Language) -> Mapping[str, str]:
+    """Return the sentences of a folder by their English; empty for English, or without a file.
+
+    Raises msgspec.DecodeError if the file is no JSON object of texts.
+    """
+    path = folder / f"{chosen}.json"
+    if chosen == "en" or not path.exists():
+        return {}
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
