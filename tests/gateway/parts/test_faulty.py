@@ -13,6 +13,7 @@ from time import monotonic
 
 import httpx
 import pytest
+from msgspec import Struct
 
 from strowger_gateway.gateway.fleet.processes.other_workers import PEER_TIMEOUT_S
 from tests.gateway.commanded import OPERATOR, SOON_S, Commanded, commanded
@@ -38,6 +39,14 @@ ISOLATED = (
 """Where a bug must cost nobody else anything."""
 
 pytestmark = pytest.mark.anyio
+
+
+class Kept(Struct, frozen=True, kw_only=True):
+    """A gateway that several tests use. config: that it has started with, without bugs."""
+
+    gateway: Commanded
+    workers: int
+    config: str
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +79,16 @@ async def faulty(
         command = environment(tree)
         async with commanded(folder / "c.yaml", text, env=command, folder=folder) as gateway:
             yield gateway
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["one", "two"])
+async def kept(
+    request: pytest.FixtureRequest, tree: Path, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[Kept, None]:
+    """A gateway for tests that leave it serving; each loads the bugs that it needs."""
+    workers = int(request.param)
+    async with faulty(tree, tmp_path_factory.mktemp("kept"), workers) as gateway:
+        yield Kept(gateway=gateway, workers=workers, config=gateway.config.read_text())
 
 
 def with_bugs(gateway: Commanded, bugs: str) -> str:
@@ -152,54 +171,59 @@ async def test_a_bug_in_a_part_costs_no_other_anything(
         assert len([line for line in gateway.access if line.get("status") == 200]) == 4
 
 
-@pytest.mark.parametrize("workers", [1, 2])
 async def test_a_stage_that_fails_to_leave_keeps_nothing_however_a_request_ends(
-    workers: int, tree: Path, tmp_path: Path
+    kept: Kept,
 ) -> None:
-    async with faulty(tree, tmp_path, workers) as gateway:
-        await gateway.reload(with_bugs(gateway, "leave"))
-        # Each kind comes more often than the limit has slots.
-        whole = [await ask(gateway, stream=False) for _ in range(3)]
-        refused = [await ask(gateway, "Refuse", stream=stream) for stream in (True, False, True)]
-        for ended in range(1, 4):
-            await hang_up(gateway)
-            async with asyncio.timeout(SOON_S):
-                while sum(one.get("status") == 499 for one in gateway.access) < ended:  # noqa: ASYNC110
-                    await asyncio.sleep(0.02)
-        again = await ask(gateway)
-        gateway.process.send_signal(signal.SIGTERM)
-        assert await gateway.process.wait() == 0
+    gateway = kept.gateway
+    await gateway.reload(with_bugs(gateway, "leave"))
+    begin = len(gateway.access)
+    # Each kind comes more often than the limit has slots.
+    whole = [await ask(gateway, stream=False) for _ in range(3)]
+    refused = [await ask(gateway, "Refuse", stream=stream) for stream in (True, False, True)]
+    for ended in range(1, 4):
+        await hang_up(gateway)
+        await logged(gateway, ended, since=begin, status=499)
+    again = await ask(gateway)
+    await logged(gateway, 10, since=begin, surface="openai")
 
     assert [one.status_code for one in whole] == [200] * 3
     assert [one.json()["choices"][0]["message"]["content"] for one in whole] == ["Good morning"] * 3
     assert [one.status_code for one in refused] == [400] * 3
     assert again.status_code == 200
-    assert len([one for one in gateway.access if one.get("surface") == "openai"]) == 10
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-async def test_what_parts_have_opened_for_a_rejected_configuration_is_closed(
-    workers: int, tree: Path, tmp_path: Path
-) -> None:
-    async with faulty(tree, tmp_path, workers) as gateway:
-        config = gateway.config.read_text()
-        # The last process refuses; with two, the other one has prepared it.
-        gateway.edit(with_bugs(gateway, f"ready.{workers - 1}"))
-        await gateway.said("rejected, keeping the previous one")
-        since = 0
-        for _ in range(workers):
-            told = await gateway.said("what faulty has of a generation is closed", since=since)
-            since = gateway.lines.index(told, since) + 1
-        assert (await ask(gateway)).status_code == 200
-        await gateway.reload(config.replace("concurrent: 2", "concurrent: 3"))
-        assert (await ask(gateway)).status_code == 200
+async def logged(gateway: Commanded, many: int, since: int, **fields: object) -> None:
+    """Wait for as many access lines with these fields, and for no more."""
+
+    def found() -> int:
+        lines = gateway.access[since:]
+        return sum(fields.items() <= line.items() for line in lines)
+
+    async with asyncio.timeout(SOON_S):
+        while found() < many:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    assert found() == many
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-async def test_who_asks_a_part_that_cannot_answer_is_told_at_once(
-    workers: int, tree: Path, tmp_path: Path
-) -> None:
-    async with faulty(tree, tmp_path, workers) as gateway, gateway.client(**OPERATOR) as client:
+async def test_what_parts_have_opened_for_a_rejected_configuration_is_closed(kept: Kept) -> None:
+    gateway, workers = kept.gateway, kept.workers
+    await gateway.reload(kept.config.replace("concurrent: 2", "concurrent: 4"))
+    since = len(gateway.lines)
+    # The last process refuses; with two, the other one has prepared it.
+    gateway.edit(with_bugs(gateway, f"ready.{workers - 1}"))
+    await gateway.said("rejected, keeping the previous one", since=since)
+    for _ in range(workers):
+        told = await gateway.said("what faulty has of a generation is closed", since=since)
+        since = gateway.lines.index(told, since) + 1
+    assert (await ask(gateway)).status_code == 200
+    await gateway.reload(kept.config.replace("concurrent: 2", "concurrent: 3"))
+    assert (await ask(gateway)).status_code == 200
+
+
+async def test_who_asks_a_part_that_cannot_answer_is_told_at_once(kept: Kept) -> None:
+    gateway = kept.gateway
+    await gateway.reload(kept.config)
+    async with gateway.client(**OPERATOR) as client:
         assert (await client.get("/admin/faulty")).status_code == 200
         await gateway.reload(with_bugs(gateway, "answer"))
         began = monotonic()
@@ -264,20 +288,17 @@ RELOADS = {
 }
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-async def test_a_reload_that_a_part_fails_names_it_and_changes_nothing(
-    workers: int, tree: Path, tmp_path: Path
-) -> None:
-    async with faulty(tree, tmp_path, workers) as gateway:
-        config = gateway.config.read_text()
-        for slots, (bug, told) in enumerate(RELOADS.items(), 3):
-            since = len(gateway.lines)
-            gateway.edit(with_bugs(gateway, bug))
-            rejected = await gateway.said("rejected, keeping the previous one", since=since)
-            assert f"a bug in {bug}; part faulty: {told} failed" in rejected
-            assert (await ask(gateway)).status_code == 200
-            await gateway.reload(config.replace("concurrent: 2", f"concurrent: {slots}"))
-            assert (await ask(gateway)).status_code == 200
+async def test_a_reload_that_a_part_fails_names_it_and_changes_nothing(kept: Kept) -> None:
+    gateway = kept.gateway
+    await gateway.reload(kept.config)
+    for slots, (bug, told) in enumerate(RELOADS.items(), 3):
+        since = len(gateway.lines)
+        gateway.edit(with_bugs(gateway, bug))
+        rejected = await gateway.said("rejected, keeping the previous one", since=since)
+        assert f"a bug in {bug}; part faulty: {told} failed" in rejected
+        assert (await ask(gateway)).status_code == 200
+        await gateway.reload(kept.config.replace("concurrent: 2", f"concurrent: {slots}"))
+        assert (await ask(gateway)).status_code == 200
 
 
 @pytest.mark.parametrize(
