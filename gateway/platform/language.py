@@ -7,9 +7,9 @@ A module of a view keeps the catalogues of its folder, and passes each sentence 
     say("{count} attempts", count=3)
     LABELS = {"ok": sentence("answered")}; say(LABELS["ok"])
 
-The English sentence is the key. `zh.json` beside the module has the Simplified Chinese ones; what a
-catalogue lacks is shown in English. What clients, vendors and operators have written is a value,
-never a sentence.
+The English sentence is the key, and `zh.json` beside the module has its translations into
+Simplified Chinese. A sentence without one appears in English. Text from clients, vendors and
+operators is passed as a value.
 """
 
 from collections.abc import Mapping
@@ -42,8 +42,8 @@ def answer_in(chosen: Language) -> None:
 def preferred(accept_language: str) -> Language:
     """Return the language of the page that a reader prefers; English if none is wanted.
 
-    accept_language: the header, such as `zh-CN,zh;q=0.9,en;q=0.8`. Of equal weights the first wins;
-    an entry with a weight that is no number is left out.
+    accept_language: the header, such as `zh-CN,zh;q=0.9,en;q=0.8`. Of equal weights the first wins.
+    An entry whose weight is not a number does not count.
 
     https://www.rfc-editor.org/rfc/rfc9110#section-12.5.4
     """
@@ -99,7 +99,7 @@ def words_of(file: str) -> Words:
 def catalogue(folder: Path, chosen: Language) -> Mapping[str, str]:
     """Return the sentences of a folder by their English; empty for English, or without a file.
 
-    Raises msgspec.DecodeError if the file is no JSON object of texts.
+    Raises msgspec.DecodeError unless the file is a JSON object of texts.
     """
     path = folder / f"{chosen}.json"
     if chosen == "en" or not path.exists():

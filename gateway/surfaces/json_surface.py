@@ -1,9 +1,16 @@
 """What most surfaces have in common: bodies of JSON, streams of events, statuses as they are."""
 
+from typing import Final
+
 from strowger_gateway.gateway.surfaces.base import EVENT_STREAM, JSON, Inbound, PlainRenderer
 from strowger_gateway.gateway.surfaces.sse import COMMIT_S, KEEP_ALIVE, frame
 from strowger_gateway.schemas.errors import GatewayError
 from strowger_gateway.schemas.requests import Request
+
+UNTOLD_TYPES: Final = (b"application/x-www-form-urlencoded", b"text/plain")
+"""The types that `curl -d` and `fetch` add by themselves to a body of JSON.
+
+A web page may send them to other sites without asking; CrossSiteGuard rejects such requests."""
 
 
 class JsonSurface:
@@ -13,7 +20,7 @@ class JsonSurface:
     error_event: the line before the data of an error in a stream; b"" for none.
     """
 
-    accepts: tuple[bytes, ...] = ()
+    accepts: tuple[bytes, ...] = UNTOLD_TYPES
     keep_alive = KEEP_ALIVE
     commit_after_s = COMMIT_S
     comments = True

@@ -12,7 +12,7 @@ from strowger_gateway.gateway.surfaces.base import (
     Renderer,
 )
 from strowger_gateway.gateway.surfaces.hot_route import HotRoute
-from strowger_gateway.gateway.surfaces.json_surface import JsonSurface
+from strowger_gateway.gateway.surfaces.json_surface import UNTOLD_TYPES, JsonSurface
 from strowger_gateway.gateway.surfaces.kserve.binary import OCTETS, decompress, json_length
 from strowger_gateway.gateway.surfaces.kserve.bodies import NAMES, VERSION, error_body
 from strowger_gateway.gateway.surfaces.late_module import LateModule
@@ -33,7 +33,7 @@ class InferSurface(JsonSurface):
 
     name = "kserve"
     task: Task | None = None
-    accepts = (OCTETS,)
+    accepts = (OCTETS, *UNTOLD_TYPES)
     field_names = NAMES
     late = True
 

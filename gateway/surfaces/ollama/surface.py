@@ -79,8 +79,6 @@ class OllamaSurface(JsonSurface):
     """One route of Ollama's API; see `strowger_gateway.gateway.surfaces.base.Surface`."""
 
     name = "ollama"
-    # What `curl -d` and browsers send without being told; Ollama reads any type as JSON.
-    accepts = (b"application/x-www-form-urlencoded", b"text/plain")
     keep_alive = SPACE
     comments = False
     commit_after_s = AGENTS_COMMIT_S

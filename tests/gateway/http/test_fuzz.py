@@ -107,6 +107,8 @@ def envelope_is_wrong(path: str, body: bytes) -> bool:
     if path.startswith(("/serving-endpoints", "/api/2.0/")):
         return "error_code" not in reported
     error = cast("dict[str, object]", reported).get("error")
+    if path.endswith("/rerank") and error is None:  # to Voyage's clients
+        return not isinstance(cast("dict[str, object]", reported).get("detail"), str)
     if path.startswith("/v2") and not path.startswith("/v2/rerank"):
         return not isinstance(error, str)
     return not isinstance(error, dict | str)

@@ -118,15 +118,19 @@ class Rig(Struct, frozen=True, kw_only=True, eq=False):
         key: str = "open",
         stream: bool = False,
         user: str = "",
+        kind: str = "application/json",
     ) -> httpx.Response:
         model = f"{control}-{door.name}"
         body = {**door.body(model, text), **(door.stream if stream else door.whole)}
-        headers = {"authorization": f"Bearer {secret(key, door)}"} if key else {}
+        headers = {"content-type": kind}
+        if key:
+            headers["authorization"] = f"Bearer {secret(key, door)}"
         if user and door.user is not None:
             body = door.user(body, user)
         elif user:
             headers[USER] = user
-        return await self.client.post(door.at(model, stream=stream), json=body, headers=headers)
+        path = door.at(model, stream=stream)
+        return await self.client.post(path, content=json.dumps(body), headers=headers)
 
     def received(self, door: Door) -> list[Received]:
         return [one for one in self.remote.requests if one.path.startswith(f"/{door.name}/")]
@@ -169,6 +173,16 @@ async def test_a_request_is_answered_and_recorded(rig: Rig, door: Door, stream: 
     assert line.backend == f"p-{door.name}/m-1"
     assert (line.prompt_tokens or 0) > 0
     assert (line.cost_usd or 0) > 0
+
+
+@EVERY_DOOR
+@pytest.mark.parametrize(
+    "kind", ["application/x-www-form-urlencoded", "text/plain;charset=UTF-8"], ids=["curl", "fetch"]
+)
+async def test_json_that_the_client_gives_no_type_is_read(rig: Rig, door: Door, kind: str) -> None:
+    answer = await rig.ask(door, kind=kind)
+
+    assert answer.status_code == 200, answer.text
 
 
 @EVERY_DOOR

@@ -93,7 +93,7 @@ WRONG = {
     "a body that is not JSON": (post(b"{"), 400),
     "a body that is not JSON, to Litestar": (post(b"{", path=INDEX), 400),
     "an unknown model": (post(BODY.replace(b'"chat"', b'"none"')), 404),
-    "a type that is not accepted": (post().replace(b"application/json", b"text/plain"), 415),
+    "a type that is not accepted": (post().replace(b"application/json", b"application/xml"), 415),
     "no permission": (get("/admin/requests"), 401),
 }
 

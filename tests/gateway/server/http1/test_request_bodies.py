@@ -136,7 +136,7 @@ READ_PAST = {
     "of a GET, in chunks": get(fields="transfer-encoding: chunked\r\n") + chunked(PROBE),
     "of a HEAD": get(fields=f"content-length: {len(PROBE)}\r\n", method="HEAD") + PROBE,
     "of a method that is not allowed": post(PROBE).replace(b"POST", b"PUT", 1),
-    "of a type that is not accepted": post(PROBE).replace(b"application/json", b"text/plain"),
+    "of a type that is not accepted": post(PROBE).replace(b"application/json", b"application/xml"),
     "to an unknown path": post(PROBE, path="/nowhere"),
     "that is not JSON": post(PROBE),
     "that is not JSON, to Litestar": post(PROBE, path=INDEX),

@@ -202,7 +202,7 @@ async def test_a_connection_may_be_idle_between_requests(dial: Dial) -> None:
 
 async def test_a_connection_may_be_idle_after_a_refused_body_has_been_read_past(dial: Dial) -> None:
     client = await dial()
-    refused = whole().replace(b"application/json", b"text/plain")
+    refused = whole().replace(b"application/json", b"application/xml")
 
     await client.say(refused[:-20])
     status, _ = await client.receives()
@@ -260,7 +260,7 @@ async def test_a_large_unread_body_is_not_a_head(dial: Dial) -> None:
     """Its request was refused at its head, and the connection is good for the next one."""
     client = await dial()
     large = 40 * ROOM
-    refused = head(f"content-length: {large}\r\n").replace(b"application/json", b"text/plain")
+    refused = head(f"content-length: {large}\r\n").replace(b"application/json", b"application/xml")
 
     await client.say(refused, b"x" * large, whole())
     found = [(await client.receives())[0] for _ in range(2)]

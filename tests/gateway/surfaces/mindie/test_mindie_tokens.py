@@ -278,7 +278,9 @@ async def test_a_priority_above_the_keys_is_lowered_and_named_as_it_was_sent(
 async def test_other_methods_and_types_wear_the_same_envelope(gateway: Serving) -> None:
     async with client(gateway) as ask:
         got = await ask.get("/infer_token")
-        text = await ask.post("/infer_token", content=b"{}", headers={"content-type": "text/plain"})
+        text = await ask.post(
+            "/infer_token", content=b"{}", headers={"content-type": "application/xml"}
+        )
 
     assert (got.status_code, got.json()["error_type"]) == (405, "Method Not Allowed")
     assert (text.status_code, text.json()["error_type"]) == (415, "Unsupported Media Type")
