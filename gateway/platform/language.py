@@ -7,7 +7,7 @@ A module of a view keeps the catalogues of its folder, and passes each sentence 
     say("{count} attempts", count=3)
     LABELS = {"ok": sentence("answered")}; say(LABELS["ok"])
 
-The English sentence is the key, and `zh.json` beside the module has its translations into
+The English sentence is the key, and `zh.json` next to the module has its translations into
 Simplified Chinese. A sentence without one appears in English. Text from clients, vendors and
 operators is passed as a value.
 """
