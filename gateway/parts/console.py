@@ -10,6 +10,7 @@ from strowger_gateway.gateway.audit.event import Actor
 from strowger_gateway.gateway.config.schema.admin_oidc import Role
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.parts.leader_side import Finds
+from strowger_gateway.gateway.platform.language import Words
 
 TakesT = TypeVar("TakesT", bound=Struct)
 
@@ -58,9 +59,16 @@ class AdminRoute(Struct, Generic[TakesT], frozen=True, kw_only=True):
     answer: Callable[[AdminCall[TakesT]], Awaitable[object]]
 
 
+Group = Literal["overview", "requests", "spend", "access", "models", "experiments", "configuration"]
+"""Where a view is in the navigation, in this order."""
+
+
 class PageView(Struct, Generic[TakesT], frozen=True, kw_only=True):
     """A view of the page at /admin/view/NAME, in the navigation of all views under its title.
 
+    title:  in English, a `sentence` of the part's folder. The page shows it as the `<h1>`, above
+            the sections. say: translates it; without it, readers of all languages get the English.
+    group:  of the navigation.
     takes:  a Struct: the parameters in the URL, such as those of a form that filters.
     render: returns its sections; `Markup.format` escapes what clients and vendors have written.
             A GatewayError is shown in the page. Scripts and styles in it do not run.
@@ -73,7 +81,14 @@ class PageView(Struct, Generic[TakesT], frozen=True, kw_only=True):
     role: Role
     takes: type[TakesT]
     render: Callable[[AdminCall[TakesT]], Awaitable[Markup]]
+    say: Words | None = None
+    group: Group = "configuration"
     forms: Mapping[str, AdminRoute[Any]] = {}
+
+    @property
+    def name_shown(self) -> str:
+        """Its title in the language of the reader."""
+        return self.title if self.say is None else self.say(self.title)
 
 
 class Command(Struct, frozen=True, kw_only=True):

@@ -6,12 +6,14 @@ A module of a view keeps the catalogues of its folder, and passes each sentence 
     say("Recent requests")
     say("{count} attempts", count=3)
     LABELS = {"ok": sentence("answered")}; say(LABELS["ok"])
+    TABLE = say.template('<th>[[Recent requests]]</th>{rows}'); TABLE.format(rows=rows)
 
 The English sentence is the key, and `zh.json` next to the module has its translations into
 Simplified Chinese. A sentence without one appears in English. Text from clients, vendors and
 operators is passed as a value.
 """
 
+import re
 from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import cache
@@ -25,6 +27,9 @@ Language = Literal["en", "zh"]
 
 LANGUAGES: Final[Mapping[Language, str]] = {"en": "English", "zh": "简体中文"}
 """Those that the page is written in, by their names in themselves."""
+
+SENTENCE: Final = re.compile(r"\[\[(.+?)\]\]", re.DOTALL)
+"""One sentence in a template."""
 
 _LANGUAGE: ContextVar[Language] = ContextVar("language", default="en")
 
@@ -80,9 +85,40 @@ class Words:
         told = catalogue(self._folder, language()).get(sentence, sentence)
         return told.format(**values) if values else told
 
+    def template(self, html: str, /) -> "PageTemplate":
+        """Return HTML in which each sentence is in double square brackets."""
+        return PageTemplate(self._folder, html)
+
     def markup(self, sentence: str, /, **values: object) -> Markup:
         """Return a sentence that has HTML in it; values are escaped unless they are Markup."""
         return Markup(catalogue(self._folder, language()).get(sentence, sentence)).format(**values)
+
+
+class PageTemplate:
+    """HTML with sentences in it, as `[[Recent requests]]`, and `{names}` of values.
+
+    A sentence may have HTML and `{names}` in it; of the space in it, each run is one.
+    """
+
+    def __init__(self, folder: Path, html: str) -> None:
+        self._folder = folder
+        self._html = html
+        self._by_language: dict[Language, Markup] = {}
+
+    def format(self, *args: object, **values: object) -> Markup:
+        """Return the HTML for the current reader; values are escaped unless they are Markup."""
+        chosen = language()
+        if chosen not in self._by_language:
+            known = catalogue(self._folder, chosen)
+            self._by_language[chosen] = Markup(
+                SENTENCE.sub(lambda found: _translated(found[1], known), self._html)
+            )
+        return self._by_language[chosen].format(*args, **values)
+
+
+def _translated(text: str, known: Mapping[str, str]) -> str:
+    english = " ".join(text.split())
+    return known.get(english, english)
 
 
 def sentence(text: str) -> str:

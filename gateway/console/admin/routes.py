@@ -18,7 +18,8 @@ from strowger_gateway.gateway.console.admin.keys import key_routes
 from strowger_gateway.gateway.console.admin.languages import use_readers_language
 from strowger_gateway.gateway.console.admin.limits import limits_route
 from strowger_gateway.gateway.console.admin.own_router import OwnRouter
-from strowger_gateway.gateway.console.admin.page.routes import live_route, page_routes
+from strowger_gateway.gateway.console.admin.page.language_route import language_route
+from strowger_gateway.gateway.console.admin.page.routes import live_routes, page_routes
 from strowger_gateway.gateway.console.admin.page.sign_in import sign_in_routes
 from strowger_gateway.gateway.console.admin.parameters import parameters_known
 from strowger_gateway.gateway.console.admin.part_routes import part_routes
@@ -40,7 +41,7 @@ def admin_routes(current: Callable[[], Gateway]) -> OwnRouter:
             budgets_route(current),
             limits_route(current),
             explain_route(current),
-            live_route(current),
+            *live_routes(current),
             backends_route(current),
             events_route(current),
             *request_routes(current),
@@ -54,8 +55,8 @@ def admin_routes(current: Callable[[], Gateway]) -> OwnRouter:
         ],
         tags=["admin"],
     )
-    pages = [*page_routes(current), *sign_in_routes(current), *governance_routes(current)]
-    handlers = [api, *pages, *part_views(current)]
+    pages = [*page_routes(current), language_route(current), *sign_in_routes(current)]
+    handlers = [api, *pages, *governance_routes(current), *part_views(current)]
     return OwnRouter(
         path="/admin",
         guards=[admin_exists(current)],

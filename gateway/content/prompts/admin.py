@@ -74,7 +74,12 @@ async def render(call: AdminCall[PromptsAsked]) -> Markup:
 
 
 VIEW: Final = PageView(
-    name="prompts", title="Prompts", role="viewer", takes=PromptsAsked, render=render
+    name="prompts",
+    title="Prompts",
+    group="models",
+    role="viewer",
+    takes=PromptsAsked,
+    render=render,
 )
 
 

@@ -156,6 +156,7 @@ ROUTES: Final = (
 VIEW: Final = PageView(
     name="replay",
     title="Replay",
+    group="experiments",
     role="admin",
     takes=ReplayView,
     render=_view,

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
@@ -9,9 +10,11 @@ from string import Formatter
 import pytest
 from markupsafe import Markup
 
-from strowger_gateway.gateway.platform.language import answer_in, preferred, words_of
+from strowger_gateway.gateway.console.admin.page.script_words import SENTENCES
+from strowger_gateway.gateway.platform.language import SENTENCE, answer_in, preferred, words_of
 
 SOURCES = Path(__file__).parents[3] / "gateway"
+STATIC = SOURCES / "console/admin/page/static"
 TRANSLATORS = ("say", "sentence")
 
 
@@ -42,6 +45,15 @@ def test_a_catalogue_translates_and_escapes_and_lets_the_rest_be_english(tmp_pat
     assert say("Not in it") == "Not in it"
 
 
+def test_a_template_translates_its_sentences_and_escapes_its_values(tmp_path: Path) -> None:
+    (tmp_path / "zh.json").write_text(json.dumps({"of <b>{whole}</b>": "共 <b>{whole}</b>"}))
+    answer_in("en")
+    table = words_of(str(tmp_path / "view.py")).template("<p>[[of\n<b>{whole}</b>]] {unit}</p>")
+    assert table.format(whole=3, unit="<i>") == "<p>of <b>3</b> &lt;i&gt;</p>"
+    answer_in("zh")
+    assert table.format(whole=3, unit="<i>") == "<p>共 <b>3</b> &lt;i&gt;</p>"
+
+
 def test_every_sentence_of_the_page_has_a_chinese_one_and_no_catalogue_has_more() -> None:
     sentences: dict[Path, set[str]] = {}
     for path in SOURCES.rglob("*.py"):
@@ -54,6 +66,15 @@ def test_every_sentence_of_the_page_has_a_chinese_one_and_no_catalogue_has_more(
         assert known.keys() == said, f"{folder.name}/zh.json"
         for english, chinese in known.items():
             assert names_in(chinese) == names_in(english), english
+
+
+def test_every_sentence_of_a_script_is_handed_to_it() -> None:
+    said = {
+        one
+        for script in STATIC.glob("*.js")
+        for one in re.findall(r'\bsay\(\s*"([^"]+)"', script.read_text())
+    }
+    assert said | {"auto", "light", "dark"} == set(SENTENCES)
 
 
 def said_in(tree: ast.Module) -> Iterator[str]:
@@ -69,8 +90,10 @@ def said_in(tree: ast.Module) -> Iterator[str]:
             and isinstance(first, ast.Constant)
             and isinstance(first.value, str)
         ):
-            yield first.value
+            of_template = isinstance(node.func, ast.Attribute) and node.func.attr == "template"
+            found = SENTENCE.findall(first.value) if of_template else [first.value]
+            yield from (" ".join(one.split()) if of_template else one for one in found)
 
 
 def names_in(sentence: str) -> set[str]:
-    return {name for _, name, _, _ in Formatter().parse(sentence) if name}
+    return {name for _, name, _, _ in Formatter().parse(sentence) if name is not None}

@@ -13,8 +13,7 @@ from strowger_gateway.gateway.console.admin.audit import AuditEntry, AuditPage
 from strowger_gateway.gateway.console.admin.governance.markup import ago, options, problem
 
 _SECTION = Markup("""
-<section id="audit" aria-labelledby="h-audit">
-<h2 id="h-audit">Audit log</h2>
+<section id="audit" aria-label="Audit log">
 {problem}
 <form class="row filters" method="get" action="/admin/view/audit">
 <label>Action <select name="action">{actions}</select></label>

@@ -45,6 +45,6 @@ def audit_view_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
             part = msgspec.structs.replace(part, page=await audit_page(gateway, query))
         except GatewayError as exc:
             part, status = msgspec.structs.replace(part, refused=exc.message), exc.status
-        return shown(gateway, request, "Audit", [audit_section(part)], status)
+        return await shown(gateway, request, "Audit", [audit_section(part)], status)
 
     return audit

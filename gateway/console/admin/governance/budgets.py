@@ -10,8 +10,7 @@ from strowger_gateway.gateway.governance.budgets.report import BudgetOverview, B
 from strowger_gateway.gateway.storage.sql.spend_rows import NANOS
 
 _SECTION = Markup("""
-<section id="budgets" aria-labelledby="h-budgets">
-<h2 id="h-budgets">Budgets</h2>
+<section id="budgets" aria-label="Budgets">
 {form}
 <div class="card table plain">{table}</div>
 {more}

@@ -8,25 +8,22 @@ from litestar.datastructures import State
 from markupsafe import Markup
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
-from strowger_gateway.gateway.console.admin.access import principal_of, was_identified
+from strowger_gateway.gateway.console.admin.access import was_identified
 from strowger_gateway.gateway.console.admin.governance.markup import problem
 from strowger_gateway.gateway.console.admin.page.answers import html, redirect
 from strowger_gateway.gateway.console.admin.page.document import part_page
-from strowger_gateway.gateway.console.admin.page.overview import footer_text
+from strowger_gateway.gateway.console.admin.page.framing import bare_frame, frame_of
 from strowger_gateway.gateway.console.admin.page.sign_in import sign_in_path, unchecked
-from strowger_gateway.gateway.console.admin.part_calls import views_of
 from strowger_gateway.schemas.errors import GatewayError, Unauthenticated
 
 _Request = Request[object, object, State]
 
 
-def shown(
+async def shown(
     gateway: Gateway, request: _Request, part: str, sections: Sequence[Markup], status: int = 200
 ) -> Response[str]:
-    """Return a part of the page to who was let through. part: its name in PARTS, or its title."""
-    who, footer = principal_of(request.scope), footer_text(gateway)
-    views = views_of(gateway)
-    return html(part_page(part, sections, who=who, footer=footer, views=views), status)
+    """Return a view to who was let through. part: its title in the navigation, in English."""
+    return html(part_page(await frame_of(gateway, request), part, sections), status)
 
 
 def error_page(
@@ -39,7 +36,8 @@ def error_page(
             reads = request.method in ("GET", "HEAD")
             return redirect(sign_in_path(request.scope) if reads else "/admin/sign-in")
         if was_identified(request.scope):
-            found = shown(current(), request, part, [problem(exc.message)], exc.status)
+            frame = bare_frame(current(), request)
+            found = html(part_page(frame, part, [problem(exc.message)]), exc.status)
         else:
             found = unchecked(current(), exc)
         if exc.retry_after is not None:

@@ -24,8 +24,7 @@ MOST_SHOWN: Final = 500
 """Rows of the table; the search finds the others."""
 
 _SECTION = Markup("""
-<section id="keys" aria-labelledby="h-keys">
-<h2 id="h-keys">API keys</h2>
+<section id="keys" aria-label="API keys">
 {problem}{note}{make}
 <form class="search row" method="get" action="/admin/view/keys" role="search">
 <label class="grow"><span class="hidden">Search keys</span>

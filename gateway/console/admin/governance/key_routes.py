@@ -158,7 +158,7 @@ async def _list(
         trouble=trouble,
     )
     status = 200 if refused is None else refused.status
-    return shown(gateway, request, "Keys", [key_list_section(page)], status)
+    return await shown(gateway, request, "Keys", [key_list_section(page)], status)
 
 
 async def _key(
@@ -193,7 +193,7 @@ async def _key(
         fields=fields or {},
     )
     status = 200 if refused is None else refused.status
-    return shown(gateway, request, "Keys", [key_section(part)], status)
+    return await shown(gateway, request, "Keys", [key_section(part)], status)
 
 
 def _fields(sent: Mapping[str, str]) -> KeyFields:

@@ -13,8 +13,7 @@ from strowger_gateway.gateway.governance.limits.standing import LimitStanding
 MOST_SHOWN = 200
 
 _SECTION = Markup("""
-<section id="limits" aria-labelledby="h-limits">
-<h2 id="h-limits">Limits</h2>
+<section id="limits" aria-label="Limits">
 {form}
 <div class="card table plain">{table}</div>
 {more}

@@ -46,7 +46,7 @@ def _router(current: Callable[[], Gateway], view: PageView[Any]) -> OwnRouter:
         gateway = current()
         with _bugs_shown(gateway, request, view):
             sections = await view.render(call_with_query(gateway, request, view.takes))
-        return shown(gateway, request, view.title, [sections])
+        return await shown(gateway, request, view.title, [sections])
 
     return OwnRouter(
         path="/view",

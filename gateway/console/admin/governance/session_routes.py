@@ -56,4 +56,4 @@ async def _part(
         done=done,
     )
     status = 200 if refused is None else refused.status
-    return shown(gateway, request, "Sessions", [sessions_section(part)], status)
+    return await shown(gateway, request, "Sessions", [sessions_section(part)], status)

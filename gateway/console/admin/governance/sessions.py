@@ -13,8 +13,7 @@ from strowger_gateway.gateway.console.admin.sessions import SessionView
 MOST_SHOWN = 500
 
 _SECTION = Markup("""
-<section id="sessions" aria-labelledby="h-sessions">
-<h2 id="h-sessions">Sessions</h2>
+<section id="sessions" aria-label="Sessions">
 {problem}{note}
 <div class="card table plain">{table}</div>
 {more}

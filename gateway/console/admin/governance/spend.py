@@ -35,8 +35,7 @@ _LEAST_TOP: Final = 0.01
 """Of the chart's axis, US dollars."""
 
 _SECTION = Markup("""
-<section id="spend" aria-labelledby="h-spend">
-<h2 id="h-spend">Spend</h2>
+<section id="spend" aria-label="Spend">
 {problem}
 <form class="row filters" method="get" action="/admin/view/spend">
 <label>By <select name="by">{by}</select></label>

@@ -50,7 +50,7 @@ def spend_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
             part = await _read(gateway, part)
         except GatewayError as exc:
             part, status = msgspec.structs.replace(part, refused=exc.message), exc.status
-        return shown(gateway, request, "Spend", [spend_section(part)], status)
+        return await shown(gateway, request, "Spend", [spend_section(part)], status)
 
     return spend
 

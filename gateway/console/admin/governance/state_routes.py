@@ -40,7 +40,7 @@ def budgets_view_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
             overview = await read_budgets(gateway, whose)
         of_one = whose is not None or status != 200
         section = budgets_section(overview, whose_form(form), of_one=of_one)
-        return shown(gateway, request, "Budgets", [section], status)
+        return await shown(gateway, request, "Budgets", [section], status)
 
     return budgets
 
@@ -59,7 +59,7 @@ def limits_view_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
         else:
             found = await read_limits(gateway, whose)
             section = limits_of_one(found.limits, whose_form(form))
-        return shown(gateway, request, "Limits", [section], status)
+        return await shown(gateway, request, "Limits", [section], status)
 
     return limits
 

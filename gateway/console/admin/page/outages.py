@@ -15,7 +15,7 @@ SHOWN, NAMES = 12, 3
 
 _DOWN = ("failing", "circuit_opened", "refused")
 _BAND = Markup("""
-<section id="outages" data-live class="band{tone}" role="status" aria-label="Outages"{hidden}>
+<section id="outages" data-live class="problems{tone}" role="status" aria-label="Outages"{hidden}>
 <ul>{rows}</ul>
 </section>
 """)

@@ -6,16 +6,12 @@ from markupsafe import Markup
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.console.admin.backends import listed
-from strowger_gateway.gateway.console.admin.page.document import state_mark
 from strowger_gateway.gateway.console.admin.page.events import events_section
 from strowger_gateway.gateway.console.admin.page.experiments import experiments_section
-from strowger_gateway.gateway.console.admin.page.formatting import span
 from strowger_gateway.gateway.console.admin.page.models import ServedModels, models_section
-from strowger_gateway.gateway.console.admin.page.outages import Outages, outages_of, outages_section
 from strowger_gateway.gateway.console.admin.page.recent_requests import recent_requests_section
 from strowger_gateway.gateway.console.admin.page.traffic import Traffic, traffic_section
 from strowger_gateway.gateway.console.admin.series import span_of
-from strowger_gateway.gateway.coordination.process_side import CoordinationSide
 from strowger_gateway.gateway.experiments.process_side import ExperimentsSide
 from strowger_gateway.gateway.observability.telemetry.time_series import Window
 from strowger_gateway.gateway.routing.backend_events.book import KEPT
@@ -26,6 +22,7 @@ SHOWN = 15
 
 
 async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
+    """Return the sections of the overview below the frame."""
     reports = await gateway.processes.engine_reports()
     at = time.time()
     runtime = gateway.runtime
@@ -43,10 +40,8 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
         engines=reports,
     )
     past = await gateway.side(ExperimentsSide).history()
-    outages, events = outages_of(served.models), await gateway.side(BackendEventsSide).newest(KEPT)
+    events = await gateway.side(BackendEventsSide).newest(KEPT)
     return [
-        state_mark(*_state(gateway, outages)),
-        outages_section(outages, events),
         traffic_section(traffic),
         models_section(served, traffic),
         events_section(events, at),
@@ -55,26 +50,3 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
             await gateway.processes.recent(SHOWN), runtime.config.logging.payloads
         ),
     ]
-
-
-def footer_text(gateway: Gateway) -> str:
-    """The page's last line."""
-    digest = gateway.runtime.config.digest
-    return (
-        f"Uptime {span(time.time() - gateway.processes.status.started_at)}. Configuration {digest}."
-    )
-
-
-def _state(gateway: Gateway, outages: Outages) -> tuple[str, str]:
-    """A tone, and a label."""
-    if gateway.admission.refusing or gateway.admission.draining:
-        return "warn", "draining"
-    if not gateway.runtime.ready:
-        return "warn", "loading"
-    if many := gateway.side(CoordinationSide).differing:
-        what = "1 gateway runs" if many == 1 else f"{many} gateways run"
-        return "warn", f"ready · {what} another configuration"
-    if outages.mark is not None:
-        tone, label = outages.mark
-        return tone, f"ready · {label}"
-    return "good", "ready"

@@ -13,10 +13,10 @@ from strowger_gateway.gateway.console.admin.access import PUBLIC, identify
 from strowger_gateway.gateway.console.admin.page.answers import GUARDED, html, redirect
 from strowger_gateway.gateway.console.admin.page.chat import chat_section
 from strowger_gateway.gateway.console.admin.page.document import page
-from strowger_gateway.gateway.console.admin.page.overview import footer_text, live_sections
+from strowger_gateway.gateway.console.admin.page.framing import frame_of, frame_sections
+from strowger_gateway.gateway.console.admin.page.overview import live_sections
 from strowger_gateway.gateway.console.admin.page.sign_in import sign_in_path, unchecked
 from strowger_gateway.gateway.console.admin.page.static_files import read_files
-from strowger_gateway.gateway.console.admin.part_calls import views_of
 from strowger_gateway.gateway.governance.access.auth import EVERYONE
 from strowger_gateway.gateway.observability.telemetry.time_series import Window
 from strowger_gateway.schemas.errors import RouteNotFound, Unavailable
@@ -36,31 +36,33 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
             return unchecked(gateway, exc)
         if who is None:
             return redirect(sign_in_path(request.scope))
-        state, *sections, recent = await live_sections(gateway, window)
+        *sections, recent = await live_sections(gateway, window)
         config = gateway.runtime.config
         box = chat_section(
             gateway.runtime.table.names(EVERYONE.may_use),
             keys=config.auth.mode != "none",
             experiments=config.experiments,
         )
-        footer = footer_text(gateway)
-        columns, views = (recent, box), views_of(gateway)
-        return html(
-            page(state, sections, columns, who=who, window=window, footer=footer, views=views)
-        )
+        frame = await frame_of(gateway, request)
+        return html(page(frame, sections, (recent, box), window=window))
 
     return [show, _static()]
 
 
-def live_route(current: Callable[[], Gateway]) -> ControllerRouterHandler:
-    """Build the route that returns the sections that change, as HTML."""
+def live_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]:
+    """Build the routes that return, as HTML, the frame's sections that change, and all of them."""
 
     @get("/live", role="viewer", include_in_schema=False)
     async def live(window: FromQuery[Window] = "5m") -> Response[str]:
         gateway = current()
-        return html(Markup().join(await live_sections(gateway, window)))
+        sections = [*await frame_sections(gateway), *await live_sections(gateway, window)]
+        return html(Markup().join(sections))
 
-    return live
+    @get("/live/frame", role="viewer", include_in_schema=False)
+    async def frame() -> Response[str]:
+        return html(Markup().join(await frame_sections(current())))
+
+    return [live, frame]
 
 
 def _static() -> ControllerRouterHandler:

@@ -20,7 +20,7 @@ from strowger_gateway.gateway.console.admin.access import (
     public_url,
 )
 from strowger_gateway.gateway.console.admin.page.answers import html, redirect
-from strowger_gateway.gateway.console.admin.page.document import sign_in_page, signed_in_page
+from strowger_gateway.gateway.console.admin.page.door import sign_in_page, signed_in_page
 from strowger_gateway.gateway.console.admin.same_origin import from_here, over_tls
 from strowger_gateway.gateway.governance.access.auth import too_many_wrong_keys
 from strowger_gateway.gateway.governance.access.process_side import WrongKeysSide

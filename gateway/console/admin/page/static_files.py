@@ -1,4 +1,4 @@
-"""The page's style sheet, script and icon, in memory, with their entity tags."""
+"""The page's style sheets, scripts and icon, in memory, with their entity tags."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -8,8 +8,11 @@ from msgspec import Struct
 _FOLDER = Path(__file__).parent / "static"
 _TYPES = {
     "page.css": "text/css; charset=utf-8",
+    "views.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
+    "chat.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
+    "icon-bad.svg": "image/svg+xml",
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from strowger_gateway.gateway.assembly.parts import PARTS
 from strowger_gateway.gateway.console.admin.page.answers import GUARDED
-from strowger_gateway.gateway.console.admin.page.document import part_page
+from strowger_gateway.gateway.console.admin.page.document import Frame, part_page
 from strowger_gateway.gateway.governance.sessions.principal import Principal
 from tests.gateway.console.admin.browser import browsing, chromium
 from tests.gateway.console.admin.governance.pages import fields_of, text_of
@@ -68,11 +68,14 @@ def test_the_navigation_has_what_a_role_may_see() -> None:
 
     pages = [
         part_page(
+            Frame(
+                who=Principal(kind="provider", name="ann", role=role),
+                here="/admin",
+                footer="",
+                views=views,
+            ),
             "Visits",
             (),
-            who=Principal(kind="provider", name="ann", role=role),
-            footer="",
-            views=views,
         )
         for role in ("viewer", "admin")
     ]

@@ -105,7 +105,38 @@ async def test_every_field_has_a_label_and_the_current_part_is_marked(
             assert unlabelled == [], part
             current = await page.locator("nav.parts [aria-current]").inner_text()
             assert current.lower() == part.partition("/")[0].partition("?")[0]
-            assert await page.locator("h2").count() == 1
+            assert await page.locator("h1").all_inner_texts() == [current]
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_on_a_phone_a_menu_leads_to_every_view(
+    up: Governed, browser: Browser, script: bool
+) -> None:
+    async with visiting(browser, up, width=390, script=script) as page:
+        assert not await page.locator("nav.parts").is_visible()
+        await page.click("text=Menu")
+        await page.locator("nav.parts >> text=Budgets").focus()
+        await page.keyboard.press("Escape")
+        assert not await page.locator("nav.parts").is_visible()
+        await page.keyboard.press("Enter")
+        await page.click("nav.parts >> text=Budgets")
+        await page.wait_for_selector("h1 >> text=Budgets")
+
+
+@pytest.mark.parametrize("script", [True, False])
+async def test_a_reader_switches_the_language_and_stays_on_the_page(
+    up: Governed, browser: Browser, script: bool
+) -> None:
+    async with visiting(browser, up, script=script) as page:
+        await page.goto(f"{up.up.url}/admin/view/budgets?key=crawler")
+        await page.click("text=简体中文")
+        assert page.url.endswith("/admin/view/budgets?key=crawler")
+        assert await page.locator("html").get_attribute("lang") == "zh-CN"
+        assert await page.inner_text("h1") == "预算"
+        await page.goto(f"{up.up.url}/admin/view/limits")
+        assert await page.inner_text("h1") == "限流"
+        await page.click("text=English")
+        assert await page.inner_text("h1") == "Limits"
 
 
 async def test_a_key_is_issued_and_revoked_by_keyboard_without_a_script(
