@@ -18,6 +18,7 @@ from strowger_gateway.gateway.config.parts.named import named
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.parts.leader_side import LeaderContext, LeaderSide, Work
 from strowger_gateway.gateway.parts.part import Part
+from strowger_gateway.gateway.parts.reload_result import ReloadResult
 from strowger_gateway.gateway.platform.background import OnCrash
 from strowger_gateway.gateway.storage.sql.sql import SqlStore
 from strowger_gateway.schemas.errors import GatewayError, Unavailable
@@ -81,6 +82,12 @@ class LeaderParts:
         for name, one in self.sides.items():
             with named(name, "preparing a configuration"):
                 await one.prepare(config)
+
+    def reloaded(self, result: ReloadResult) -> None:
+        """The file was read again: its configuration is in effect, or rejected."""
+        for name, one in self.sides.items():
+            with self._apart(name, "noting a reload"):
+                one.reloaded(result)
 
     async def start(self) -> None:
         """Read what is needed before a process serves."""

@@ -20,7 +20,7 @@ from strowger_gateway.schemas.secret import Secret
 _CREDENTIAL: Final = re.compile(r"key|token|secret|passw|auth|credential|cookie", re.IGNORECASE)
 """Names in mappings, such as those of headers, whose values are not shown."""
 
-_USER: Final = re.compile(r"(?<=://)[^/?#@\s]*(?=@)")
+_USER: Final = re.compile(r"(?<=://)[^/?#\s]*(?=@)")
 _QUERY: Final = re.compile(r"([?&][^=&#\s]*=)[^&#\s]+")
 _Fields = Mapping[type, frozenset[str]]
 """By the type that has them: a part's section may have fields of the same names."""
@@ -29,7 +29,7 @@ _COUNTED: Final[_Fields] = {Config: frozenset({"catalogue"})}
 """Long lists that are not the operator's: only their length is shown."""
 
 _SKIPPED: Final[_Fields] = {
-    Config: frozenset({"digest", "hidden"}),
+    Config: frozenset({"digest", "hidden", "written"}),
     Experiment: frozenset({"contracts"}),
     PromptVersion: frozenset({"text"}),  # its digest shows the change
     Variant: frozenset({"prompt_text", "prompt_digest"}),
@@ -84,6 +84,11 @@ def credentials_of(config: Config) -> tuple[Secret, ...]:
 def masked_by(secrets: Iterable[Secret]) -> Callable[[str], str]:
     """Return a function that masks these secrets in a text."""
     return Masked(secrets).text
+
+
+def is_credential(name: str) -> bool:
+    """Return whether an entry of a mapping, such as a header, is hidden because of its name."""
+    return _CREDENTIAL.search(name) is not None
 
 
 class Masked:

@@ -125,6 +125,12 @@ class Interpolation:
         return text
 
 
+def references_in(text: str) -> tuple[str, ...]:
+    """Return what is between `${` and `}`, of each reference in a text."""
+    found = _REFERENCE.finditer(text)
+    return tuple(one["inside"] for one in found if one["inside"] is not None)
+
+
 def _is_text(value: str) -> bool:
     """Python represents bytes of the environment that are not UTF-8 as lone surrogates."""
     return not any("\ud800" <= character <= "\udfff" for character in value)

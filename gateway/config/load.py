@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from strowger_gateway.gateway.config.adapter_names import Defaults, known_adapters, with_base_urls
-from strowger_gateway.gateway.config.changes import exposed_secrets
+from strowger_gateway.gateway.config.changes import config_changes, exposed_secrets
 from strowger_gateway.gateway.config.checks.check import check
 from strowger_gateway.gateway.config.decode import Decoder
 from strowger_gateway.gateway.config.digest import tree_digest
@@ -22,6 +22,7 @@ from strowger_gateway.gateway.config.remote_engines.replicas import with_replica
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema.units import MIB
 from strowger_gateway.gateway.config.schema_store import with_store_placed
+from strowger_gateway.gateway.config.source_file.written import Written
 from strowger_gateway.gateway.config.text_files import LARGEST, TooLarge, read_text
 from strowger_gateway.gateway.config.unused_variables import warn_unused_variables
 from strowger_gateway.gateway.config.yaml_document import parse
@@ -99,7 +100,10 @@ def read_config(
     whole = Interpolation(env, start, problems).fill(tree)
     filled, prices_from = split_prices(whole, problems)
     config = plain_config(Decoder(start, problems).struct(filled, file_type(parts), ()))
-    config = with_prompts(override(replace(config, prices_from=prices_from)), problems)
+    read = replace(config, prices_from=prices_from)
+    config = override(read)
+    overridden = () if config is read else tuple(one.field for one in config_changes(read, config))
+    config = with_prompts(config, problems)
     known = known_adapters() if adapters is None else adapters
     check(config, problems, known, parts)
     warn_unused_variables(config, env, problems)
@@ -109,6 +113,8 @@ def read_config(
     config = replace(config, hidden=exposed_secrets(config, problems.secrets))
     config = replace(config, digest=tree_digest(tree, whole, config, problems.secrets))
     placed = with_store_placed(with_base_urls(config, known), start)
+    written = Written(file=source, text=text, declared=placed, env=env, overridden=overridden)
+    placed = replace(placed, written=written)
     return with_catalogue(with_replicas(with_contracts(with_published_facts(placed))))
 
 

@@ -60,6 +60,30 @@ def parse(text: str, problems: Problems, *, version_1_1: bool = False) -> Tree:
     return None
 
 
+def lines_of(text: str) -> dict[Path, int]:
+    """Return the line of each key and list entry by its path, from 1; {} if it cannot be parsed."""
+    found: dict[Path, int] = {}
+    try:
+        node = _composed(text)
+    except (_Unbounded, yaml.YAMLError):
+        return found
+    todo: list[tuple[Path, Node | None]] = [((), node)]
+    for path, one in todo:  # grows on the way
+        if len(todo) > MOST:
+            break
+        if isinstance(one, MappingNode):
+            for key, value in one.value:
+                place = (*path, str(key.value))
+                found[place] = _line(key)
+                todo.append((place, value))
+        elif isinstance(one, SequenceNode):
+            for index, value in enumerate(one.value):
+                place = (*path, index)
+                found[place] = _line(value)
+                todo.append((place, value))
+    return found
+
+
 def scalar(text: str) -> Tree:
     """Convert a plain scalar by YAML 1.2's core schema, with underscores between digits."""
     if text in _WORDS:

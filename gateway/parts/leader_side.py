@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from strowger_gateway.gateway.audit.log import AuditLog
 from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.parts.reload_result import ReloadResult
 from strowger_gateway.gateway.platform.background import OnCrash
 from strowger_gateway.gateway.storage.sql.sql import SqlStore
 
@@ -73,6 +74,9 @@ class LeaderSide(Generic[ToLeaderT, ToWorkerT]):
 
     async def start(self) -> None:
         """Read what is needed before a process serves. An outage blocks nothing."""
+
+    def reloaded(self, result: ReloadResult) -> None:
+        """The file was read again: its configuration is in effect, or rejected."""
 
     def first(self) -> ToWorkerT | None:
         """Return the message with which a new worker's side is built: the state until now."""

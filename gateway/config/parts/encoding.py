@@ -8,16 +8,19 @@ from msgspec import Struct
 from strowger_gateway.gateway.config.parts.file_type import section_types
 from strowger_gateway.gateway.config.parts.part import ConfiguredPart
 from strowger_gateway.gateway.config.sections import Sections
+from strowger_gateway.gateway.config.source_file.written import NOT_WRITTEN, Written
 from strowger_gateway.schemas.secret import Secret
 
 
 def to_plain(value: object) -> object:
-    """Encode a secret, or the sections of parts. For encoders: `enc_hook`."""
+    """Encode a secret, the sections of parts, or what the file is. For encoders: `enc_hook`."""
     match value:
         case Secret():
             return value.reveal()
         case Sections():
             return dict(value)
+        case Written():
+            return None  # the process that has read the file keeps its text
         case _:
             raise NotImplementedError(f"{type(value)} cannot be sent between processes")
 
@@ -32,6 +35,8 @@ def from_plain(parts: Iterable[ConfiguredPart]) -> Callable[[type, object], obje
     def decoded(kind: type, value: object) -> object:
         if kind is Secret and isinstance(value, str):
             return Secret(value)
+        if kind is Written:
+            return NOT_WRITTEN
         if kind is Sections:
             given = msgspec.convert(value, dict[str, object])
             return Sections({name: section(name, one) for name, one in given.items()})

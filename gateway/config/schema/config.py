@@ -64,6 +64,7 @@ from strowger_gateway.gateway.config.schema.units import (
 )
 from strowger_gateway.gateway.config.schema.webhooks import Webhook
 from strowger_gateway.gateway.config.sections import NO_SECTIONS, Sections, SectionT
+from strowger_gateway.gateway.config.source_file.written import NOT_WRITTEN, Written
 from strowger_gateway.schemas.sampling import Sampling
 from strowger_gateway.schemas.secret import Secret
 
@@ -366,6 +367,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hidden: what was read as a secret and is also in a setting that is not one.
     digest: a hash of the file without secrets; see `gateway/config/digest.py`.
     sections: those of parts, which are listed in `gateway/assembly/parts.py`.
+    written: the file itself.
     """
 
     providers: tuple[Provider, ...]
@@ -396,6 +398,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hidden: Annotated[tuple[Secret, ...], Meta(extra={"resolved": True})] = ()
     digest: Annotated[str, Meta(extra={"resolved": True})] = ""
     sections: Annotated[Sections, Meta(extra={"resolved": True})] = NO_SECTIONS
+    written: Annotated[Written, Meta(extra={"resolved": True})] = NOT_WRITTEN
 
     def section(self, cls: type[SectionT]) -> SectionT | None:
         """Return a part's section by its type; `None` if the file does not have it."""

@@ -1,6 +1,7 @@
 """Audit events of the gateway as a whole: its start and stop, and reloads of its configuration."""
 
 import os
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
@@ -16,6 +17,7 @@ from strowger_gateway.gateway.config.changes import config_changes, without_secr
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.text_files import LARGEST
 from strowger_gateway.gateway.observability.telemetry.logs import readable
+from strowger_gateway.gateway.parts.reload_result import ReloadResult
 
 _MOST_PROBLEMS: Final = 20
 _DISTRIBUTION: Final = "strowger-gateway"
@@ -66,7 +68,7 @@ class ReloadAudit:
         self._log = log
         self._source = source
 
-    def applied(self, old: Config, new: Config, by: str) -> None:
+    def applied(self, old: Config, new: Config, by: str) -> ReloadResult:
         """by: what triggered the reload."""
         changes = config_changes(old, new)
         sections = dict.fromkeys(one.field.partition("[")[0].partition(".")[0] for one in changes)
@@ -79,6 +81,9 @@ class ReloadAudit:
                 changes=changes,
             )
         )
+        return ReloadResult(
+            time=time.time(), trigger=by, outcome="applied", digest=new.digest, changes=changes
+        )
 
     def rejected(
         self,
@@ -87,8 +92,10 @@ class ReloadAudit:
         by: str,
         problems: Sequence[str],
         outcome: Outcome = "refused",
-    ) -> None:
+    ) -> ReloadResult:
         """new: `None` if the file could not be read. outcome: failed for an internal error."""
+        configs = (old,) if new is None else (old, new)
+        changes = () if new is None else config_changes(old, new)
         shown = "; ".join(problems[:_MOST_PROBLEMS])
         more = len(problems) - _MOST_PROBLEMS
         if more > 0:
@@ -99,10 +106,18 @@ class ReloadAudit:
                 outcome=outcome,
                 actor_kind="config",
                 target=readable(str(self._source)),
-                reason=readable(without_secrets(shown, old, *(() if new is None else (new,)))),
+                reason=readable(without_secrets(shown, *configs)),
                 facts=self._facts(by),
-                changes=() if new is None else config_changes(old, new),
+                changes=changes,
             )
+        )
+        return ReloadResult(
+            time=time.time(),
+            trigger=by,
+            outcome="rejected" if outcome == "refused" else "failed",
+            digest=old.digest,
+            problems=tuple(readable(without_secrets(one, *configs)) for one in problems),
+            changes=changes,
         )
 
     def _facts(self, by: str) -> dict[str, str]:

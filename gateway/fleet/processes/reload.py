@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import logging
 import stat
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
@@ -23,6 +24,7 @@ from strowger_gateway.gateway.fleet.processes.reload_target import ProcessEnded,
 from strowger_gateway.gateway.fleet.processes.restart_required import needs_restart
 from strowger_gateway.gateway.observability.telemetry.logs import set_level
 from strowger_gateway.gateway.observability.telemetry.process_metrics import ProcessMetrics
+from strowger_gateway.gateway.parts.reload_result import ReloadResult
 from strowger_gateway.schemas.errors import InvalidConfig
 
 _log = logging.getLogger("strowger")
@@ -102,19 +104,29 @@ class Reload:
                         await self._parts.prepare(config)
                     await self._apply_with_retry(config)
                     self.declared = declared
-                    await asyncio.to_thread(self._audit.applied, before, config, by)
+                    self._report(await asyncio.to_thread(self._audit.applied, before, config, by))
                 else:
+                    # Its lines may have moved.
+                    self.config, self.declared = config, declared
                     _log.info("the configuration in %s is unchanged", self._source)
+                    self._report(
+                        ReloadResult(
+                            time=time.time(), trigger=by, outcome="unchanged", digest=config.digest
+                        )
+                    )
             except InvalidConfig as exc:
                 self._reject(exc.problems)
-                await asyncio.to_thread(self._audit.rejected, before, config, by, exc.problems)
+                self._report(
+                    await asyncio.to_thread(self._audit.rejected, before, config, by, exc.problems)
+                )
                 return False
             except Exception as exc:  # noqa: BLE001  no file may stop the gateway
                 _log.exception("internal error while applying a configuration")
                 self._metrics.internal_errors.count("reload")
                 why = f"internal error: {told(exc)}; see the traceback in the log"
                 self._reject((why,))
-                await asyncio.to_thread(self._audit.rejected, before, config, by, (why,), "failed")
+                rejected = (before, config, by, (why,), "failed")
+                self._report(await asyncio.to_thread(self._audit.rejected, *rejected))
                 return False
             self._notify(rejected=False)
             return True
@@ -239,6 +251,11 @@ class Reload:
         except TimeoutError:
             _log.warning("cutting requests on a replaced engine that outlasted drain_timeout_s")
         await self._engines.stop(leaving)
+
+    def _report(self, result: ReloadResult) -> None:
+        """Let parts know."""
+        if self._parts is not None:
+            self._parts.reloaded(result)
 
     def _reject(self, problems: Sequence[str]) -> None:
         self._metrics.reloaded("refused")

@@ -1,0 +1,1 @@
+"""`strowger config`: the settings of a file, or of a running gateway."""

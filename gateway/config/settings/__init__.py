@@ -1,0 +1,1 @@
+"""The settings of a configuration in force: each with its value, its default and its origin."""

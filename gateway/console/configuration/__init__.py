@@ -1,0 +1,1 @@
+"""The configuration in force, for operators: settings, reloads, and why a file is rejected."""
