@@ -62,31 +62,28 @@ class _HasUsage(Protocol):
 _Counted = TypeVar("_Counted", bound=_HasUsage)
 
 
-def _shows(event: Event) -> bool:
-    """Whether the client has something of the answer: not its end, and no empty text."""
-    kind = type(event)
-    if kind is TextDelta:
-        return bool(cast(TextDelta, event).text or cast(TextDelta, event).logprobs)
-    return kind is not Finished
-
-
 def count_events(record: RequestRecord, batch: Sequence[Event]) -> bool:
     """Count the batch in the request's record; true if it has content for the client.
 
     An answer whose end comes first is empty, and the end of its stream decides what it is.
     """
     content = False
+    deltas = record.deltas
     for event in batch:
-        kind = type(event)
-        if kind in _CONTENT:
-            content = content or _shows(event)
-            record.deltas += tokens_of(event)
-        elif kind is Usage:
-            record.usage, record.usage_at = cast(Usage, event), record.deltas
-        elif kind is Started and (extra := cast(Started, event).extra):
+        if type(event) is TextDelta:  # most events: `tokens_of` inlined
+            size = len(event.text)
+            deltas += 1 if size <= LONGEST_TOKEN else size // 4
+            content = content or size > 0 or bool(event.logprobs)
+        elif type(event) in _CONTENT:
+            content = content or type(event) is not Finished
+            deltas += tokens_of(event)
+        elif type(event) is Usage:
+            record.usage, record.usage_at = event, deltas
+        elif type(event) is Started and (extra := event.extra):
             tier = tier_in(extra)
             if tier is not None:
                 record.service_tier = tier
+    record.deltas = deltas
     if content and record.first_content_at is None:
         record.first_content_at = now()
     return content
