@@ -89,6 +89,7 @@ class AllProcesses:
         metrics.buffered.set(self._shares.buffered)
         metrics.available.clear()
         metrics.untried.clear()
+        metrics.held.clear()
         metrics.experiments.paused.clear()
         for name, paused in _paused(runtime):
             metrics.experiments.paused.labels(name).set(paused)
@@ -96,6 +97,8 @@ class AllProcesses:
             model, _, place = name.partition(": ")
             metrics.available.labels(model, place).set(backend.breaker.is_up(at))
             metrics.untried.labels(model, place).set(not backend.breaker.is_tried)
+            if (hold := backend.breaker.hold) is not None:
+                metrics.held.labels(model, place, hold.state).set(1)
         metrics.engines.reports = metrics.pickers.reports = engines
         metrics.pickers.config = runtime.config
         try:

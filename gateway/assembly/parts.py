@@ -21,6 +21,7 @@ _NAMES: Final = (
     "strowger_gateway.gateway.governance.identities.part:IdentitiesPart",
     "strowger_gateway.gateway.backends.replicas.part:ReplicasPart",
     "strowger_gateway.gateway.routing.backend_events.part:BackendEventsPart",
+    "strowger_gateway.gateway.routing.backend_holds.part:BackendHoldsPart",
     "strowger_gateway.gateway.routing.health_checks.part:HealthChecksPart",
     "strowger_gateway.gateway.experiments.part:ExperimentsPart",
     "strowger_gateway.gateway.experiments.replay.part:ReplayPart",

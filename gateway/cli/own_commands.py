@@ -26,6 +26,7 @@ NAMES: Final = (
     "budgets",
     "records",
     "audit",
+    "backends",
     "prices",
     "models",
     "health",
@@ -37,6 +38,7 @@ order of the help."""
 
 MODULES: Final[Mapping[str, str]] = {
     "agents": "agents.command",
+    "backends": "backend_holds.command",
     "budgets": "standings.budgets",
     "chat": "chat.command",
     "config": "configuration.command",

@@ -6,7 +6,7 @@ from typing import Any, Generic, Literal, TypeVar
 from markupsafe import Markup
 from msgspec import Struct, field
 
-from strowger_gateway.gateway.audit.event import Actor
+from strowger_gateway.gateway.audit.event import Action, Actor
 from strowger_gateway.gateway.config.schema.admin_oidc import Role
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.parts.leader_side import Finds
@@ -23,6 +23,7 @@ class AdminCall(Struct, Generic[TakesT], frozen=True, kw_only=True):
     """An operator's request to a route or a view of a part.
 
     given:  what the route takes, checked. who: the operator, for messages. by: for the audit log.
+    role:   of the operator.
     side:   returns the part's side in this process, by its class; the answer is 404 if there is
             none. Of several processes, any may get the request: `ProcessContext.ask` gets what
             all of them know.
@@ -36,6 +37,7 @@ class AdminCall(Struct, Generic[TakesT], frozen=True, kw_only=True):
     side: Finds
     config: Config
     facts: dict[str, str] = field(default_factory=dict)
+    role: Role = "viewer"
 
 
 class AdminRoute(Struct, Generic[TakesT], frozen=True, kw_only=True):
@@ -48,6 +50,8 @@ class AdminRoute(Struct, Generic[TakesT], frozen=True, kw_only=True):
              and bounds them.
     answer:  returns what becomes the JSON of the answer, of the type `returns`. Raises a
              GatewayError for what is refused, as other routes do.
+    action:  what the audit log calls a POST. Of the facts that it adds, `target` and `reason` are
+             those of the event; without them, the target is the path.
     """
 
     method: Literal["GET", "POST"]
@@ -57,6 +61,7 @@ class AdminRoute(Struct, Generic[TakesT], frozen=True, kw_only=True):
     takes: type[TakesT]
     returns: type
     answer: Callable[[AdminCall[TakesT]], Awaitable[object]]
+    action: Action = "admin.change"
 
 
 Group = Literal["overview", "requests", "spend", "access", "models", "experiments", "configuration"]

@@ -5,6 +5,7 @@ from math import ceil, isinf
 from msgspec import Struct
 
 from strowger_gateway.gateway.routing.planning.route import Backend
+from strowger_gateway.gateway.routing.resilience.backend_hold import BackendHold
 from strowger_gateway.gateway.routing.resilience.breaker_state import Phase, State
 from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
 
@@ -23,7 +24,7 @@ class BackendStatus(Struct, frozen=True, kw_only=True):
     refused_for_s:   no requests, because its vendor refused the operator's account, key or model.
     deprioritised_for_s: other backends are tried first, because it was overloaded.
     slow:            the model's other backends are tried first, because it has become slow.
-    available_in_s:  until `available` can turn true by itself.
+    available_in_s:  until `available` can turn true by itself; 0 while an operator holds it.
     in_flight:       attempts of this process.
     in_flight_other_processes: as last received from them.
     time_to_first_token_s: of streams, a moving average as of the last one.
@@ -31,6 +32,7 @@ class BackendStatus(Struct, frozen=True, kw_only=True):
     failed_s_ago:    since its last failure; `None` without one.
     failures_seen_by: the number of gateways whose failures opened the circuit; 0 while it is
                      closed.
+    held:            an operator drains or disables it: state, reason, who and until when.
     """
 
     up: bool
@@ -51,6 +53,7 @@ class BackendStatus(Struct, frozen=True, kw_only=True):
     latency_s: float | None
     failed_s_ago: float | None
     failures_seen_by: int
+    held: BackendHold | None = None
 
 
 def status_of(backend: Backend, now: float, of: Breaker | None = None) -> BackendStatus:
@@ -72,13 +75,14 @@ def status_of(backend: Backend, now: float, of: Breaker | None = None) -> Backen
         deprioritised_for_s=breaker.deprioritised_for(now),
         slow=breaker.pace.is_marked(now),
         probing=breaker.probing,
-        available_in_s=breaker.available_in(now),
+        available_in_s=0.0 if breaker.hold else breaker.available_in(now),
         in_flight=load.in_flight,
         in_flight_other_processes=load.other_processes,
         time_to_first_token_s=load.first_content.measured,
         latency_s=load.answer.measured,
         failed_s_ago=None if isinf(breaker.last_failure) else now - breaker.last_failure,
         failures_seen_by=breaker.seen_by,
+        held=breaker.hold,
     )
 
 
@@ -86,7 +90,10 @@ def describe(health: BackendStatus) -> str:
     """`healthy`, `not tried yet`, `circuit open, probe in 12 s`, `rate-limited, retry in 3 s`.
 
     A circuit that several gateways have opened: `circuit open on failures of 3 gateways, probe …`.
+    A hold of an operator comes first: `draining since 2026-11-30T20:41:00Z: new account`.
     """
+    if health.held is not None:
+        return health.held.words
     wait = f"{_seconds(health.available_in_s)} s"
     if health.refused_for_s:
         return f"its vendor refuses the account or the model, next try in {wait}"

@@ -30,8 +30,10 @@ class EventView(Struct, frozen=True, kw_only=True):
     kind:      failing, circuit_opened, refused: the backend is down from now on; circuit_closed,
                recovered, removed: it is not any more; cooldown: it asked for a pause; no_backend,
                backend_again: whether any backend of the model works; check_failed, check_passed:
-               of health checks.
-    backend:   PROVIDER/MODEL, with ` @ HOST:PORT` of a replica; "" for events of the model.
+               of health checks; draining, disabled, enabled: an operator has taken the backend out
+               of service or put it back, `by` whom.
+    backend:   PROVIDER/MODEL, with ` @ HOST:PORT` of a replica; "" for events of the model;
+               PROVIDER if an operator has held all its backends.
     requested: for one name of a wildcard, the name that clients requested.
     phase:     of the backend from then on. fallback: who serves a model without backend.
     code, message: of the last failure, without texts of clients and without keys.
@@ -56,6 +58,7 @@ class EventView(Struct, frozen=True, kw_only=True):
     for_s: float | None
     seen_by: int
     fallback: tuple[str, ...]
+    by: str
     left_out: int
 
 

@@ -77,9 +77,11 @@ async def change(
     What is refused is recorded with all other answers of /admin.
     """
     found = await route.answer(call)
-    by, path = made_by(gateway, request.scope), request.scope["path"]
+    by, facts = made_by(gateway, request.scope), dict(call.facts)
+    target = facts.pop("target", request.scope["path"])
+    reason = facts.pop("reason", "")
     gateway.side(AuditSide).log.record(
-        AuditEvent.by(by, "admin.change", target=path, facts=call.facts)
+        AuditEvent.by(by, route.action, target=target, reason=reason, facts=facts)
     )
     return found
 
@@ -92,9 +94,11 @@ def _call(gateway: Gateway, request: _Request, given: TakesT) -> AdminCall[Takes
             told = f"the configuration does not use what {request.scope['path']} is about"
             raise RouteNotFound(told) from exc
 
+    who = principal_of(request.scope)
     return AdminCall(
         given=given,
-        who=principal_of(request.scope).name,
+        who=who.name,
+        role=who.role,
         by=made_by(gateway, request.scope),
         side=side,
         config=gateway.runtime.config,

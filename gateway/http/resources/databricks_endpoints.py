@@ -120,6 +120,8 @@ def _state(breaker: Breaker, engine: EngineView | None) -> tuple[Deployment, str
     at = now()
     if breaker.is_available(at):
         return "DEPLOYMENT_READY", ""
+    if breaker.hold is not None:
+        return "DEPLOYMENT_RECOVERING", breaker.hold.words
     if breaker.refused_for(at):
         return "DEPLOYMENT_RECOVERING", "refused by the provider: account, key or model"
     if breaker.cooling_down(at):

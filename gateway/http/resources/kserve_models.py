@@ -132,10 +132,10 @@ def _resting(gateway: Gateway, backend: Backend) -> str:
         engine = runtime.engines.get(name)
         if backend.upstream is link and engine is not None and not engine.ready:
             return f"{backend.name}: {engine.status}"
-    at = now()
-    return (
-        "" if backend.breaker.is_available(at) else f"{backend.name}: {backend.breaker.state(at)}"
-    )
+    at, breaker = now(), backend.breaker
+    if breaker.is_available(at):
+        return ""
+    return f"{backend.name}: {breaker.hold.words if breaker.hold else breaker.state(at)}"
 
 
 def _only_ready(body: bytes) -> bool:

@@ -9,6 +9,7 @@ from prometheus_client.registry import CollectorRegistry
 
 LEAST = {
     "strowger_backend_available",
+    "strowger_backend_held",
     "strowger_backend_untried",
     "strowger_experiment_paused",
     "strowger_identity_provider_up",

@@ -72,7 +72,7 @@ class Metrics:
         self.buffered = Gauge(
             "strowger_buffered_bytes", "Bytes of request bodies in memory.", registry=self.registry
         )
-        self.available, self.untried = _availability(self.registry)
+        self.available, self.untried, self.held = _availability(self.registry)
 
     def count(self, groups: Iterable[LineGroup]) -> None:
         for group in groups:
@@ -148,8 +148,8 @@ def _further_attempts(registry: CollectorRegistry) -> tuple[FastCounter, FastCou
     return hedges, continued
 
 
-def _availability(registry: CollectorRegistry) -> tuple[Gauge, Gauge]:
-    """Of backends: whether they work, and whether that is unknown."""
+def _availability(registry: CollectorRegistry) -> tuple[Gauge, Gauge, Gauge]:
+    """Of backends: whether they work, whether that is unknown, and whether operators hold them."""
     labels = ("model", "backend")
     return (
         Gauge(
@@ -164,6 +164,12 @@ def _availability(registry: CollectorRegistry) -> tuple[Gauge, Gauge]:
             "strowger_backend_untried",
             "1 until an attempt at the backend has ended: whether it works is not known.",
             labels,
+            registry=registry,
+        ),
+        Gauge(
+            "strowger_backend_held",
+            "1 while an operator drains or disables the backend, so that it gets no new requests.",
+            (*labels, "state"),
             registry=registry,
         ),
     )

@@ -114,6 +114,8 @@ class EventBook(Collector):
                 return news
             case "check_failed" | "check_passed":
                 return (event.kind == "check_failed") != (place in self._began)
+            case "draining" | "disabled" | "enabled":
+                return True  # the leader reports each change once
             case _:
                 before = self._down.get(place, "up")
                 # Of a refusal or an open circuit, a process may know only the failures.

@@ -18,12 +18,16 @@ Kind = Literal[
     "backend_again",
     "check_failed",
     "check_passed",
+    "draining",
+    "disabled",
+    "enabled",
 ]
 """failing: the third attempt in a row has failed. refused: the vendor refuses the operator's
 account, key or model. recovered: something has succeeded after one of these. removed: a reload has
 removed the backend, or changed its provider, while it was down. cooldown: it asked for a pause.
 no_backend: no backend of the model works; backend_again: one does again. check_…: a health check
-has failed after one that passed, or has passed again."""
+has failed after one that passed, or has passed again. draining, disabled, enabled: an operator
+has taken the backend out of service, or put it back; `model` is "" then."""
 
 
 class BackendEvent(Struct, frozen=True, kw_only=True, tag=True):
@@ -37,6 +41,7 @@ class BackendEvent(Struct, frozen=True, kw_only=True, tag=True):
     since: since when nothing succeeds. duration_s: how long it was down, when that ends.
     for_s: how long it gets no requests, after a refusal or a 429. seen_by: see BreakerSnapshot.
     fallback: the models that serve requests of a model without backend.
+    by: the operator who drained, disabled or enabled it; `message` has the reason.
     """
 
     time: float
@@ -54,6 +59,7 @@ class BackendEvent(Struct, frozen=True, kw_only=True, tag=True):
     for_s: float | None = None
     seen_by: int = 0
     fallback: tuple[str, ...] = ()
+    by: str = ""
 
     @property
     def place(self) -> tuple[str, str, str]:

@@ -4,7 +4,7 @@ import logging
 
 from strowger_gateway.gateway.routing.backend_events.event import BackendEvent, ListedEvent
 
-WARNED = ("failing", "circuit_opened", "no_backend", "check_failed")
+WARNED = ("failing", "circuit_opened", "no_backend", "check_failed", "draining", "disabled")
 
 
 def level_of(event: BackendEvent) -> int | None:
@@ -54,6 +54,19 @@ def _what(event: BackendEvent) -> str:
             return f"{backend}: its health check fails{cause}"
         case "check_passed":
             return f"{backend}: its health check passes again{lasted}"
+        case "draining":
+            return f"{backend}: draining, no new requests{_by(event)}"
+        case "disabled":
+            return f"{backend}: disabled, no requests and no health checks{_by(event)}"
+        case "enabled":
+            return f"{backend}: enabled again{lasted}{_by(event)}"
+
+
+def _by(event: BackendEvent) -> str:
+    who = f", by {event.by}" if event.by else ""
+    why = f": {event.message}" if event.message else ""
+    until = "" if event.for_s is None else f", for {_span(event.for_s)}"
+    return f"{until}{who}{why}"
 
 
 def _cause(event: BackendEvent) -> str:

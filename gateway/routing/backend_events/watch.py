@@ -97,6 +97,11 @@ class BackendWatch:
         for model in tuple(self._without):
             self._judge(model)
 
+    def judge(self) -> None:
+        """Look at all models: an operator has taken backends out of service, or put them back."""
+        for model in tuple(self._models):
+            self._judge(model)
+
     def _watch_name(self, key: str, name: str, breaker: Breaker) -> None:
         """Watch the breaker of one model name of a wildcard."""
         if not breaker.is_tried:

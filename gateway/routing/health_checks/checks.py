@@ -169,6 +169,12 @@ class HealthChecks:
 
     def _begin(self, standing: _Standing, at: float) -> None:
         target = standing.target
+        if all(
+            one.breaker.hold is not None and one.breaker.hold.state == "disabled"
+            for one in target.backends
+        ):
+            standing.due_at = at + target.check.every_s
+            return  # nothing reaches it, not even a check
         waits = [one.breaker.cooldown_left(at) for one in target.backends]
         if waits and min(waits) > 0:
             standing.due_at = at + min(waits)

@@ -58,7 +58,7 @@ class Choice(NamedTuple):
 class LastResort:
     """The unhealthy backends of one request, and those that it has tried.
 
-    untried: in the order of the plan.
+    untried: in the order of the plan. Those that an operator holds are never tried.
     """
 
     __slots__ = ("_rule", "_tried", "untried")
@@ -83,7 +83,11 @@ class LastResort:
     def any_in_time(self, at: float, deadline: float) -> bool:
         """Whether an untried backend can be tried in time. at, deadline: the clock's seconds."""
         until = min(deadline, at + self._rule.max_backoff_s)
-        return any(at + _wait(one.breaker, at, until) <= until for one in self.untried)
+        return any(
+            at + _wait(one.breaker, at, until) <= until
+            for one in self.untried
+            if one.breaker.hold is None
+        )
 
     async def next(self, left: int, deadline: float) -> Choice | None:
         """Wait until the best backend may be tried; `None` if there is none in time.
@@ -119,6 +123,8 @@ class LastResort:
         any_open = False
         for candidate in self.untried:
             breaker = candidate.breaker
+            if breaker.hold is not None:
+                continue
             closed = _expected_to_serve(breaker, at)
             any_open = any_open or not closed
             wait = _wait(breaker, at, until)
@@ -126,6 +132,8 @@ class LastResort:
             found.append((1 if closed else 2, order, Choice(candidate, wait)))
         for one in self._tried:
             breaker = one.candidate.breaker
+            if breaker.hold is not None:
+                continue
             closed = _expected_to_serve(breaker, at)
             wait = max(_wait(breaker, at, until), one.not_before - at)
             order = wait if closed else breaker.last_failure

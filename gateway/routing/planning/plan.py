@@ -60,8 +60,13 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False, gc=False):
 
 
 def why_unavailable(candidate: Candidate, now: float) -> str:
-    """The reason why a candidate is not asked in its turn: a refusal, its cooldown, its circuit."""
+    """The reason why a candidate is not asked in its turn.
+
+    A hold of an operator, a refusal, its cooldown, its circuit.
+    """
     breaker = candidate.breaker
+    if breaker.hold is not None:
+        return breaker.hold.words
     if seconds := breaker.refused_for(now):
         return f"its vendor refuses the account or the model, next try in {ceil(seconds)} s"
     if breaker.cooling_down(now):
@@ -72,10 +77,17 @@ def why_unavailable(candidate: Candidate, now: float) -> str:
 def no_backend_available(unavailable: Sequence[Candidate], now: float) -> Unavailable:
     """The error when no backend can be asked in time. Its retry_after is at least one second.
 
-    It is a RateLimited (429) if a rate limit is the only problem of each of them.
+    It is a RateLimited (429) if a rate limit is the only problem of each of them. Without one that
+    can become available by itself, `retry_after` is `None`: an operator has to end a hold.
     """
-    wait = min(one.breaker.available_in(now) for one in unavailable)
     names = ", ".join(f"{one.name}: {why_unavailable(one, now)}" for one in unavailable)
-    limited = all(one.breaker.only_rate_limited(now) for one in unavailable)
+    others = [one for one in unavailable if one.breaker.hold is None]
+    if not others:
+        return Unavailable(
+            f"no backend is available ({names}); an operator has taken them out of service, and "
+            "puts them back with `strowger backends enable`"
+        )
+    wait = min(one.breaker.available_in(now) for one in others)
+    limited = all(one.breaker.only_rate_limited(now) for one in others)
     kind = RateLimited if limited else Unavailable
     return kind(f"no backend is available ({names})", retry_after=max(wait, 1.0))

@@ -35,7 +35,7 @@ from strowger_gateway.gateway.routing.planning.plan_cache import (
     prompt_characters,
 )
 from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
-from strowger_gateway.gateway.routing.planning.route import Mirror, Route, RouteTable
+from strowger_gateway.gateway.routing.planning.route import Backend, Mirror, Route, RouteTable
 from strowger_gateway.gateway.routing.slowness.siblings import slow_last
 from strowger_gateway.schemas.errors import InvalidRequest
 from strowger_gateway.schemas.requests import CompletionRequest, Request
@@ -245,6 +245,9 @@ def _copy(
     """
     if draw * 2.0**20 % 1.0 >= mirror.share:
         return None
+    hold = mirror.backend.breaker.hold
+    if hold is not None:
+        return _not_mirrored(mirror.backend, request, hold.state, hold.words)
     try:
         valued = route.valued(request)
         able = match_backends(route, (mirror.backend,), (1.0,), valued, [], tenant=tenant)
@@ -253,13 +256,18 @@ def _copy(
             raise found.refusal
         return found.candidates[0]
     except InvalidRequest as exc:
-        backend = mirror.backend
-        return UnmirrorableRequest(
-            name=display_name(backend, request),
-            pattern=backend.name if backend.model == "*" else "",
-            code=exc.code,
-            reason=exc.message,
-        )
+        return _not_mirrored(mirror.backend, request, exc.code, exc.message)
+
+
+def _not_mirrored(
+    backend: Backend, request: Request, code: str, reason: str
+) -> UnmirrorableRequest:
+    return UnmirrorableRequest(
+        name=display_name(backend, request),
+        pattern=backend.name if backend.model == "*" else "",
+        code=code,
+        reason=reason,
+    )
 
 
 def _may_exceed(request: Request, limits: PlanLimits) -> bool:
@@ -291,10 +299,11 @@ def _drop_unavailable(plan: Plan, now: float, *, reorder: bool) -> Plan:
         return plan if same else replace(plan, candidates=able, names=_names(able))
     deprioritised = [one for one in able if one not in preferred and one.breaker.is_available(now)]
     available = (*preferred, *deprioritised)
-    unavailable = tuple([one for one in able if not one.breaker.is_available(now)])
-    reasons = [(place_of(one), why_unavailable(one, now)) for one in unavailable]
+    resting = [one for one in able if not one.breaker.is_available(now)]
+    reasons = [(place_of(one), why_unavailable(one, now)) for one in resting]
+    unavailable = tuple([one for one in resting if one.breaker.hold is None])
     if not available and none_in_time(unavailable, plan.retry, plan.deadline_s, now):
-        raise no_backend_available(unavailable, now)
+        raise no_backend_available(resting, now)
     return replace(
         plan,
         candidates=available,

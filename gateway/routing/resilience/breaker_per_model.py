@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.routing.resilience.backend_hold import BackendHold
 from strowger_gateway.gateway.routing.resilience.circuit_breaker import Breaker
 from strowger_gateway.gateway.routing.resilience.replica import REPLICA_MARK
 
@@ -64,12 +65,19 @@ class Breakers:
         if breaker is None:
             breaker = Breaker(self.rule)
             breaker.whole = self._whole
+            if self._whole is not None:
+                breaker.put_on_hold(self._whole.hold)
             if len(self._known) >= KEPT:
                 del self._known[next(iter(self._known))]
             self.made(name, breaker)
             self.watched(name, breaker)
         self._known[name] = breaker
         return breaker
+
+    def put_on_hold(self, hold: BackendHold | None) -> None:
+        """An operator holds the backend, with all its names, or ends that."""
+        for breaker in self._known.values():
+            breaker.put_on_hold(hold)
 
     def get(self, name: str) -> Breaker | None:
         """The breaker of a name; `None` if there is none yet."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from strowger_gateway.gateway.config.schema.failover import BreakerRule
+from strowger_gateway.gateway.routing.resilience.backend_hold import BackendHold
 from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
 from strowger_gateway.gateway.routing.resilience.failure_run import FailureRun, Whole
 from strowger_gateway.gateway.routing.resilience.lease import UNCONTENDED
@@ -51,9 +52,10 @@ class BreakerState:
     pace:       how long it takes, and whether it counts as slow: its siblings are asked first.
     slow_calls: evidence that it exceeds the operator's limit.
     refusals:   of the operator's account, key or model; see `refused_for`.
+    hold:       of an operator; with one, no request is sent, not even as a last resort.
     impaired_until: from then on the backend needs no further check, so that the request path
-                compares one number; infinity while the circuit is not closed, and then
-                `is_preferred` decides.
+                compares one number; infinity while the circuit is not closed, or there is
+                a hold, and then `is_preferred` decides.
     """
 
     __slots__ = (
@@ -68,6 +70,7 @@ class BreakerState:
         "changed",
         "failed",
         "failing_on",
+        "hold",
         "impaired_until",
         "last_failure",
         "lease",
@@ -104,6 +107,7 @@ class BreakerState:
         self.pace, self.slow_calls = Pace(), SlowCalls()
         self.unsettled, self.vouched = True, False
         self.whole: Whole | None = None
+        self.hold: BackendHold | None = None
         self.failing_on: tuple[GatewayError, object] | None = None
         self._at = self.impaired_until = float("-inf")
         self.changed: Callable[[], None] = _no_listener
@@ -149,6 +153,8 @@ class BreakerState:
 
     def is_up(self, now: float) -> bool:
         """Whether it works and takes requests. Once down, only a success makes it true again."""
+        if self.hold is not None:
+            return False
         return not self.cooling_down(now) and self.phase(now) == "up"
 
     @property
@@ -168,7 +174,7 @@ class BreakerState:
 
     def is_available(self, now: float) -> bool:
         """Whether a request may be sent: not cooling down, and closed or due for its one probe."""
-        if now < self.pauses.retry_after_until or now < self.refusals.until:
+        if now < self.pauses.retry_after_until or now < self.refusals.until or self.hold:
             return False
         if self.open_until is None:
             return True
@@ -183,16 +189,23 @@ class BreakerState:
         return max(0.0, self.pauses.deprioritised_until - now)
 
     def available_in(self, now: float) -> float:
-        """Seconds until `is_available` can become true by itself; 0 while it is true."""
+        """Seconds until `is_available` can become true by itself; 0 while it is true.
+
+        Infinity while there is a hold.
+        """
+        if self.hold is not None:
+            return float("inf")
         opens = self.open_until or float("-inf")
         return max(0.0, max(self.pauses.retry_after_until, self.refusals.until, opens) - now)
 
     def last_resort_in(self, now: float) -> float:
         """Seconds until a request without another backend may be sent, even if the circuit is open.
 
-        0 if it may be sent now; infinity while `MAX_LAST_RESORTS` are in flight. How long a refusal
-        lasts is only a guess, so that it does not count.
+        0 if it may be sent now; infinity while `MAX_LAST_RESORTS` are in flight, or there is a
+        hold. How long a refusal lasts is only a guess, so that it does not count.
         """
+        if self.hold is not None:
+            return float("inf")
         wait = max(0.0, self.pauses.retry_after_until - now)
         if not self._is_shut(now) or self.is_available(now):
             return wait
@@ -211,7 +224,7 @@ class BreakerState:
     def only_rate_limited(self, now: float) -> bool:
         """Whether a rate limit is the only problem: it cools down after a 429, and is closed."""
         limited = self.cooling_down(now) and now < self.pauses.rate_limited_until
-        return limited and not self._is_shut(now)
+        return limited and not self._is_shut(now) and self.hold is None
 
     def refused_for(self, now: float) -> float:
         """Seconds for which it gets no requests because it refused the account, key or model."""
@@ -231,6 +244,6 @@ class BreakerState:
         return now - self._failed_at <= seconds
 
     def _update_impaired_until(self) -> None:
-        closed = self.open_until is None
+        closed = self.open_until is None and self.hold is None
         until = max(self.pauses.until, self.refusals.until, self.pace.slow_until)
         self.impaired_until = until if closed else float("inf")

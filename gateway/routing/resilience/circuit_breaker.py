@@ -11,7 +11,7 @@
    closes the circuit, and the evidence is 0 again. Its failure opens it for twice as long, up to a
    maximum.
 
-Three more things send requests elsewhere, each in files of its own:
+Four more things send requests elsewhere, each in files of its own:
 
 - A 429 or 503 with retry-after starts a cooldown without requests; after a 429 without it, other
   backends are asked first (`pauses.py`). A 429 never counts as a failure, and neither the cooldown
@@ -19,6 +19,7 @@ Three more things send requests elsewhere, each in files of its own:
 - A backend that refuses the operator's account, key or model gets no requests for minutes
   (`refusals.py`).
 - The siblings of a slow backend are asked first (`gateway/routing/slowness`).
+- An operator drains or disables a backend (`backend_hold.py`): it gets none at all.
 
 If no other backend is left, a request may be sent to one that refuses, or whose circuit is open
 (`last_resort_in`), a few at a time. Its success closes the circuit.
@@ -32,6 +33,7 @@ in.
 E. S. Page, "Continuous inspection schemes", Biometrika 41 (1954), 100-115.
 """
 
+from strowger_gateway.gateway.routing.resilience.backend_hold import BackendHold
 from strowger_gateway.gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
 from strowger_gateway.gateway.routing.resilience.breaker_state import BreakerState
 from strowger_gateway.schemas.errors import GatewayError
@@ -253,6 +255,13 @@ class Breaker(BreakerState):
         self.pace.slow_at, self.pace.slow_until = now, until
         self._update_impaired_until()
         self.changed()
+
+    def put_on_hold(self, hold: BackendHold | None) -> None:
+        """An operator holds the backend, or ends that: `None`. What is known of it stays."""
+        if hold != self.hold:
+            self.hold = hold
+            self._update_impaired_until()
+            self.moved()
 
     def ignore_outcome(self, *, probe: bool) -> None:
         """The request ended without evidence about the backend, for example by a disconnect."""

@@ -247,6 +247,12 @@ _PROMPTS: Final = (
         content {text} NOT NULL, first_seen DOUBLE PRECISION NOT NULL,
         last_seen DOUBLE PRECISION NOT NULL, PRIMARY KEY (prompt, version, digest))""",
 )
+_HOLDS: Final = (
+    """CREATE TABLE backend_holds (
+        name {text} PRIMARY KEY, state {text} NOT NULL, reason {text} NOT NULL,
+        held_by {text} NOT NULL, since DOUBLE PRECISION NOT NULL, held_until DOUBLE PRECISION,
+        seen DOUBLE PRECISION NOT NULL)""",
+)
 _Steps = Sequence[Sequence[str]]
 MIGRATIONS: Final[_Steps] = (
     (
@@ -260,6 +266,7 @@ MIGRATIONS: Final[_Steps] = (
         *_PAYLOADS,
         *_REPLAYS,
         *_PROMPTS,
+        *_HOLDS,
     ),
 )
 """Entry n migrates version n to n + 1; a released migration never changes."""

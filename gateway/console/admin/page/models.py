@@ -168,6 +168,8 @@ def _state(backend: BackendView, served: ServedModels, cell: TrafficCell | None)
         if report.name == provider and report.state != "ready":
             return _TONES.get(report.state, "warn"), report.state
     health = backend.health
+    if health.held is not None:
+        return "warn", health.held.state
     wait = ceil(health.available_in_s)
     if health.refused_for_s:
         return "bad", f"account or model refused · retry in {wait} s"

@@ -60,13 +60,24 @@ class Alert:
 
 
 def _vector(expr: Expr, samples: Mapping[tuple[str, Labels], float]) -> Iterator[Labels]:
-    """The labels for which a comparison with a number holds."""
+    """The labels for which a comparison with a number holds, `unless` another vector has them."""
     assert isinstance(expr, BinaryExpr), expr
+    if str(expr.op) == "unless":
+        assert expr.modifier is not None
+        assert expr.modifier.matching is not None
+        names = set(expr.modifier.matching.labels)
+        others = [_of(one, names) for one in _values(expr.rhs, samples)]
+        yield from (one for one in _vector(expr.lhs, samples) if _of(one, names) not in others)
+        return
     assert isinstance(expr.rhs, NumberLiteral), expr
     assert str(expr.op) == "==", expr.op
     for labels, value in _values(expr.lhs, samples).items():
         if value == expr.rhs.val:
             yield labels
+
+
+def _of(labels: Labels, names: set[str]) -> Labels:
+    return frozenset(one for one in labels if one[0] in names)
 
 
 def _values(expr: Expr, samples: Mapping[tuple[str, Labels], float]) -> dict[Labels, float]:

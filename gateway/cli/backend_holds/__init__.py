@@ -1,0 +1,1 @@
+"""`strowger backends`: take backends out of service, and put them back."""

@@ -1,0 +1,43 @@
+"""An operator's hold on a backend: it gets no new requests until the hold ends."""
+
+from datetime import UTC, datetime
+from typing import Literal
+
+from msgspec import Struct
+
+HoldState = Literal["draining", "disabled"]
+"""draining: no new requests; those in flight end, and health checks go on. disabled: no health
+checks either, so that nothing reaches the backend."""
+
+
+class BackendHold(Struct, frozen=True, kw_only=True):
+    """Times are Unix seconds.
+
+    name:   what is held: PROVIDER for all its backends, PROVIDER/MODEL, or one replica of it.
+    reason: as the operator gave it, "" for none. by: who it was.
+    until:  when it ends by itself; `None`: when an operator ends it.
+    """
+
+    name: str
+    state: HoldState
+    reason: str = ""
+    by: str = ""
+    since: float = 0.0
+    until: float | None = None
+
+    @property
+    def words(self) -> str:
+        """`draining since 2026-11-30T20:41:00Z: moving the account; until …`."""
+        text = f"{self.state} since {instant(self.since)}"
+        if self.reason:
+            text += f": {self.reason}"
+        return text if self.until is None else f"{text}; until {instant(self.until)}"
+
+    def is_over(self, at: float) -> bool:
+        """Whether it has ended by itself. at: Unix seconds."""
+        return self.until is not None and self.until <= at
+
+
+def instant(at: float) -> str:
+    """Return Unix seconds as ISO 8601 in UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
