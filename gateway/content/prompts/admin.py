@@ -14,7 +14,10 @@ from strowger_gateway.gateway.content.prompts.history import (
 )
 from strowger_gateway.gateway.content.prompts.process_side import PromptsSide
 from strowger_gateway.gateway.parts.console import AdminCall, AdminRoute, PageView
+from strowger_gateway.gateway.platform.language import sentence, words_of
 from strowger_gateway.schemas.errors import PromptNotFound
+
+say = words_of(__file__)
 
 _NAME = Annotated[str, Meta(description="only this prompt", max_length=64)]
 
@@ -53,9 +56,10 @@ ROUTE: Final = AdminRoute(
     answer=prompt_list,
 )
 
-_PROMPT: Final = Markup("""<section><h2>{name}</h2>{removed}
+_PROMPT: Final = say.template("""<section><h2>{name}</h2>{removed}
 <div class="scroll"><table>
-<thead><tr><th>Version<th>Text<th>Needs<th>Optional<th>First seen<th>Last seen</tr></thead>
+<thead><tr><th>[[Version]]<th>[[Text]]<th>[[Needs]]<th>[[Optional]]<th>[[First seen]]<th>[[Last
+seen]]</tr></thead>
 <tbody>{rows}</tbody></table></div>{texts}</section>
 """)
 _ROW: Final = Markup("""<tr><td>{version}<td><code>{digest}</code>{mark}<td>{fields}<td>{optional}
@@ -63,19 +67,20 @@ _ROW: Final = Markup("""<tr><td>{version}<td><code>{digest}</code>{mark}<td>{fie
 """)
 _TEXT: Final = Markup("""<details><summary>{title}</summary><pre>{text}</pre></details>
 """)
-_NONE: Final = Markup("<section><p>No prompts are configured.</p></section>")
-_REMOVED: Final = Markup("<p>Removed from the configuration.</p>")
+_NONE: Final = say.template("<section><p>[[No prompts are configured.]]</p></section>")
+_REMOVED: Final = say.template("<p>[[Removed from the configuration.]]</p>")
 
 
 async def render(call: AdminCall[PromptsAsked]) -> Markup:
     """Return a section for each prompt. Raises as `prompt_list`."""
     found = (await prompt_list(call)).prompts
-    return Markup().join(_section(one) for one in found) or _NONE
+    return Markup().join(_section(one) for one in found) or _NONE.format()
 
 
 VIEW: Final = PageView(
     name="prompts",
-    title="Prompts",
+    title=sentence("Prompts"),
+    say=say,
     group="models",
     role="viewer",
     takes=PromptsAsked,
@@ -90,18 +95,24 @@ def _section(prompt: PromptView) -> Markup:
     ]
     for before, after in zip(prompt.versions, prompt.versions[1:], strict=False):
         lines = "\n".join(difference(before, after, prompt.name))
-        title = f"From {before.version} ({before.digest}) to {after.version} ({after.digest})"
-        texts.append(_TEXT.format(title=title, text=lines or "no difference"))
+        title = say(
+            "From {old} to {new}",
+            old=f"{before.version} ({before.digest})",
+            new=f"{after.version} ({after.digest})",
+        )
+        texts.append(_TEXT.format(title=title, text=lines or say("no difference")))
     return _PROMPT.format(
         name=prompt.name,
-        removed=_REMOVED if prompt.removed else "",
+        removed=_REMOVED.format() if prompt.removed else "",
         rows=Markup().join(map(_row, prompt.versions)),
         texts=Markup().join(texts),
     )
 
 
 def _row(one: VersionView) -> Markup:
-    mark = " (default)" if one.default else "" if one.current else " (not in the configuration)"
+    mark = "" if one.current else say(" (not in the configuration)")
+    if one.default:
+        mark = say(" (default)")
     return _ROW.format(
         version=one.version,
         digest=one.digest,

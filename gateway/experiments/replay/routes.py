@@ -21,6 +21,7 @@ from strowger_gateway.gateway.experiments.replay.summary import ListedRun
 from strowger_gateway.gateway.experiments.replay.votes import Side
 from strowger_gateway.gateway.observability.recording.process_side import AuditSide
 from strowger_gateway.gateway.parts.console import AdminCall, AdminRoute, Nothing, PageView
+from strowger_gateway.gateway.platform.language import sentence, words_of
 
 MOST_PLACES: Final = 1_000_000
 """More than a run has."""
@@ -155,7 +156,8 @@ ROUTES: Final = (
 )
 VIEW: Final = PageView(
     name="replay",
-    title="Replay",
+    title=sentence("Replay"),
+    say=words_of(__file__),
     group="experiments",
     role="admin",
     takes=ReplayView,

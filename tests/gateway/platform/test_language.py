@@ -18,6 +18,12 @@ STATIC = SOURCES / "console/admin/page/static"
 TRANSLATORS = ("say", "sentence")
 
 
+@pytest.fixture(autouse=True)
+def english_afterwards() -> Iterator[None]:
+    yield
+    answer_in("en")
+
+
 @pytest.mark.parametrize(
     ("header", "wanted"),
     [
@@ -47,7 +53,6 @@ def test_a_catalogue_translates_and_escapes_and_lets_the_rest_be_english(tmp_pat
 
 def test_a_template_translates_its_sentences_and_escapes_its_values(tmp_path: Path) -> None:
     (tmp_path / "zh.json").write_text(json.dumps({"of <b>{whole}</b>": "共 <b>{whole}</b>"}))
-    answer_in("en")
     table = words_of(str(tmp_path / "view.py")).template("<p>[[of\n<b>{whole}</b>]] {unit}</p>")
     assert table.format(whole=3, unit="<i>") == "<p>of <b>3</b> &lt;i&gt;</p>"
     answer_in("zh")

@@ -11,40 +11,50 @@ from msgspec import Struct
 from strowger_gateway.gateway.audit.event import LONGEST, Action
 from strowger_gateway.gateway.console.admin.audit import AuditEntry, AuditPage
 from strowger_gateway.gateway.console.admin.governance.markup import ago, options, problem
+from strowger_gateway.gateway.platform.language import sentence, words_of
 
-_SECTION = Markup("""
-<section id="audit" aria-label="Audit log">
+say = words_of(__file__)
+
+_SECTION = say.template("""
+<section id="audit" aria-label="[[Audit log]]">
 {problem}
 <form class="row filters" method="get" action="/admin/view/audit">
-<label>Action <select name="action">{actions}</select></label>
-<label class="grow">Who <input name="actor" value="{actor}" maxlength="{longest}"
- autocomplete="off" placeholder="a name, or a kind such as cli"></label>
-<label>Since <input name="since" type="date" value="{since}"></label>
-<button class="primary">Show</button>
+<label>[[Action]] <select name="action">{actions}</select></label>
+<label class="grow">[[Who]] <input name="actor" value="{actor}" maxlength="{longest}"
+ autocomplete="off" placeholder="[[a name, or a kind such as cli]]"></label>
+<label>[[Since]] <input name="since" type="date" value="{since}"></label>
+<button class="primary">[[Show]]</button>
 </form>
 <div class="card table plain audit">{table}</div>
 {more}
 </section>
 """)
-_TABLE = Markup("""<table>
-<thead><tr><th scope="col">Action</th><th scope="col">When</th><th scope="col">Who</th>
-<th scope="col">From</th><th scope="col">What</th><th scope="col">Outcome</th></tr></thead>
+_TABLE = say.template("""<table>
+<thead><tr><th scope="col">[[Action]]</th><th scope="col">[[When]]</th><th scope="col">[[Who]]</th>
+<th scope="col">[[From]]</th><th scope="col">[[What]]</th><th scope="col">[[Outcome]]</th>
+</tr></thead>
 <tbody>{rows}</tbody>
 </table>""")
-_ROW = Markup("""<tr>
+_ROW = say.template("""<tr>
 <th scope="row">{action}{count}</th>
-<td data-label="When">{when}</td>
-<td data-label="Who">{who}</td>
-<td data-label="From">{address}</td>
-<td data-label="What"><span>{target}{detail}</span></td>
-<td data-label="Outcome"><span class="state {tone}">{outcome}</span></td>
+<td data-label="[[When]]">{when}</td>
+<td data-label="[[Who]]">{who}</td>
+<td data-label="[[From]]">{address}</td>
+<td data-label="[[What]]"><span>{target}{detail}</span></td>
+<td data-label="[[Outcome]]"><span class="state {tone}">{outcome}</span></td>
 </tr>""")
-_COUNT = Markup(' <span class="tag">{:,} times</span>')
+_COUNT = say.template(""" <span class="tag">[[{:,} times]]</span>""")
 _DETAIL = Markup("<details><summary>{}</summary><ul>{}</ul></details>")
 _LINE = Markup("<li>{}</li>")
-_NONE = Markup('<p class="empty">No entry matches.</p>')
-_OLDER = Markup('<p class="pages"><a class="button" href="/admin/view/audit?{}">Older</a></p>')
-_TONES: Final = {"done": "good", "refused": "warn", "failed": "bad"}
+_NONE = say.template("""<p class="empty">[[No entry matches.]]</p>""")
+_OLDER = say.template(
+    """<p class="pages"><a class="button" href="/admin/view/audit?{}">[[Older]]</a></p>"""
+)
+_TONES: Final = {
+    sentence("done"): "good",
+    sentence("refused"): "warn",
+    sentence("failed"): "bad",
+}
 _NAMES: Final[tuple[str, ...]] = get_args(Action)
 
 
@@ -73,10 +83,10 @@ def audit_section(part: ShownAudit) -> Markup:
 
 def _choices() -> Mapping[str, str]:
     """All actions, each group before its actions."""
-    found = {"": "all"}
+    found = {"": say("all")}
     for name in _NAMES:
         group = name.partition(".")[0]
-        found.setdefault(group, f"{group}: all")
+        found.setdefault(group, say("{group}: all", group=group))
         found[name] = name
     return found
 
@@ -85,13 +95,15 @@ def _table(part: ShownAudit) -> Markup:
     if part.page is None:
         return Markup()
     if not part.page.rows:
-        return _NONE
+        return _NONE.format()
     return _TABLE.format(rows=Markup().join(_row(one, part.now) for one in part.page.rows))
 
 
 def _row(one: AuditEntry, now: datetime) -> Markup:
     lines = list(_lines(one))
-    detail = _DETAIL.format("details", Markup().join(map(_LINE.format, lines))) if lines else ""
+    detail = (
+        _DETAIL.format(say("details"), Markup().join(map(_LINE.format, lines))) if lines else ""
+    )
     return _ROW.format(
         action=one.action,
         count=_COUNT.format(one.count) if one.count > 1 else "",
@@ -101,7 +113,7 @@ def _row(one: AuditEntry, now: datetime) -> Markup:
         target=one.target or "–",
         detail=detail,
         tone=_TONES.get(one.outcome, ""),
-        outcome=one.outcome,
+        outcome=say(one.outcome),
     )
 
 
@@ -115,7 +127,7 @@ def _lines(one: AuditEntry) -> Iterator[str]:
 
 
 def _value(text: str | None) -> str:
-    return "(none)" if text is None else text
+    return say("(none)") if text is None else text
 
 
 def _more(part: ShownAudit) -> Markup:

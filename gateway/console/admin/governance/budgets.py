@@ -7,31 +7,34 @@ from markupsafe import Markup
 from strowger_gateway.gateway.console.admin.governance.markup import ago, dollars
 from strowger_gateway.gateway.console.admin.page.formatting import NONE, count, share
 from strowger_gateway.gateway.governance.budgets.report import BudgetOverview, BudgetStanding
+from strowger_gateway.gateway.platform.language import sentence, words_of
 from strowger_gateway.gateway.storage.sql.spend_rows import NANOS
 
-_SECTION = Markup("""
-<section id="budgets" aria-label="Budgets">
+say = words_of(__file__)
+
+_SECTION = say.template("""
+<section id="budgets" aria-label="[[Budgets]]">
 {form}
 <div class="card table plain">{table}</div>
 {more}
 </section>
 """)
-_TABLE = Markup("""<table>
-<thead><tr><th scope="col">Budget</th><th scope="col">Used</th>
-<th scope="col" class="n">Spent</th><th scope="col" class="n">Reserved</th>
-<th scope="col" class="n">Left</th><th scope="col" class="n">Budget</th>
-<th scope="col" class="n">Forecast</th><th scope="col">Begins again</th></tr></thead>
+_TABLE = say.template("""<table>
+<thead><tr><th scope="col">[[Budget]]</th><th scope="col">[[Used]]</th>
+<th scope="col" class="n">[[Spent]]</th><th scope="col" class="n">[[Reserved]]</th>
+<th scope="col" class="n">[[Left]]</th><th scope="col" class="n">[[Budget]]</th>
+<th scope="col" class="n">[[Forecast]]</th><th scope="col">[[Begins again]]</th></tr></thead>
 <tbody>{rows}</tbody>
 </table>""")
-_ROW = Markup("""<tr>
+_ROW = say.template("""<tr>
 <th scope="row">{name}{subject}</th>
-<td data-label="Used">{bar}</td>
-<td data-label="Spent" class="n">{spent}</td>
-<td data-label="Reserved" class="n">{reserved}</td>
-<td data-label="Left" class="n">{left}</td>
-<td data-label="Budget" class="n">{limit}</td>
-<td data-label="Forecast" class="n">{forecast}</td>
-<td data-label="Begins again">{resets}</td>
+<td data-label="[[Used]]">{bar}</td>
+<td data-label="[[Spent]]" class="n">{spent}</td>
+<td data-label="[[Reserved]]" class="n">{reserved}</td>
+<td data-label="[[Left]]" class="n">{left}</td>
+<td data-label="[[Budget]]" class="n">{limit}</td>
+<td data-label="[[Forecast]]" class="n">{forecast}</td>
+<td data-label="[[Begins again]]">{resets}</td>
 </tr>""")
 _SUBJECT = Markup(' <span class="tag">{}</span>')
 _BAR = Markup(
@@ -39,12 +42,21 @@ _BAR = Markup(
     '</meter> <span class="{tone}">{share}</span></span>'
 )
 _OVER = Markup('<span class="state {}">{}</span>')
-_MORE = Markup('<p class="quiet">{:,} more subjects, which used less, are not shown.</p>')
-_NONE_OF_ONE = Markup('<p class="empty">No budget applies.</p>')
-_NONE = Markup(
-    '<p class="empty">There are no budgets. <code>budgets</code> in the configuration caps what '
-    "keys, teams and users spend.</p>"
+_MORE = say.template(
+    """<p class="quiet">[[{:,} more subjects, which used less, are not shown.]]</p>"""
 )
+_NONE_OF_ONE = say.template("""<p class="empty">[[No budget applies.]]</p>""")
+_NONE = say.template("""<p class="empty">[[There are no budgets. <code>budgets</code> in the
+configuration caps what
+keys, teams and users spend.]]</p>""")
+
+
+_PERIODS = {
+    "hour": sentence("hour"),
+    "day": sentence("day"),
+    "week": sentence("week"),
+    "month": sentence("month"),
+}
 
 
 def budgets_section(overview: BudgetOverview, form: str = "", *, of_one: bool = False) -> Markup:
@@ -53,7 +65,11 @@ def budgets_section(overview: BudgetOverview, form: str = "", *, of_one: bool = 
     omitted = sum(overview.omitted.values())
     return _SECTION.format(
         form=form,
-        table=_TABLE.format(rows=rows) if overview.budgets else _NONE_OF_ONE if of_one else _NONE,
+        table=_TABLE.format(rows=rows)
+        if overview.budgets
+        else _NONE_OF_ONE.format()
+        if of_one
+        else _NONE.format(),
         more=_MORE.format(omitted) if omitted else "",
     )
 
@@ -79,14 +95,24 @@ def _row(one: BudgetStanding, at: float) -> Markup:
         spent=_amount(one, one.spent),
         reserved=_amount(one, one.reserved),
         left=_amount(one, one.left),
-        limit=f"{limit} in total" if one.per == "total" else f"{limit} / {one.per}",
+        limit=_per(limit, one.per),
         forecast=_forecast(one),
         resets=_resets(one, at),
     )
 
 
+def _per(limit: str, per: str) -> str:
+    if per == "total":
+        return say("{amount} in total", amount=limit)
+    return say("{amount} / {period}", amount=limit, period=say(_PERIODS.get(per, per)))
+
+
 def _amount(one: BudgetStanding, value: float) -> str:
-    return dollars(round(value * NANOS)) if one.unit == "usd" else f"{count(round(value))} tokens"
+    return (
+        dollars(round(value * NANOS))
+        if one.unit == "usd"
+        else say("{count} tokens", count=count(round(value)))
+    )
 
 
 def _forecast(one: BudgetStanding) -> str | Markup:
@@ -99,5 +125,5 @@ def _forecast(one: BudgetStanding) -> str | Markup:
 
 def _resets(one: BudgetStanding, at: float) -> str | Markup:
     if one.resets is None:
-        return "never"
+        return say("never")
     return ago(datetime.fromtimestamp(one.resets, UTC), datetime.fromtimestamp(at, UTC))

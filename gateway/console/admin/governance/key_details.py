@@ -8,7 +8,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 from msgspec import Struct
 
-from strowger_gateway.gateway.console.admin.governance.key_list import state_tone
+from strowger_gateway.gateway.console.admin.governance.key_list import state_tone, state_word
 from strowger_gateway.gateway.console.admin.governance.markup import (
     ago,
     note,
@@ -19,13 +19,21 @@ from strowger_gateway.gateway.console.admin.governance.markup import (
 from strowger_gateway.gateway.governance.issued_keys.rule_text import rule_text
 from strowger_gateway.gateway.governance.issued_keys.view import KeyDetails, KeyView
 from strowger_gateway.gateway.governance.sessions.principal import Principal
+from strowger_gateway.gateway.platform.language import sentence, words_of
 
-OVERLAPS: Final = {"0": "now", "3600": "in 1 hour", "86400": "in 24 hours", "604800": "in 7 days"}
+say = words_of(__file__)
+
+OVERLAPS: Final = {
+    "0": sentence("now"),
+    "3600": sentence("in 1 hour"),
+    "86400": sentence("in 24 hours"),
+    "604800": sentence("in 7 days"),
+}
 """When the old secret ends, by seconds."""
 
-_SECTION = Markup("""
+_SECTION = say.template("""
 <section id="key" aria-labelledby="h-key">
-<p class="back"><a href="/admin/view/keys">All keys</a></p>
+<p class="back"><a href="/admin/view/keys">[[All keys]]</a></p>
 <h2 id="h-key">{name} <span class="state {tone}">{state}</span></h2>
 {problem}{note}{secret}
 <dl class="card pairs about">{facts}</dl>
@@ -34,31 +42,32 @@ _SECTION = Markup("""
 </section>
 """)
 _FACT = Markup("<div><dt>{}</dt><dd>{}</dd></div>")
-_SECRET = Markup("""
+_SECRET = say.template("""
 <div class="card secret" role="status">
-<label for="secret">The secret of {name}, shown this once</label>
+<label for="secret">[[The secret of {name}, shown this once]]</label>
 <div class="row">
 <input id="secret" class="grow" readonly value="{secret}" data-secret spellcheck="false"
  autocomplete="off">
-<button type="button" class="primary" data-copy="secret" hidden>Copy</button>
+<button type="button" class="primary" data-copy="secret" hidden>[[Copy]]</button>
 </div>
-<p class="quiet">Copy it now: the gateway keeps only a digest.{until}</p>
+<p class="quiet">[[Copy it now: the gateway keeps only a digest.{until}]]</p>
 </div>
 """)
-_GATEWAYS = Markup("""
+_GATEWAYS = say.template("""
 <div class="card table plain">
-<header><h3>Last change in effect</h3><p class="facts">{facts}</p></header>
+<header><h3>[[Last change in effect]]</h3><p class="facts">{facts}</p></header>
 <table>
-<thead><tr><th scope="col">Gateway</th><th scope="col">In effect</th><th scope="col">Processes</th>
-<th scope="col">Reported</th></tr></thead>
+<thead><tr><th scope="col">[[Gateway]]</th><th scope="col">[[In effect]]</th><th
+ scope="col">[[Processes]]</th>
+<th scope="col">[[Reported]]</th></tr></thead>
 <tbody>{rows}</tbody>
 </table>
 </div>
 """)
-_GATEWAY = Markup("""<tr><th scope="row">{host} ({pid})</th>
-<td data-label="In effect"><span class="state {tone}">{state}</span></td>
-<td data-label="Processes">{processes}</td><td data-label="Reported">{seen}</td></tr>""")
-_ACTIONS = Markup('<h3 class="acts">Change this key</h3><div class="acts">{}</div>')
+_GATEWAY = say.template("""<tr><th scope="row">{host} ({pid})</th>
+<td data-label="[[In effect]]"><span class="state {tone}">{state}</span></td>
+<td data-label="[[Processes]]">{processes}</td><td data-label="[[Reported]]">{seen}</td></tr>""")
+_ACTIONS = say.template("""<h3 class="acts">[[Change this key]]</h3><div class="acts">{}</div>""")
 _ACT = Markup("""
 <details class="card act" id="act-{act}">
 <summary>{title}</summary>
@@ -70,7 +79,9 @@ _ACT = Markup("""
 </form>
 </details>
 """)
-_OVERLAP = Markup('<label>The old secret ends <select name="overlap_s">{}</select></label>')
+_OVERLAP = say.template(
+    """<label>[[The old secret ends]] <select name="overlap_s">{}</select></label>"""
+)
 _DANGER: Final = Markup(' class="danger"')
 _READ_ONLY = Markup('<p class="quiet">{}</p>')
 
@@ -96,7 +107,7 @@ def key_section(part: KeyPart) -> Markup:
     return _SECTION.format(
         name=key.name,
         tone=state_tone(key.state),
-        state=key.state,
+        state=state_word(key.state),
         problem=problem(part.refused),
         note=note(part.done),
         secret=_secret(part) if part.secret else "",
@@ -113,32 +124,45 @@ def may_act(who: Principal, key: KeyView) -> bool:
 
 def _facts(part: KeyPart) -> Iterator[tuple[str, str | Markup]]:
     key, now = part.key, part.now
-    yield "Source", "configuration file" if key.source == "file" else "issued"
-    yield "Team", key.team or "none"
+    yield say("Source"), say("configuration file") if key.source == "file" else say("issued")
+    yield say("Team"), key.team or say("none")
     if key.source == "issued":
-        yield "User", key.user or "none"
-    yield "Models", "all" if "*" in key.models else ", ".join(key.models)
-    yield "Most urgent priority", str(key.max_priority)
-    yield "Tags", ", ".join(key.tags) or "none"
+        yield say("User"), key.user or say("none")
+    yield say("Models"), say("all") if "*" in key.models else ", ".join(key.models)
+    yield say("Most urgent priority"), str(key.max_priority)
+    yield say("Tags"), ", ".join(key.tags) or say("none")
     if key.source == "file":
         return
     for limit in key.limits:
-        yield "Limit", rule_text(limit)
+        yield say("Limit"), rule_text(limit)
     for budget in key.budgets:
-        yield "Budget", rule_text(budget)
-    yield "Networks", ", ".join(key.allowed_networks) or "everywhere"
+        yield say("Budget"), rule_text(budget)
+    yield say("Networks"), ", ".join(key.allowed_networks) or say("everywhere")
     if key.not_before is not None:
-        yield "Valid from", ago(key.not_before, now)
-    yield "Expires", ago(key.expires, now, "never")
-    yield "Last used", ago(key.last_used, now, "never")
-    yield "Issued", Markup("{} by {}").format(ago(key.created, now), key.created_by)
+        yield say("Valid from"), ago(key.not_before, now)
+    yield say("Expires"), ago(key.expires, now, say("never"))
+    yield say("Last used"), ago(key.last_used, now, say("never"))
+    yield (
+        say("Issued"),
+        say.markup("{when} by {who}", when=ago(key.created, now), who=key.created_by),
+    )
     if key.revoked is not None:
-        yield "Revoked", ago(key.revoked, now)
+        yield say("Revoked"), ago(key.revoked, now)
     for one in key.secrets:
         until = (
-            "" if one.valid_until is None else Markup(", ends {}").format(ago(one.valid_until, now))
+            ""
+            if one.valid_until is None
+            else say.markup(", ends {when}", when=ago(one.valid_until, now))
         )
-        yield "Secret", Markup("…{} of {}{}").format(one.last4, ago(one.created, now), until)
+        yield (
+            say("Secret"),
+            say.markup(
+                "…{last} of {when}{until}",
+                last=one.last4,
+                when=ago(one.created, now),
+                until=until,
+            ),
+        )
 
 
 def _secret(part: KeyPart) -> Markup:
@@ -146,8 +170,10 @@ def _secret(part: KeyPart) -> Markup:
     until = (
         ""
         if old is None
-        else Markup(" The old secret, …{}, ends {}.").format(
-            old.last4, ago(old.valid_until, part.now)
+        else say.markup(
+            " The old secret, …{last}, ends {when}.",
+            last=old.last4,
+            when=ago(old.valid_until, part.now),
         )
     )
     return _SECRET.format(name=part.key.name, secret=part.secret, until=until)
@@ -162,24 +188,32 @@ def _gateways(part: KeyPart) -> Markup:
             host=one.host,
             pid=one.pid,
             tone="" if not one.responding else "good" if one.in_effect else "warn",
-            state="not responding" if not one.responding else "yes" if one.in_effect else "not yet",
+            state=say("not responding")
+            if not one.responding
+            else say("yes")
+            if one.in_effect
+            else say("not yet"),
             processes=one.processes,
             seen=ago(one.seen, part.now),
         )
         for one in details.gateways
     )
-    facts = "everywhere" if details.in_effect else "not everywhere yet; reload to see"
+    facts = (
+        say("in effect everywhere")
+        if details.in_effect
+        else say("not everywhere yet; reload to see")
+    )
     return _GATEWAYS.format(rows=rows, facts=facts)
 
 
 def _actions(part: KeyPart) -> Markup:
     key = part.key
     if key.source == "file":
-        return _READ_ONLY.format("Change this key in the configuration file.")
+        return _READ_ONLY.format(say("Change this key in the configuration file."))
     if key.state == "revoked":
-        return _READ_ONLY.format("This key was revoked, which is final.")
+        return _READ_ONLY.format(say("This key was revoked, which is final."))
     if not may_act(part.who, key):
-        return _READ_ONLY.format("Your role may not change this key.")
+        return _READ_ONLY.format(say("Your role may not change this key."))
     return _ACTIONS.format(Markup().join(_acts(part)))
 
 
@@ -190,53 +224,59 @@ def _acts(part: KeyPart) -> Iterator[Markup]:
     yield _ACT.format(
         act="rules",
         path=path,
-        title="Change its limits and budgets",
-        consequence="They apply to this key besides those of the configuration. One a line.",
+        title=say("Change its limits and budgets"),
+        consequence=say("They apply to this key besides those of the configuration. One a line."),
         extra=rule_fields(sent.get("limits", limits), sent.get("budgets", budgets)),
-        confirm="Apply them within two seconds.",
+        confirm=say("Apply them within two seconds."),
         style=Markup(' class="primary"'),
-        button="Change",
+        button=say("Change"),
     )
     yield _ACT.format(
         act="rotate",
         path=path,
-        title="Rotate the secret",
-        consequence="The key gets a new secret, which is shown once.",
-        extra=_OVERLAP.format(options(OVERLAPS, "86400")),
-        confirm="Clients get the new secret before the old one ends.",
+        title=say("Rotate the secret"),
+        consequence=say("The key gets a new secret, which is shown once."),
+        extra=_OVERLAP.format(options(_in_words(OVERLAPS), "86400")),
+        confirm=say("Clients get the new secret before the old one ends."),
         style=Markup(' class="primary"'),
-        button="Rotate",
+        button=say("Rotate"),
     )
     if key.disabled:
         yield _ACT.format(
             act="enable",
             path=path,
-            title="Enable",
-            consequence="Requests with this key are served again.",
+            title=say("Enable"),
+            consequence=say("Requests with this key are served again."),
             extra="",
-            confirm="Enable this key.",
+            confirm=say("Enable this key."),
             style=Markup(' class="primary"'),
-            button="Enable",
+            button=say("Enable"),
         )
     else:
         yield _ACT.format(
             act="disable",
             path=path,
-            title="Disable",
-            consequence="Requests with this key get 401 until it is enabled again.",
+            title=say("Disable"),
+            consequence=say("Requests with this key get 401 until it is enabled again."),
             extra="",
-            confirm="Refuse its requests within two seconds.",
+            confirm=say("Refuse its requests within two seconds."),
             style=_DANGER,
-            button="Disable",
+            button=say("Disable"),
         )
     yield _ACT.format(
         act="revoke",
         path=path,
-        title="Revoke for ever",
-        consequence="Requests with this key get 401. It cannot be enabled again, and its name "
-        "cannot be issued again.",
+        title=say("Revoke for ever"),
+        consequence=say(
+            "Requests with this key get 401. It cannot be enabled again, and its name cannot be "
+            "issued again."
+        ),
         extra="",
-        confirm="Refuse its requests for ever, within two seconds.",
+        confirm=say("Refuse its requests for ever, within two seconds."),
         style=_DANGER,
-        button="Revoke",
+        button=say("Revoke"),
     )
+
+
+def _in_words(choices: Mapping[str, str]) -> Mapping[str, str]:
+    return {value: say(label) for value, label in choices.items()}

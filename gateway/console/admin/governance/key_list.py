@@ -19,18 +19,22 @@ from strowger_gateway.gateway.console.admin.governance.markup import (
 from strowger_gateway.gateway.console.admin.page.formatting import NONE
 from strowger_gateway.gateway.governance.issued_keys.view import KeyView
 from strowger_gateway.gateway.governance.sessions.principal import Principal
+from strowger_gateway.gateway.platform.language import sentence, words_of
+
+say = words_of(__file__)
 
 MOST_SHOWN: Final = 500
 """Rows of the table; the search finds the others."""
 
-_SECTION = Markup("""
-<section id="keys" aria-label="API keys">
+_SECTION = say.template("""
+<section id="keys" aria-label="[[API keys]]">
 {problem}{note}{make}
 <form class="search row" method="get" action="/admin/view/keys" role="search">
-<label class="grow"><span class="hidden">Search keys</span>
-<input name="q" type="search" value="{q}" placeholder="name, team, user or tag"></label>
-<label class="check"><input type="checkbox" name="all" value="on"{all}> Show revoked keys</label>
-<button>Search</button>
+<label class="grow"><span class="hidden">[[Search keys]]</span>
+<input name="q" type="search" value="{q}" placeholder="[[name, team, user or tag]]"></label>
+<label class="check"><input type="checkbox" name="all" value="on"{all}> [[Show revoked
+keys]]</label>
+<button>[[Search]]</button>
 </form>
 <div class="card table plain keys">
 {table}
@@ -38,60 +42,71 @@ _SECTION = Markup("""
 {more}
 </section>
 """)
-_TABLE = Markup("""<table>
-<thead><tr><th scope="col">Key</th><th scope="col">State</th><th scope="col">Team</th>
-<th scope="col">User</th><th scope="col">Models</th><th scope="col">Last used</th>
-<th scope="col">Expires</th></tr></thead>
+_TABLE = say.template("""<table>
+<thead><tr><th scope="col">[[Key]]</th><th scope="col">[[State]]</th><th scope="col">[[Team]]</th>
+<th scope="col">[[User]]</th><th scope="col">[[Models]]</th><th scope="col">[[Last used]]</th>
+<th scope="col">[[Expires]]</th></tr></thead>
 <tbody>{rows}</tbody>
 </table>""")
-_ROW = Markup("""<tr>
+_ROW = say.template("""<tr>
 <th scope="row"><a href="/admin/view/keys/{path}">{name}</a>{source}</th>
-<td data-label="State"><span class="state {tone}">{state}</span></td>
-<td data-label="Team">{team}</td>
-<td data-label="User">{user}</td>
-<td data-label="Models">{models}</td>
-<td data-label="Last used">{used}</td>
-<td data-label="Expires">{expires}</td>
+<td data-label="[[State]]"><span class="state {tone}">{state}</span></td>
+<td data-label="[[Team]]">{team}</td>
+<td data-label="[[User]]">{user}</td>
+<td data-label="[[Models]]">{models}</td>
+<td data-label="[[Last used]]">{used}</td>
+<td data-label="[[Expires]]">{expires}</td>
 </tr>""")
-_FILE = Markup(' <span class="tag">file</span>')
+_FILE = say.template(""" <span class="tag">[[file]]</span>""")
 _NONE = Markup('<p class="empty">{}</p>')
-_MORE = Markup('<p class="quiet">{shown:,} of {all:,} keys are shown. Search for the others.</p>')
-_MAKE = Markup("""
+_MORE = say.template(
+    """<p class="quiet">[[{shown:,} of {all:,} keys are shown. Search for the others.]]</p>"""
+)
+_MAKE = say.template("""
 <details class="card make"{open}>
-<summary>Issue a key</summary>
+<summary>[[Issue a key]]</summary>
 <form method="post" action="/admin/view/keys">
 {problem}
 <div class="fields">
-<label>Name <input name="name" required maxlength="128" autocomplete="off" value="{name}"></label>
+<label>[[Name]] <input name="name" required maxlength="128" autocomplete="off"
+ value="{name}"></label>
 {team}
-<label>User <input name="user" maxlength="256" autocomplete="off" value="{user}"
- placeholder="the person or program it is for"></label>
-<label>Models <input name="models" autocomplete="off" value="{models}" placeholder="gpt-*, chat">
+<label>[[User]] <input name="user" maxlength="256" autocomplete="off" value="{user}"
+ placeholder="[[the person or program it is for]]"></label>
+<label>[[Models]] <input name="models" autocomplete="off" value="{models}" placeholder="gpt-*,
+chat">
 </label>
-<label>Tags <input name="tags" autocomplete="off" value="{tags}"
- placeholder="for reports: prod, cc-4711"></label>
-<label>Expires <input name="expires" type="date" value="{expires}"></label>
-<label>Networks <input name="allowed_networks" autocomplete="off" value="{allowed_networks}"
+<label>[[Tags]] <input name="tags" autocomplete="off" value="{tags}"
+ placeholder="[[for reports: prod, cc-4711]]"></label>
+<label>[[Expires]] <input name="expires" type="date" value="{expires}"></label>
+<label>[[Networks]] <input name="allowed_networks" autocomplete="off" value="{allowed_networks}"
  placeholder="10.1.0.0/16"></label>
-<label>Most urgent priority <select name="max_priority">{priority}</select></label>
+<label>[[Most urgent priority]] <select name="max_priority">{priority}</select></label>
 </div>
 {rules}
-<div class="row"><button class="primary">Issue the key</button>
-<p class="quiet">Its secret is shown once, on the next page. Several models, tags or networks:
-separated by commas. A key expires at the beginning of the day, UTC.</p></div>
+<div class="row"><button class="primary">[[Issue the key]]</button>
+<p class="quiet">[[Its secret is shown once, on the next page. Several models, tags or networks:
+separated by commas. A key expires at the beginning of the day, UTC.]]</p></div>
 </form>
 </details>
 """)
-_TEAM = Markup('<label>Team <select name="team">{}</select></label>')
+_TEAM = say.template("""<label>[[Team]] <select name="team">{}</select></label>""")
 _TONES: Final[Mapping[str, str]] = {
-    "active": "good",
-    "disabled": "warn",
-    "not yet valid": "warn",
-    "expired": "bad",
-    "ignored": "bad",
-    "unknown team": "bad",
+    sentence("active"): "good",
+    sentence("disabled"): "warn",
+    sentence("not yet valid"): "warn",
+    sentence("expired"): "bad",
+    sentence("ignored"): "bad",
+    sentence("unknown team"): "bad",
+    sentence("revoked"): "",
 }
-_URGENT: Final = {"1": "1: all", "2": "2", "3": "3", "4": "4", "5": "5: least urgent only"}
+_URGENT: Final = {
+    "1": sentence("1: all"),
+    "2": "2",
+    "3": "3",
+    "4": "4",
+    "5": sentence("5: least urgent only"),
+}
 
 
 class KeyPage(Struct, frozen=True, kw_only=True):
@@ -115,7 +130,7 @@ class KeyPage(Struct, frozen=True, kw_only=True):
 def key_list_section(page: KeyPage) -> Markup:
     found = [key for key in page.keys if _matches(key, page)]
     rows = Markup().join(_row(key, page.now) for key in found[:MOST_SHOWN])
-    nothing = "No key matches." if page.keys else "There are no keys yet."
+    nothing = say("No key matches.") if page.keys else say("There are no keys yet.")
     return _SECTION.format(
         problem=problem(page.trouble),
         note=note(page.done),
@@ -132,6 +147,11 @@ def state_tone(state: str) -> str:
     return _TONES.get(state, "")
 
 
+def state_word(state: str) -> str:
+    """A key's state in the language of the reader."""
+    return say(state)
+
+
 def _matches(key: KeyView, page: KeyPage) -> bool:
     if key.state == "revoked" and not page.all:
         return False
@@ -143,14 +163,14 @@ def _row(key: KeyView, now: datetime) -> Markup:
     return _ROW.format(
         path=quote(key.name, safe=""),
         name=key.name,
-        source=_FILE if key.source == "file" else "",
+        source=_FILE.format() if key.source == "file" else "",
         tone=state_tone(key.state),
-        state=key.state,
+        state=state_word(key.state),
         team=key.team or NONE,
         user=key.user or NONE,
-        models="all" if "*" in key.models else ", ".join(key.models),
-        used=NONE if key.source == "file" else ago(key.last_used, now, "never"),
-        expires=NONE if key.source == "file" else ago(key.expires, now, "never"),
+        models=say("all") if "*" in key.models else ", ".join(key.models),
+        used=NONE if key.source == "file" else ago(key.last_used, now, say("never")),
+        expires=NONE if key.source == "file" else ago(key.expires, now, say("never")),
     )
 
 
@@ -161,13 +181,16 @@ def _make(page: KeyPage) -> Markup:
     if not (teams or anyone):
         return Markup()
     fields = page.fields
-    choices = {**({"": "(none)"} if anyone else {}), **{name: name for name in teams}}
+    choices = {**({"": say("(none)")} if anyone else {}), **{name: name for name in teams}}
     return _MAKE.format(
         open=Markup(" open") if page.refused else "",
         problem=problem(page.refused),
         team=_TEAM.format(options(choices, fields.get("team", ""))),
         rules=rule_fields(fields.get("limits", ""), fields.get("budgets", "")),
-        priority=options(_URGENT, fields.get("max_priority", str(MOST_URGENT))),
+        priority=options(
+            {value: say(label) for value, label in _URGENT.items()},
+            fields.get("max_priority", str(MOST_URGENT)),
+        ),
         **{
             name: fields.get(name, "")
             for name in ("name", "user", "models", "tags", "expires", "allowed_networks")

@@ -30,17 +30,20 @@ from strowger_gateway.gateway.governance.issued_keys.view import (
     listing,
     view_of_file_key,
 )
+from strowger_gateway.gateway.platform.language import sentence, words_of
 from strowger_gateway.schemas.errors import GatewayError, InvalidRequest, RouteNotFound
+
+say = words_of(__file__)
 
 _Request = Request[object, object, State]
 _Act = Literal["rotate", "rules", "enable", "disable", "revoke"]
 _Done = Literal["", "ruled", "enabled", "disabled", "revoked"]
 _DONE: Final[Mapping[_Done, str]] = {
     "": "",
-    "ruled": "The limits and budgets of the key are changed.",
-    "enabled": "The key is enabled.",
-    "disabled": "The key is disabled.",
-    "revoked": "The key is revoked.",
+    "ruled": sentence("The limits and budgets of the key are changed."),
+    "enabled": sentence("The key is enabled."),
+    "disabled": sentence("The key is disabled."),
+    "revoked": sentence("The key is revoked."),
 }
 _LONGEST: Final = 256
 
@@ -62,7 +65,7 @@ def _reading(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     async def key(
         request: _Request, name: FromPath[str], done: FromQuery[_Done] = ""
     ) -> Response[str]:
-        return await _key(request, current(), name, done=_DONE[done])
+        return await _key(request, current(), name, done=say(_DONE[done]))
 
     return [keys, key]
 
@@ -145,7 +148,10 @@ async def _list(
     try:
         found = await key_desk(gateway).read(lambda keys: keys.rows.all())
     except GatewayError as exc:
-        found, trouble = [], f"only keys of the configuration file are shown: {exc.message}"
+        found, trouble = (
+            [],
+            say("only keys of the configuration file are shown: {why}", why=exc.message),
+        )
     page = KeyPage(
         keys=listing(found, config).keys,
         who=principal_of(request.scope),

@@ -7,31 +7,34 @@ from typing import TypeVar
 from markupsafe import Markup
 
 from strowger_gateway.gateway.console.admin.page.formatting import NONE, span
+from strowger_gateway.gateway.platform.language import words_of
+
+say = words_of(__file__)
 
 _Value = TypeVar("_Value", bound=str)
 _PROBLEM = Markup('<p class="verdict bad" role="alert">{}</p>')
 _NOTE = Markup('<p class="verdict good" role="status">{}</p>')
 _TIME = Markup('<time datetime="{iso}" title="{iso}">{text}</time>')
-_RULES = Markup("""<label>Limits of its own
+_RULES = say.template("""<label>[[Limits of its own]]
 <textarea name="limits" rows="2" spellcheck="false" autocomplete="off"
  placeholder="requests=60,tokens=100000,per=minute">{limits}</textarea></label>
-<label>Budgets of its own
+<label>[[Budgets of its own]]
 <textarea name="budgets" rows="2" spellcheck="false" autocomplete="off"
  placeholder="usd=100,per=month">{budgets}</textarea></label>
 """)
 _OPTION = Markup('<option value="{}"{}>{}</option>')
 
 
-def problem(sentence: str) -> Markup:
+def problem(told: str) -> Markup:
     """An error in place; read out by screen readers at once. It may begin with a field's name."""
-    field, colon, rest = sentence.partition(": ")
+    field, colon, rest = told.partition(": ")
     if colon and field.replace("_", "").isalpha():
-        sentence = f"{field.replace('_', ' ')}: {rest}"
-    return _PROBLEM.format(f"{sentence[:1].upper()}{sentence[1:]}") if sentence else Markup()
+        told = f"{field.replace('_', ' ')}: {rest}"
+    return _PROBLEM.format(f"{told[:1].upper()}{told[1:]}") if told else Markup()
 
 
-def note(sentence: str) -> Markup:
-    return _NOTE.format(sentence) if sentence else Markup()
+def note(told: str) -> Markup:
+    return _NOTE.format(told) if told else Markup()
 
 
 def ago(at: datetime | None, now: datetime, never: str = NONE) -> Markup | str:
@@ -39,7 +42,11 @@ def ago(at: datetime | None, now: datetime, never: str = NONE) -> Markup | str:
     if at is None:
         return never
     seconds = (now - at).total_seconds()
-    text = f"{span(seconds)} ago" if seconds >= 0 else f"in {span(-seconds)}"
+    text = (
+        say("{time} ago", time=span(seconds))
+        if seconds >= 0
+        else say("in {time}", time=span(-seconds))
+    )
     return _TIME.format(iso=at.astimezone(UTC).isoformat(timespec="seconds"), text=text)
 
 

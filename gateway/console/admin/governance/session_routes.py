@@ -15,7 +15,10 @@ from strowger_gateway.gateway.console.admin.governance.frame import shown
 from strowger_gateway.gateway.console.admin.governance.sessions import SessionPart, sessions_section
 from strowger_gateway.gateway.console.admin.page.answers import redirect
 from strowger_gateway.gateway.console.admin.sessions import end_session, visible_sessions
+from strowger_gateway.gateway.platform.language import words_of
 from strowger_gateway.schemas.errors import GatewayError, RouteNotFound
+
+say = words_of(__file__)
 
 _Request = Request[object, object, State]
 
@@ -25,7 +28,7 @@ def session_view_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler
     async def sessions(
         request: _Request, done: FromQuery[Literal["", "ended"]] = ""
     ) -> Response[str]:
-        return await _part(request, current(), done="The session is ended." if done else "")
+        return await _part(request, current(), done=say("The session is ended.") if done else "")
 
     @post(
         "/sessions/{id:str}/end",
@@ -52,7 +55,7 @@ async def _part(
     part = SessionPart(
         sessions=await visible_sessions(gateway, request.scope),
         now=datetime.now(UTC),
-        refused="" if refused is None else "this session has ended already",
+        refused="" if refused is None else say("this session has ended already"),
         done=done,
     )
     status = 200 if refused is None else refused.status

@@ -13,20 +13,41 @@ from strowger_gateway.gateway.console.admin.page.formatting import count, share
 from strowger_gateway.gateway.console.admin.page.line_chart import COLOURS, Line, Plot, draw
 from strowger_gateway.gateway.governance.usage.periods import UsagePeriod
 from strowger_gateway.gateway.governance.usage.report import UsageReport, UsageRow
+from strowger_gateway.gateway.platform.language import sentence, words_of
+
+say = words_of(__file__)
 
 SpendBy = Literal["team", "key", "user", "tag", "model"]
 SpendPer = Literal["day", "week", "month"]
 BY: Final[Mapping[SpendBy, str]] = {
-    "team": "Team",
-    "key": "Key",
-    "model": "Model",
-    "user": "User",
-    "tag": "Tag",
+    "team": sentence("Team"),
+    "key": sentence("Key"),
+    "model": sentence("Model"),
+    "user": sentence("User"),
+    "tag": sentence("Tag"),
 }
 PER: Final[Mapping[SpendPer, str]] = {
-    "day": "Days (30)",
-    "week": "Weeks (13)",
-    "month": "Months (12)",
+    "day": sentence("Days (30)"),
+    "week": sentence("Weeks (13)"),
+    "month": sentence("Months (12)"),
+}
+_BY_TITLES: Final[Mapping[SpendBy, str]] = {
+    "team": sentence("By team"),
+    "key": sentence("By key"),
+    "model": sentence("By model"),
+    "user": sentence("By user"),
+    "tag": sentence("By tag"),
+}
+_PER_TITLES: Final[Mapping[SpendPer, str]] = {
+    "day": sentence("US dollars per day"),
+    "week": sentence("US dollars per week"),
+    "month": sentence("US dollars per month"),
+}
+_WHOSE: Final = {
+    "key": sentence("key"),
+    "team": sentence("team"),
+    "user": sentence("user"),
+    "end_user": sentence("end user"),
 }
 PERIODS: Final[Mapping[SpendPer, int]] = {"day": 30, "week": 13, "month": 12}
 LINES: Final = 6
@@ -34,20 +55,20 @@ MOST_SHOWN: Final = 200
 _LEAST_TOP: Final = 0.01
 """Of the chart's axis, US dollars."""
 
-_SECTION = Markup("""
-<section id="spend" aria-label="Spend">
+_SECTION = say.template("""
+<section id="spend" aria-label="[[Spend]]">
 {problem}
 <form class="row filters" method="get" action="/admin/view/spend">
-<label>By <select name="by">{by}</select></label>
-<label>Over <select name="per">{per}</select></label>
-<label>Time zone <input name="time_zone" value="{time_zone}" maxlength="64" autocomplete="off"
+<label>[[By]] <select name="by">{by}</select></label>
+<label>[[Over]] <select name="per">{per}</select></label>
+<label>[[Time zone]] <input name="time_zone" value="{time_zone}" maxlength="64" autocomplete="off"
  spellcheck="false"></label>
-<button class="primary">Show</button>
+<button class="primary">[[Show]]</button>
 </form>
 {body}
 </section>
 """)
-_BODY = Markup("""
+_BODY = say.template("""
 <dl class="tiles three">{tiles}</dl>
 <div class="plots one">{plot}</div>
 <div class="card table plain">
@@ -56,28 +77,28 @@ _BODY = Markup("""
 {table}
 </div>
 """)
-_TABLE = Markup("""<table>
-<thead><tr><th scope="col">{by}</th><th scope="col" class="n">Spent</th>
-<th scope="col" class="n">Share</th><th scope="col" class="n">Answers only</th>
-<th scope="col" class="n">Requests</th><th scope="col" class="n">Tokens in</th>
-<th scope="col" class="n">Tokens out</th></tr></thead>
+_TABLE = say.template("""<table>
+<thead><tr><th scope="col">{by}</th><th scope="col" class="n">[[Spent]]</th>
+<th scope="col" class="n">[[Share]]</th><th scope="col" class="n">[[Answers only]]</th>
+<th scope="col" class="n">[[Requests]]</th><th scope="col" class="n">[[Tokens in]]</th>
+<th scope="col" class="n">[[Tokens out]]</th></tr></thead>
 <tbody>{rows}</tbody>
 </table>""")
-_ROW = Markup("""<tr>
+_ROW = say.template("""<tr>
 <th scope="row">{key}{name}</th>
-<td data-label="Spent" class="n">{spent}</td>
-<td data-label="Share" class="n">{share}</td>
-<td data-label="Answers only" class="n">{served}</td>
-<td data-label="Requests" class="n">{requests}</td>
-<td data-label="Tokens in" class="n">{prompt}</td>
-<td data-label="Tokens out" class="n">{completion}</td>
+<td data-label="[[Spent]]" class="n">{spent}</td>
+<td data-label="[[Share]]" class="n">{share}</td>
+<td data-label="[[Answers only]]" class="n">{served}</td>
+<td data-label="[[Requests]]" class="n">{requests}</td>
+<td data-label="[[Tokens in]]" class="n">{prompt}</td>
+<td data-label="[[Tokens out]]" class="n">{completion}</td>
 </tr>""")
 _KEY = Markup('<span class="key c{}" aria-hidden="true"></span>')
 _TILE = Markup(
     '<div class="card tile"><dt>{title}</dt><dd><span class="big">{value}</span>'
     '<span class="more">{more}</span></dd></div>'
 )
-_EMPTY = Markup('<p class="empty">Nothing was used in this time.</p>')
+_EMPTY = say.template("""<p class="empty">[[Nothing was used in this time.]]</p>""")
 
 
 class SpendPart(Struct, frozen=True, kw_only=True):
@@ -99,8 +120,8 @@ class SpendPart(Struct, frozen=True, kw_only=True):
 def spend_section(part: SpendPart) -> Markup:
     return _SECTION.format(
         problem=problem(part.refused),
-        by=options(BY, part.by),
-        per=options(PER, part.per),
+        by=options({value: say(label) for value, label in BY.items()}, part.by),
+        per=options({value: say(label) for value, label in PER.items()}, part.per),
         time_zone=part.time_zone,
         body=_body(part, part.rows, part.series) if part.rows and part.series else "",
     )
@@ -112,26 +133,30 @@ def _body(part: SpendPart, report: UsageReport, series: UsageReport) -> Markup:
 
     rows, total = sorted(report.rows, key=order), report.total
     tiles = (
-        ("Spent", dollars(total.cost_nano_usd), _unpriced(total.unpriced)),
-        ("Requests", count(total.requests), f"{count(total.attempts)} attempts"),
-        ("Tokens", count(total.prompt_tokens + total.completion_tokens), _tokens(report)),
+        (say("Spent"), dollars(total.cost_nano_usd), _unpriced(total.unpriced)),
+        (
+            say("Requests"),
+            count(total.requests),
+            say("{count} attempts", count=count(total.attempts)),
+        ),
+        (say("Tokens"), count(total.prompt_tokens + total.completion_tokens), _tokens(report)),
     )
     query = {"by": f"{part.per},{part.by}", "time_zone": part.time_zone, "format": "csv"}
     query["from"], query["to"] = report.begin.isoformat(), report.end.isoformat()
-    facts = f"since {report.begin.date().isoformat()}"
+    facts = say("since {day}", day=report.begin.date().isoformat())
     if report.rows_overlap:
-        facts += " · a request counts under each of its tags; shares are of the total"
+        facts += say(" · a request counts under each of its tags; shares are of the total")
     if len(rows) > MOST_SHOWN:
-        facts += f" · the first {MOST_SHOWN} of {len(rows):,}"
+        facts += say(" · the first {shown} of {all:,}", shown=MOST_SHOWN, all=len(rows))
     return _BODY.format(
         tiles=Markup().join(
             _TILE.format(title=title, value=value, more=more) for title, value, more in tiles
         ),
         plot=draw(_plot(part, rows, series)),
-        title=f"By {BY[part.by].lower()}",
+        title=say(_BY_TITLES[part.by]),
         facts=facts,
         csv=urlencode(query),
-        table=_table(part, rows, total.cost_nano_usd) if rows else _EMPTY,
+        table=_table(part, rows, total.cost_nano_usd) if rows else _EMPTY.format(),
     )
 
 
@@ -149,15 +174,15 @@ def _table(part: SpendPart, rows: Sequence[UsageRow], total: int) -> Markup:
         )
         for place, row in enumerate(rows[:MOST_SHOWN])
     ]
-    return _TABLE.format(by=BY[part.by], rows=Markup().join(lines))
+    return _TABLE.format(by=say(BY[part.by]), rows=Markup().join(lines))
 
 
 def _plot(part: SpendPart, rows: Sequence[UsageRow], series: UsageReport) -> Plot:
     begin, half, end = (part.parts[place].label for place in (0, len(part.parts) // 2, -1))
     return Plot(
         name="spend",
-        title=f"US dollars per {part.per}",
-        unit=f"by {part.by}; the last {part.per} is not over",
+        title=say(_PER_TITLES[part.per]),
+        unit=say("{by}; the last one is not over", by=say(_BY_TITLES[part.by])),
         lines=(*_lines(part, rows, series), *_budget_lines(part, rows)),
         ago=(begin, half, end),
         says=lambda value: dollars(round(value * 1e9)),
@@ -176,7 +201,7 @@ def _lines(part: SpendPart, rows: Sequence[UsageRow], series: UsageReport) -> It
     for place, name in enumerate(shown):
         yield Line(label=_name(name), place=place, values=_values(part, cells[name]))
     if others and part.by != "tag":
-        yield Line(label="all others", place=0, values=_values(part, others), tone="soft")
+        yield Line(label=say("all others"), place=0, values=_values(part, others), tone="soft")
 
 
 def _budget_lines(part: SpendPart, rows: Sequence[UsageRow]) -> Iterator[Line]:
@@ -192,8 +217,9 @@ def _budget_lines(part: SpendPart, rows: Sequence[UsageRow]) -> Iterator[Line]:
         own = {"key": who.key, "team": who.team, "user": who.user}.get(part.by)
         if own in shown or (who.any and budget.each in (None, part.by)):
             level = (budget.usd,) * len(part.parts)
-            each = f" (each {budget.each})" if budget.each else ""
-            label = f"budget {budget.name}{each}"
+            label = say("budget {name}", name=budget.name)
+            if budget.each:
+                label += say(" (each {whose})", whose=say(_WHOSE.get(budget.each, budget.each)))
             yield Line(label=label, place=0, values=level, tone="budget")
 
 
@@ -202,7 +228,7 @@ def _values(part: SpendPart, cells: Mapping[str, int]) -> tuple[float | None, ..
 
 
 def _name(value: str) -> str:
-    return value or "(none)"
+    return value or say("(none)")
 
 
 def _cost(nanos: int, unpriced: int) -> str:
@@ -213,9 +239,17 @@ def _cost(nanos: int, unpriced: int) -> str:
 
 
 def _unpriced(attempts: int) -> str:
-    return f"{count(attempts)} attempts of unknown cost" if attempts else "in US dollars"
+    return (
+        say("{count} attempts of unknown cost", count=count(attempts))
+        if attempts
+        else say("in US dollars")
+    )
 
 
 def _tokens(report: UsageReport) -> str:
     total = report.total
-    return f"{count(total.prompt_tokens)} in, {count(total.completion_tokens)} out"
+    return say(
+        "{prompt} in, {completion} out",
+        prompt=count(total.prompt_tokens),
+        completion=count(total.completion_tokens),
+    )

@@ -19,20 +19,25 @@ from strowger_gateway.gateway.experiments.report import (
     doubts,
 )
 from strowger_gateway.gateway.experiments.trust_report import ResponseReport
+from strowger_gateway.gateway.platform.language import words_of
 from strowger_gateway.gateway.statistics.formatting import figure, signed
 from strowger_gateway.gateway.statistics.metrics import VOTE_RATE
 
-_SECTION = Markup("""
+say = words_of(__file__)
+
+_SECTION = say.template("""
 <section id="experiments" data-live aria-labelledby="h-experiments">
-<h2 id="h-experiments">Experiments</h2>
+<h2 id="h-experiments">[[Experiments]]</h2>
 {away}
 {experiments}
 {removed}
 </section>
 """)
-_AWAY = Markup('<p class="verdict warn">Store unreachable; showing the last known state: {}.</p>')
+_AWAY = say.template(
+    """<p class="verdict warn">[[Store unreachable; showing the last known state: {}.]]</p>"""
+)
 _NONE = Markup('<section id="experiments" data-live></section>')
-_EXPERIMENT = Markup("""
+_EXPERIMENT = say.template("""
 <div class="card table experiment">
 <header><h3>{name}</h3><p class="facts">{facts}</p></header>
 {paused}
@@ -41,22 +46,26 @@ _EXPERIMENT = Markup("""
 {conditions}
 {plot}
 <table>
-<thead><tr><th scope="col">Variant</th><th scope="col">Backend</th><th scope="col">Weight</th>
-<th scope="col">Units</th><th scope="col">Requests</th><th scope="col">Fallback</th></tr></thead>
+<thead><tr><th scope="col">[[Variant]]</th><th scope="col">[[Backend]]</th><th
+ scope="col">[[Weight]]</th>
+<th scope="col">[[Units]]</th><th scope="col">[[Requests]]</th><th
+ scope="col">[[Fallback]]</th></tr></thead>
 <tbody>{arms}</tbody>
 </table>
 <table>
-<thead><tr><th scope="col">Metric</th><th scope="col">Variant</th><th scope="col">Mean</th>
-<th scope="col">Control&rsquo;s</th><th scope="col">Difference</th><th scope="col">Interval</th>
+<thead><tr><th scope="col">[[Metric]]</th><th scope="col">[[Variant]]</th><th
+ scope="col">[[Mean]]</th>
+<th scope="col">[[Control&rsquo;s]]</th><th scope="col">[[Difference]]</th><th
+ scope="col">[[Interval]]</th>
 </tr></thead>
 <tbody>{metrics}</tbody>
 </table>
 {notes}
 </div>
 """)
-_REMOVED = Markup("""
+_REMOVED = say.template("""
 <div class="card list removed">
-<h3>Removed from the configuration</h3>
+<h3>[[Removed from the configuration]]</h3>
 {rows}
 </div>
 """)
@@ -69,29 +78,33 @@ _OVER = Markup("""
 {card}
 </details>
 """)
-_PAUSED = Markup('<p class="verdict warn">Paused: {}. The control serves all requests.</p>')
+_PAUSED = say.template(
+    """<p class="verdict warn">[[Paused: {}. The control serves all requests.]]</p>"""
+)
 _ALARM = Markup('<p class="verdict bad">{}.</p>')
 _CONDITION = Markup("<li>{}.</li>")
 _CONDITIONS = Markup('<ul class="conditions">{}</ul>')
 _NOTES = Markup('<ul class="conditions notes">{}</ul>')
-_ARM = Markup("""<tr>
+_ARM = say.template("""<tr>
 <th scope="row">{name}</th>
-<td data-label="Backend">{backend}</td>
-<td data-label="Weight" class="n">{weight}</td>
-<td data-label="Units" class="n">{units}</td>
-<td data-label="Requests" class="n">{requests}</td>
-<td data-label="Fallback" class="n">{fallbacks}</td>
+<td data-label="[[Backend]]">{backend}</td>
+<td data-label="[[Weight]]" class="n">{weight}</td>
+<td data-label="[[Units]]" class="n">{units}</td>
+<td data-label="[[Requests]]" class="n">{requests}</td>
+<td data-label="[[Fallback]]" class="n">{fallbacks}</td>
 </tr>""")
-_METRIC = Markup("""<tr>
+_METRIC = say.template("""<tr>
 <th scope="row">{metric}</th>
-<td data-label="Variant">{variant}</td>
-<td data-label="Mean" class="n">{mean}</td>
-<td data-label="Control&rsquo;s" class="n">{control}</td>
-<td data-label="Difference" class="n">{difference}</td>
-<td data-label="Interval" class="n">{interval}</td>
+<td data-label="[[Variant]]">{variant}</td>
+<td data-label="[[Mean]]" class="n">{mean}</td>
+<td data-label="[[Control&rsquo;s]]" class="n">{control}</td>
+<td data-label="[[Difference]]" class="n">{difference}</td>
+<td data-label="[[Interval]]" class="n">{interval}</td>
 </tr>""")
 _MISSING = Markup('<span class="missing">{}</span>')
-_WAITING = Markup('<p class="empty">No interval yet: too few units in both variants.</p>')
+_WAITING = say.template(
+    """<p class="empty">[[No interval yet: too few units in both variants.]]</p>"""
+)
 _TONES = {"ship": "good", "better": "good", "undecided": "", "alike": ""}
 
 
@@ -122,19 +135,27 @@ def _removed_experiment(track: Track, now: float) -> Markup:
 
 def _since(report: Report, now: float) -> str:
     """How long ago the last request of the experiment was answered."""
-    return "" if report.last_request is None else f"{span(now - report.last_request)} ago"
+    return (
+        ""
+        if report.last_request is None
+        else say("{time} ago", time=span(now - report.last_request))
+    )
 
 
 def _experiment(track: Track, now: float) -> Markup:
     report = track.report
-    facts = [f"on {report.model}", f"by {report.assign_by}", f"epoch {report.epoch}"]
+    facts = [
+        say("on {model}", model=report.model),
+        say("by {unit}", unit=report.assign_by),
+        say("epoch {number}", number=report.epoch),
+    ]
     if report.removed:
-        facts.append("removed from the configuration")
-        facts += [f"last request {_since(report, now)}"] if report.last_request else []
+        facts.append(say("removed from the configuration"))
+        facts += [say("last request {ago}", ago=_since(report, now))] if report.last_request else []
     if report.aa:
-        facts.append("A/A test")
+        facts.append(say("A/A test"))
     if report.excluded:
-        facts.append(f"{count(report.excluded)} requests excluded")
+        facts.append(say("{count} requests excluded", count=count(report.excluded)))
     paused = report.paused and not report.removed
     clauses = [
         _CONDITION.format(f"{decision.variant}, {_clause_mark(clause)}: {clause.sentence}")
@@ -173,14 +194,19 @@ def _experiment(track: Track, now: float) -> Markup:
 def _rates(one: ResponseReport) -> str:
     if one.rate is None or one.control is None:
         return ""
-    rates = f"{figure(one.rate, '.3g')} of {one.variant}, {figure(one.control, '.3g')} of control"
-    return f"votes per request on {one.metric}: {rates}"
+    return say(
+        "votes per request on {metric}: {rate} of {variant}, {control} of control",
+        metric=one.metric,
+        rate=figure(one.rate, ".3g"),
+        variant=one.variant,
+        control=figure(one.control, ".3g"),
+    )
 
 
 def _clause_mark(clause: ClauseReport) -> str:
     if clause.holds:
-        return "met"
-    return "not met" if clause.refuted else "undecided"
+        return say("met")
+    return say("not met") if clause.refuted else say("undecided")
 
 
 def _is_shown(metric: MetricReport) -> bool:
@@ -194,16 +220,20 @@ def _is_shown(metric: MetricReport) -> bool:
 def _plot(track: Track, now: float) -> Markup:
     primary = next((metric for metric in track.report.metrics if metric.primary), None)
     if primary is None or not track.points:
-        return _WAITING
+        return _WAITING.format()
     return draw_intervals(
         f"x-{track.report.experiment}",
         primary.name,
-        f"difference from control, {primary.better} is better",
+        say("difference from control, higher is better")
+        if primary.better == "higher"
+        else say("difference from control, lower is better"),
         track.points,
         [one.variant for one in primary.variants[1:]],
         says=_says(primary),
-        ago=f"{span(now - track.points[0].time)} ago",
-        until=f"{span(now - track.points[-1].time)} ago" if track.report.removed else "now",
+        ago=say("{time} ago", time=span(now - track.points[0].time)),
+        until=say("{time} ago", time=span(now - track.points[-1].time))
+        if track.report.removed
+        else say("now"),
     )
 
 
@@ -222,9 +252,9 @@ def _metric(metric: MetricReport, control: Measured, one: Measured) -> Markup:
     says = _says(metric)
     interval: str | Markup = _MISSING.format(one.missing) if one.missing else NONE
     if one.low is not None and one.high is not None:
-        interval = f"{says(one.low)} to {says(one.high)}"
+        interval = say("{low} to {high}", low=says(one.low), high=says(one.high))
     return _METRIC.format(
-        metric=f"{metric.name} (primary)" if metric.primary else metric.name,
+        metric=say("{metric} (primary)", metric=metric.name) if metric.primary else metric.name,
         variant=one.variant,
         mean=_mean(one),
         control=_mean(control),

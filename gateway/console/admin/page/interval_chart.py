@@ -8,7 +8,10 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup
 
 from strowger_gateway.gateway.console.admin.page.line_chart import COLOURS, nice
+from strowger_gateway.gateway.platform.language import words_of
 from strowger_gateway.gateway.statistics.interval_history import Interval, Point
+
+say = words_of(__file__)
 
 _WIDTH, _HEIGHT = 600, 150
 _ROOM = 1.6
@@ -46,7 +49,7 @@ def draw_intervals(
     *,
     says: Callable[[float], str],
     ago: str,
-    until: str = "now",
+    until: str,
 ) -> Markup:
     """Render the chart. points: at least one. variants: treatments, in the order of their colours.
 
@@ -100,4 +103,9 @@ def _band(points: Sequence[Point], variant: str, colour: int, end: float) -> Mar
 
 
 def _interval_text(one: Interval, says: Callable[[float], str]) -> str:
-    return f"{says(one.difference)} ({says(one.low)} to {says(one.high)})"
+    return say(
+        "{difference} ({low} to {high})",
+        difference=says(one.difference),
+        low=says(one.low),
+        high=says(one.high),
+    )

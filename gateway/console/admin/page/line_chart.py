@@ -11,6 +11,10 @@ from typing import Literal
 from markupsafe import Markup
 from msgspec import Struct
 
+from strowger_gateway.gateway.platform.language import words_of
+
+say = words_of(__file__)
+
 COLOURS = 6
 _WIDTH, _HEIGHT = 600, 150
 _STEPS = (1, 2, 4, 6, 8, 10)
@@ -76,7 +80,7 @@ def draw(plot: Plot) -> Markup:
         )
         for line, last in lasts
     ]
-    nothing = Markup('<li class="quiet">No data in this window.</li>')
+    nothing = Markup('<li class="quiet">{}</li>').format(say("No data in this window."))
     grid = [Markup('<path d="M0 {}H{}"/>').format(y * _HEIGHT // 4, _WIDTH) for y in range(5)]
     return _FIGURE.format(
         name=plot.name,
@@ -86,7 +90,7 @@ def draw(plot: Plot) -> Markup:
         half=plot.says(top / 2),
         width=_WIDTH,
         height=_HEIGHT,
-        summary=summary or "no data",
+        summary=summary or say("no data"),
         grid=Markup().join(grid),
         paths=Markup().join(_path(line, top) for line in plot.lines),
         a=plot.ago[0],
@@ -98,7 +102,12 @@ def draw(plot: Plot) -> Markup:
 
 def _describe(plot: Plot, line: Line, last: float | None) -> str:
     most = max(_known(line), default=None)
-    return f"{line.label}: now {_value_text(plot, last)}, max {_value_text(plot, most)}"
+    return say(
+        "{line}: now {last}, max {most}",
+        line=line.label,
+        last=_value_text(plot, last),
+        most=_value_text(plot, most),
+    )
 
 
 def _path(line: Line, top: float) -> Markup:

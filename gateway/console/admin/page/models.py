@@ -15,7 +15,10 @@ from strowger_gateway.gateway.observability.telemetry.time_series import (
     TrafficCell,
     total,
 )
-from strowger_gateway.gateway.routing.backend_status import BackendStatus, seen_by
+from strowger_gateway.gateway.platform.language import sentence, words_of
+from strowger_gateway.gateway.routing.backend_status import BackendStatus
+
+say = words_of(__file__)
 
 
 class ServedModels(Struct, frozen=True, kw_only=True):
@@ -25,60 +28,82 @@ class ServedModels(Struct, frozen=True, kw_only=True):
     engines: tuple[EngineReport, ...]
 
 
-_SECTION = Markup("""
+_SECTION = say.template("""
 <section id="models" data-live aria-labelledby="h-models">
-<h2 id="h-models">Models and backends</h2>
+<h2 id="h-models">[[Models and backends]]</h2>
 {models}
 {engines}
 </section>
 """)
-_MODEL = Markup("""
+_MODEL = say.template("""
 <div class="card table">
 <header><h3>{name}</h3><p class="facts">{facts}</p></header>
 <table>
-<thead><tr><th scope="col">Backend</th><th scope="col">Health</th><th scope="col">Weight</th>
-<th scope="col">In flight</th><th scope="col">Answered</th><th scope="col">Failed attempts</th>
-<th scope="col">TTFT p50</th><th scope="col">Latency p50</th></tr></thead>
+<thead><tr><th scope="col">[[Backend]]</th><th scope="col">[[Health]]</th><th
+ scope="col">[[Weight]]</th>
+<th scope="col">[[In flight]]</th><th scope="col">[[Answered]]</th><th scope="col">[[Failed
+attempts]]</th>
+<th scope="col">[[TTFT p50]]</th><th scope="col">[[Latency p50]]</th></tr></thead>
 <tbody>{rows}</tbody>
 </table>
 </div>
 """)
-_ROW = Markup("""<tr>
+_ROW = say.template("""<tr>
 <th scope="row"><span class="key c{colour}" aria-hidden="true"></span>{name}</th>
-<td data-label="Health"><span class="state {tone}">{state}</span>{since}</td>
-<td data-label="Weight" class="n">{weight}</td>
-<td data-label="In flight" class="n">{busy}</td>
-<td data-label="Answered" class="n">{answered}</td>
-<td data-label="Failed attempts" class="n">{failed}</td>
-<td data-label="TTFT p50" class="n">{first}</td>
-<td data-label="Latency p50" class="n">{whole}</td>
+<td data-label="[[Health]]"><span class="state {tone}">{state}</span>{since}</td>
+<td data-label="[[Weight]]" class="n">{weight}</td>
+<td data-label="[[In flight]]" class="n">{busy}</td>
+<td data-label="[[Answered]]" class="n">{answered}</td>
+<td data-label="[[Failed attempts]]" class="n">{failed}</td>
+<td data-label="[[TTFT p50]]" class="n">{first}</td>
+<td data-label="[[Latency p50]]" class="n">{whole}</td>
 </tr>""")
-_SINCE = Markup('<span class="quiet"> last failure {} ago</span>')
-_ENGINES = Markup("""
+_SINCE = say.template("""<span class="quiet"> [[last failure {} ago]]</span>""")
+_ENGINES = say.template("""
 <div class="card table">
-<header><h3>Local engines</h3><p class="facts">processes of this gateway</p></header>
+<header><h3>[[Local engines]]</h3><p class="facts">[[processes of this gateway]]</p></header>
 <table>
-<thead><tr><th scope="col">Engine</th><th scope="col">State</th><th scope="col">Running</th>
-<th scope="col">Waiting</th><th scope="col">Cache used</th><th scope="col">Memory</th>
-<th scope="col">Uptime</th><th scope="col">Restarts</th></tr></thead>
+<thead><tr><th scope="col">[[Engine]]</th><th scope="col">[[State]]</th><th
+ scope="col">[[Running]]</th>
+<th scope="col">[[Waiting]]</th><th scope="col">[[Cache used]]</th><th scope="col">[[Memory]]</th>
+<th scope="col">[[Uptime]]</th><th scope="col">[[Restarts]]</th></tr></thead>
 <tbody>{rows}</tbody>
 </table>
 </div>
 """)
-_ENGINE = Markup("""<tr>
+_ENGINE = say.template("""<tr>
 <th scope="row">{name}</th>
-<td data-label="State"><span class="state {tone}">{state}</span></td>
-<td data-label="Running" class="n">{running}</td>
-<td data-label="Waiting" class="n">{waiting}</td>
-<td data-label="Cache used" class="n">{cache}</td>
-<td data-label="Memory" class="n">{memory}</td>
-<td data-label="Uptime" class="n">{up}</td>
-<td data-label="Restarts" class="n">{restarts}</td>
+<td data-label="[[State]]"><span class="state {tone}">{state}</span></td>
+<td data-label="[[Running]]" class="n">{running}</td>
+<td data-label="[[Waiting]]" class="n">{waiting}</td>
+<td data-label="[[Cache used]]" class="n">{cache}</td>
+<td data-label="[[Memory]]" class="n">{memory}</td>
+<td data-label="[[Uptime]]" class="n">{up}</td>
+<td data-label="[[Restarts]]" class="n">{restarts}</td>
 </tr>""")
 _LONG_AGO_S = 3600
 _ENOUGH, _MANY = 8, 0.2
 """Attempts in the window, and the share of failed ones, from which on a backend is not healthy."""
 _TONES = {"ready": "good", "failed": "bad"}
+_STATES = (
+    sentence("ready"),
+    sentence("failed"),
+    sentence("loading"),
+    sentence("stopped"),
+    sentence("restarting"),
+    sentence("unreachable"),
+)
+"""Of engines."""
+
+_POLICIES = (
+    sentence("in order"),
+    sentence("weighted"),
+    sentence("least busy"),
+    sentence("lowest latency"),
+    sentence("lowest cost"),
+    sentence("sticky"),
+    sentence("prefix affinity"),
+)
 
 
 def models_section(served: ServedModels, traffic: Traffic) -> Markup:
@@ -94,16 +119,22 @@ def _model(model: ModelView, served: ServedModels, traffic: Traffic) -> Markup:
 
 
 def _facts(model: ModelView) -> list[str]:
-    facts = [model.policy.replace("_", " ")]
+    facts = [say(model.policy.replace("_", " "))]
     if model.aliases:
-        facts.append("aliases " + ", ".join(model.aliases))
+        facts.append(say("aliases {names}", names=", ".join(model.aliases)))
     facts += [f"{rule.when}: {', '.join(rule.backends)}" for rule in model.when]
     if model.experiment is not None:
-        facts.append(f"experiment {model.experiment.name}")
+        facts.append(say("experiment {name}", name=model.experiment.name))
     if model.mirror is not None:
-        facts.append(f"copies of {100 * model.mirror.share:.4g} % to {model.mirror.backend}")
+        facts.append(
+            say(
+                "copies of {share:.4g} % to {backend}",
+                share=100 * model.mirror.share,
+                backend=model.mirror.backend,
+            )
+        )
     if model.fallback:
-        facts.append("fallback to " + ", ".join(model.fallback))
+        facts.append(say("fallback to {names}", names=", ".join(model.fallback)))
     facts += [f"{', '.join(row.codes)}: {', '.join(row.models)}" for row in model.fallback_by_error]
     return facts
 
@@ -148,8 +179,8 @@ def _moving(seconds: float | None) -> str:
 def _weight(backend: BackendView) -> str:
     """Its weight in the model's list; variants' backends get requests from the experiment only."""
     if backend.variants:
-        return "by experiment"
-    return "by rule" if backend.weight is None else number(backend.weight)
+        return say("by experiment")
+    return say("by rule") if backend.weight is None else number(backend.weight)
 
 
 def _cell(model: str, backend: str, traffic: Traffic) -> TrafficCell:
@@ -166,39 +197,49 @@ def _state(backend: BackendView, served: ServedModels, cell: TrafficCell | None)
     provider = backend.name.partition("/")[0]
     for report in served.engines:
         if report.name == provider and report.state != "ready":
-            return _TONES.get(report.state, "warn"), report.state
+            return _TONES.get(report.state, "warn"), say(report.state)
     health = backend.health
     if health.held is not None:
         return "warn", health.held.state
     wait = ceil(health.available_in_s)
     if health.refused_for_s:
-        return "bad", f"account or model refused · retry in {wait} s"
+        return "bad", say("account or model refused · retry in {wait} s", wait=wait)
     if health.honouring_retry_after:
-        return "warn", f"rate-limited · retry in {wait} s"
+        return "warn", say("rate-limited · retry in {wait} s", wait=wait)
     match health.breaker:
         case "closed":
             return _closed(health, cell)
         case "open":
-            return "bad", f"circuit open{seen_by(health)} · probe in {wait} s"
+            if (many := health.failures_seen_by) > 1:
+                return "bad", say(
+                    "circuit open on failures of {count} gateways · probe in {wait} s",
+                    count=many,
+                    wait=wait,
+                )
+            return "bad", say("circuit open · probe in {wait} s", wait=wait)
         case "half_open":
-            return "bad", "half-open · probing" if health.probing else "half-open · probe due"
+            return "bad", (
+                say("half-open · probing") if health.probing else say("half-open · probe due")
+            )
 
 
 def _closed(health: BackendStatus, cell: TrafficCell | None) -> tuple[str, str]:
     """The state of a backend whose circuit is closed. cell: its traffic, if that is known."""
     if health.phase == "refused":
-        return "bad", "account or model refused · next try due"
+        return "bad", say("account or model refused · next try due")
     if health.phase == "failing":
-        return "bad", f"failing · no success for {span(health.down_for_s or 0.0)}"
+        return "bad", say("failing · no success for {time}", time=span(health.down_for_s or 0.0))
     if health.deprioritised_for_s:
-        return "warn", f"deprioritised after 429 · {ceil(health.deprioritised_for_s)} s"
+        return "warn", say(
+            "deprioritised after 429 · {wait} s", wait=ceil(health.deprioritised_for_s)
+        )
     if health.slow:
-        return "warn", "slow · others first"
+        return "warn", say("slow · others first")
     if cell is not None and cell.attempts >= _ENOUGH and cell.failed > _MANY * cell.attempts:
-        return "warn", f"works · {share(cell.failed, cell.attempts)} fail"
+        return "warn", say("works · {share} fail", share=share(cell.failed, cell.attempts))
     if not health.tried:
-        return "", "not tried yet"
-    return "good", "healthy"
+        return "", say("not tried yet")
+    return "good", say("healthy")
 
 
 def _engine(report: EngineReport) -> Markup:
@@ -208,7 +249,7 @@ def _engine(report: EngineReport) -> Markup:
     return _ENGINE.format(
         name=report.name,
         tone=_TONES.get(report.state, "warn"),
-        state=report.state,
+        state=say(report.state),
         running=count(sum(model.running for model in models)),
         waiting=count(sum(model.waiting for model in models)),
         cache=share(total_blocks - free, total_blocks),

@@ -7,15 +7,18 @@ from msgspec import Struct
 
 from strowger_gateway.gateway.console.admin.backends import BackendView, ModelView
 from strowger_gateway.gateway.console.admin.page.formatting import span
+from strowger_gateway.gateway.platform.language import words_of
 from strowger_gateway.gateway.routing.backend_events.event import BackendEvent, ListedEvent
-from strowger_gateway.gateway.routing.backend_status import seen_by
+
+say = words_of(__file__)
 
 SHOWN, NAMES = 12, 3
 """Backends in the band, and names of a wildcard that are listed."""
 
 _DOWN = ("failing", "circuit_opened", "refused")
-_BAND = Markup("""
-<section id="outages" data-live class="problems{tone}" role="status" aria-label="Outages"{hidden}>
+_BAND = say.template("""
+<section id="outages" data-live class="problems{tone}" role="status"
+ aria-label="[[Outages]]"{hidden}>
 <ul>{rows}</ul>
 </section>
 """)
@@ -34,11 +37,14 @@ class Outages(Struct, frozen=True, kw_only=True):
         """A tone and a label for the bar; `None` if nothing is down."""
         if self.without:
             many = len(self.without)
-            what = "1 model has" if many == 1 else f"{many} models have"
-            return "bad", f"{what} no backend left"
+            if many == 1:
+                return "bad", say("1 model has no backend left")
+            return "bad", say("{count} models have no backend left", count=many)
         if self.down:
             many = len({backend.place for _, backend in self.down})
-            return "warn", "1 backend is down" if many == 1 else f"{many} backends are down"
+            if many == 1:
+                return "warn", say("1 backend is down")
+            return "warn", say("{count} backends are down", count=many)
         return None
 
 
@@ -70,13 +76,19 @@ def outages_section(outages: Outages, events: Sequence[ListedEvent]) -> Markup:
 
 def _without(outages: Outages) -> Iterator[Markup]:
     for model in outages.without:
-        fallback = f"; requests go to {', '.join(model.fallback)}" if model.fallback else ""
+        fallback = (
+            say("; requests go to {names}", names=", ".join(model.fallback))
+            if model.fallback
+            else ""
+        )
         known = [one.health.down_for_s for one in model.backends]
         lasts = [seconds for seconds in known if seconds is not None]
-        since = f" for {span(min(lasts))}" if len(lasts) == len(known) else " now"
-        yield _ROW.format(
-            tone="bad", name=model.name, what=f"no backend works{since}{fallback}", cause=""
+        what = (
+            say("no backend works for {time}", time=span(min(lasts)))
+            if len(lasts) == len(known)
+            else say("no backend works now")
         )
+        yield _ROW.format(tone="bad", name=model.name, what=what + fallback, cause="")
 
 
 def _down(outages: Outages, events: Sequence[BackendEvent]) -> Iterator[Markup]:
@@ -97,21 +109,30 @@ def _down(outages: Outages, events: Sequence[BackendEvent]) -> Iterator[Markup]:
         )
     if len(outages.down) > SHOWN:
         yield _ROW.format(
-            tone="warn", name=f"and {len(outages.down) - SHOWN} more", what="", cause=""
+            tone="warn",
+            name=say("and {count} more", count=len(outages.down) - SHOWN),
+            what="",
+            cause="",
         )
 
 
 def _what(backend: BackendView) -> str:
     health = backend.health
-    since = "" if health.down_for_s is None else f" for {span(health.down_for_s)}"
+    since = "" if health.down_for_s is None else say(" for {time}", time=span(health.down_for_s))
     match health.phase:
         case "open":
-            return f"circuit open{since}{seen_by(health)}"
+            if (many := health.failures_seen_by) > 1:
+                return say(
+                    "circuit open{since} on failures of {count} gateways", since=since, count=many
+                )
+            return say("circuit open{since}", since=since)
         case "refused":
-            return f"account or model refused{since}"
+            return say("account or model refused{since}", since=since)
         case "failing":
-            return f"failing: no success{since}"
+            return say("failing: no success{since}", since=since)
         case "up":
             names = ", ".join(backend.names_down[:NAMES])
             more = len(backend.names_down) - NAMES
-            return f"down for {names}" + (f" and {more} more names" if more > 0 else "")
+            if more > 0:
+                return say("down for {names} and {count} more names", names=names, count=more)
+            return say("down for {names}", names=names)

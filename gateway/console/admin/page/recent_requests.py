@@ -10,11 +10,14 @@ from strowger_gateway.gateway.config.schema.payloads import Payloads
 from strowger_gateway.gateway.console.admin.page.formatting import ms
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
 from strowger_gateway.gateway.observability.telemetry.recent_requests import RecentRequest
+from strowger_gateway.gateway.platform.language import words_of
 from strowger_gateway.gateway.routing.request_record import AttemptRecord
 
-_SECTION = Markup("""
+say = words_of(__file__)
+
+_SECTION = say.template("""
 <section id="decisions" data-live aria-labelledby="h-decisions">
-<h2 id="h-decisions">Recent requests</h2>
+<h2 id="h-decisions">[[Recent requests]]</h2>
 <div class="card list">{rows}</div>
 </section>
 """)
@@ -38,16 +41,17 @@ _ATTEMPT = Markup(
     '<span class="quiet">{more}</span></li>'
 )
 _PAIR = Markup("<div><dt>{}</dt><dd>{}</dd></div>")
-_LINK = Markup(
-    '<div><dt>Payload</dt><dd><a href="/admin/payloads/{id}">request and answer</a></dd></div>'
-)
+_LINK = say.template("""<div><dt>[[Payload]]</dt><dd><a href="/admin/payloads/{id}">[[request and
+answer]]</a></dd></div>""")
 _OUTS = Markup('<ul class="attempts">{}</ul>')
-_OUT = Markup('<li><span class="state">ruled out</span> {} <span class="quiet">{}</span></li>')
+_OUT = say.template(
+    """<li><span class="state">[[ruled out]]</span> {} <span class="quiet">{}</span></li>"""
+)
 _NO_PAYLOADS = Payloads()
 _FINE = ("ok", "cancelled", "lost", "")
-_EMPTY = Markup(
-    '<p class="empty">No requests yet. Send a message below, or point a client at this gateway.</p>'
-)
+_EMPTY = say.template("""<p class="empty">[[No requests yet. Send a message below, or point a
+client at this
+gateway.]]</p>""")
 
 
 def recent_requests_section(
@@ -55,7 +59,7 @@ def recent_requests_section(
 ) -> Markup:
     """Render the section. decisions: newest first. payloads: the settings, for links to bodies."""
     rows = Markup().join(_row(decision, payloads) for decision in decisions)
-    return _SECTION.format(rows=rows if decisions else _EMPTY)
+    return _SECTION.format(rows=rows if decisions else _EMPTY.format())
 
 
 def _row(decision: RecentRequest, payloads: Payloads) -> Markup:
@@ -66,7 +70,7 @@ def _row(decision: RecentRequest, payloads: Payloads) -> Markup:
         iso=at.isoformat(timespec="milliseconds"),
         clock=at.strftime("%H:%M:%S"),
         model=line.model or line.route or "–",
-        backend=line.backend or "(no backend)",
+        backend=line.backend or say("(no backend)"),
         tags=_tags(decision),
         took=ms(line.ms),
         summary=_summary(decision),
@@ -82,12 +86,12 @@ def _tags(decision: RecentRequest) -> Markup:
     if line.variant:
         tags.append(("accent", line.variant))
     if decision.excluded is not None:
-        tags.append(("", "excluded"))
+        tags.append(("", say("excluded")))
     if line.cache == "hit":
-        tags.append(("accent", "cached"))
+        tags.append(("accent", say("cached")))
     tried = sum(not attempt.refused for attempt in line.attempts)
     if tried > 1:
-        tags.append(("warn", f"{tried} attempts"))
+        tags.append(("warn", say("{count} attempts", count=tried)))
     if line.status >= 400 or line.error:
         tags.append(("bad", line.error or str(line.status)))
     return Markup().join(_TAG.format(tone=tone, words=words) for tone, words in tags)
@@ -98,46 +102,68 @@ def _summary(decision: RecentRequest) -> str:
     sentences = _outcome(decision) if decision.line.attempts else [_not_tried(decision)]
     apart = decision.excluded
     if apart is not None:
-        sentences.append(f"Excluded from {apart.experiment}: {apart.reason}.")
+        sentences.append(
+            say(
+                "Excluded from {experiment}: {reason}.",
+                experiment=apart.experiment,
+                reason=apart.reason,
+            )
+        )
     elif decision.line.fallback:
-        sentences.append(f"It still counts for {decision.line.variant}.")
+        sentences.append(say("It still counts for {variant}.", variant=decision.line.variant))
     return " ".join(sentences)
 
 
 def _not_tried(decision: RecentRequest) -> str:
     line = decision.line
     if line.cache == "hit":
-        return f"The cache answered, with what {line.backend} had generated."
-    why = decision.refused or line.error or f"status {line.status}"
-    return f"No backend was tried: {why.rstrip('.')}."
+        return say("The cache answered, with what {backend} had generated.", backend=line.backend)
+    why = decision.refused or line.error or say("status {status}", status=line.status)
+    return say("No backend was tried: {why}.", why=why.rstrip("."))
 
 
 def _outcome(decision: RecentRequest) -> list[str]:
     line, parts = decision.line, list[str]()
     if decision.rule is not None:
-        parts.append(f"Rule {decision.rule + 1} of {line.route} selected the backends.")
+        parts.append(
+            say(
+                "Rule {number} of {model} selected the backends.",
+                number=decision.rule + 1,
+                model=line.route,
+            )
+        )
     first = decision.candidates[0] if decision.candidates else line.attempts[0].backend
-    parts.append(f"First candidate: {first}.")
+    parts.append(say("First candidate: {backend}.", backend=first))
     parts += _error_fallbacks(decision)
     if line.status == 499:
-        parts.append("The client disconnected before the response was complete.")
+        parts.append(say("The client disconnected before the response was complete."))
     elif line.error and line.status < 400:
-        parts.append(f"{line.backend} broke off during the response: {line.error}.")
+        parts.append(
+            say(
+                "{backend} broke off during the response: {why}.",
+                backend=line.backend,
+                why=line.error,
+            )
+        )
     elif line.error:
-        parts.append(f"No backend answered; the last error was {line.error}.")
+        parts.append(say("No backend answered; the last error was {why}.", why=line.error))
     else:
         parts.append(_answered(line))
     tried = {one.backend for one in line.attempts}
     left = [name for name in decision.candidates if name not in tried]
     if left and tried <= {*decision.candidates}:
-        parts.append(f"Not tried: {', '.join(left)}.")
+        parts.append(say("Not tried: {backends}.", backends=", ".join(left)))
     return parts
 
 
 def _error_fallbacks(decision: RecentRequest) -> list[str]:
     """Error codes that led to other models than the candidates: `fallback_by_error`."""
     return [
-        f"After {before.outcome}, {one.backend} replaced the other candidates."
+        say(
+            "After {why}, {backend} replaced the other candidates.",
+            why=before.outcome,
+            backend=one.backend,
+        )
         for before, one in pairwise(decision.line.attempts)
         if decision.candidates
         and one.backend not in decision.candidates
@@ -150,14 +176,24 @@ def _answered(line: AccessLine) -> str:
     late = [one.backend for one in line.attempts if one.outcome == "lost" and not one.hedge]
     spare = [one.backend for one in line.attempts if one.outcome == "lost" and one.hedge]
     if failed:
-        return f"{line.backend} answered after {', '.join(dict.fromkeys(failed))} failed."
+        return say(
+            "{backend} answered after {failed} failed.",
+            backend=line.backend,
+            failed=", ".join(dict.fromkeys(failed)),
+        )
     if late:
-        return (
-            f"{line.backend} was tried as a hedge because {late[0]} was late, and answered first."
+        return say(
+            "{backend} was tried as a hedge because {late} was late, and answered first.",
+            backend=line.backend,
+            late=late[0],
         )
     if spare:
-        return f"{line.backend} was late, but answered before the hedge {spare[0]}."
-    return f"{line.backend} answered."
+        return say(
+            "{backend} was late, but answered before the hedge {spare}.",
+            backend=line.backend,
+            spare=spare[0],
+        )
+    return say("{backend} answered.", backend=line.backend)
 
 
 def _ruled_out(decision: RecentRequest) -> Markup:
@@ -172,12 +208,12 @@ def _attempt(attempt: AttemptRecord) -> Markup:
     more = (
         [ms(attempt.ms)]
         if not attempt.refused
-        else ["not sent: its API cannot express this request"]
+        else [say("not sent: its API cannot express this request")]
     )
     if attempt.hedge:
-        more.append("hedge")
+        more.append(say("hedge"))
     if attempt.role == "mirror":
-        more.append("mirrored")
+        more.append(say("mirrored"))
     return _ATTEMPT.format(
         tone="good" if fine else "warn" if attempt.refused else "bad",
         outcome=attempt.outcome or "ok",
@@ -196,21 +232,26 @@ def _payload(line: AccessLine, payloads: Payloads) -> Markup:
 def _pairs(line: AccessLine) -> Markup:
     tokens = ""
     if line.completion_tokens is not None:
-        tokens = f"{line.prompt_tokens or 0:,} in, {line.completion_tokens:,} out"
+        tokens = say(
+            "{prompt:,} in, {completion:,} out",
+            prompt=line.prompt_tokens or 0,
+            completion=line.completion_tokens,
+        )
     pairs = {
-        "First token": "" if line.ttft_ms is None else ms(line.ttft_ms),
-        "Tokens": tokens + (" (estimated)" if line.usage_source == "estimated" else ""),
-        "Cost": "" if line.cost_usd is None else f"${line.cost_usd:.6f}",
-        "Dropped fields": ", ".join(line.dropped),
-        "Repairs": ", ".join(line.repaired),
-        "Experiment": f"{line.experiment}: {line.variant}" if line.variant else "",
-        "Route": line.route,
-        "Key": line.key,
-        "Surface": f"{line.surface} {line.task}".strip() + (", streamed" if line.stream else ""),
-        "Status": str(line.status),
-        "Request id": line.request_id,
+        say("First token"): "" if line.ttft_ms is None else ms(line.ttft_ms),
+        say("Tokens"): tokens + (say(" (estimated)") if line.usage_source == "estimated" else ""),
+        say("Cost"): "" if line.cost_usd is None else f"${line.cost_usd:.6f}",
+        say("Dropped fields"): ", ".join(line.dropped),
+        say("Repairs"): ", ".join(line.repaired),
+        say("Experiment"): f"{line.experiment}: {line.variant}" if line.variant else "",
+        say("Route"): line.route,
+        say("Key"): line.key,
+        say("Surface"): f"{line.surface} {line.task}".strip()
+        + (say(", streamed") if line.stream else ""),
+        say("Status"): str(line.status),
+        say("Request id"): line.request_id,
     }
-    pairs |= {_label(name): str(value) for name, value in (line.attributes or {}).items()}
+    pairs |= {say(_label(name)): str(value) for name, value in (line.attributes or {}).items()}
     return Markup().join(_PAIR.format(name, value) for name, value in pairs.items() if value)
 
 

@@ -44,6 +44,7 @@ from strowger_gateway.gateway.governance.sign_in.refusals import (
     error_code,
 )
 from strowger_gateway.gateway.observability.recording.process_side import AuditSide
+from strowger_gateway.gateway.platform.language import words_of
 from strowger_gateway.schemas.errors import (
     Forbidden,
     GatewayError,
@@ -52,6 +53,8 @@ from strowger_gateway.schemas.errors import (
     Unavailable,
 )
 from strowger_gateway.schemas.holdings import Holder
+
+say = words_of(__file__)
 
 _Request = Request[object, object, State]
 _FORM_BYTES, _QUERY_BYTES = 8192, 8192
@@ -103,7 +106,7 @@ def _with_key(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]:
                 request.scope, client
             ):
                 raise too_many_wrong_keys(retry_after)
-            return html(_form(gateway, "Wrong operator key.", wanted), 401)
+            return html(_form(gateway, say("Wrong operator key."), wanted), 401)
         request.scope["state"][ACTOR] = KEY_HOLDER.name
         opened = await _opened(gateway, request, KEY_HOLDER)
         return redirect(wanted, _cookies(opened, secure=_over_tls(gateway, request)))
@@ -169,7 +172,11 @@ def _sign_out(current: Callable[[], Gateway]) -> ControllerRouterHandler:
             await identify(gateway, request.scope)
             await gateway.side(SessionsSide).desk.sign_out(request.scope["headers"])
         except Unavailable as exc:
-            return html(_form(gateway, f"Signed out in this browser: {exc.message}."), 503, ended)
+            return html(
+                _form(gateway, say("Signed out in this browser: {why}.", why=exc.message)),
+                503,
+                ended,
+            )
         return redirect(_PATH, ended)
 
     return leave

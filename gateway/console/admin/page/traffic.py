@@ -18,14 +18,17 @@ from strowger_gateway.gateway.observability.telemetry.time_series import (
     by_time,
     total,
 )
+from strowger_gateway.gateway.platform.language import sentence, words_of
+
+say = words_of(__file__)
 
 LINES = 12
 """Maximum number of backends in a chart, those with most attempts; the table has all."""
 _RECENT_S = 30
 _SPAN: dict[Window, tuple[str, str, str]] = {
-    "5m": ("5 min ago", "2½ min", "now"),
-    "15m": ("15 min ago", "7½ min", "now"),
-    "1h": ("1 h ago", "30 min", "now"),
+    "5m": (sentence("5 min ago"), sentence("2½ min"), sentence("now")),
+    "15m": (sentence("15 min ago"), sentence("7½ min"), "now"),
+    "1h": (sentence("1 h ago"), sentence("30 min"), "now"),
 }
 
 
@@ -48,8 +51,8 @@ _TILE = Markup(
     '<dd><span class="big">{value}</span> <span class="unit">{unit}</span>'
     '<span class="more{tone}">{more}</span></dd></div>'
 )
-_TRAFFIC = Markup("""
-<section id="traffic" data-live aria-label="Traffic">
+_TRAFFIC = say.template("""
+<section id="traffic" data-live aria-label="[[Traffic]]">
 <dl class="tiles">{tiles}</dl>
 <div class="plots">{plots}</div>
 </section>
@@ -89,12 +92,24 @@ def _tiles(traffic: Traffic) -> Markup:
     tokens = recent.prompt_tokens + recent.completion_tokens
     spent = max(seconds - CELL_S, CELL_S)
     rows = [
-        ("Requests", number(recent.requests / spent), "/ s", f"{requests:,} total", ""),
-        ("Errors", share(bad, requests), "", f"{bad:,} of {requests:,}", " bad" if bad else ""),
-        ("Time to first token", ms(first.quantile(0.5)), "p50", _slow(first), ""),
-        ("Latency", ms(whole.quantile(0.5)), "p50", _slow(whole), ""),
-        ("In flight", f"{traffic.in_flight:,}", "", "now", ""),
-        ("Tokens", number(tokens / spent), "/ s", _tokens(everything), ""),
+        (
+            say("Requests"),
+            number(recent.requests / spent),
+            say("/ s"),
+            say("{count:,} total", count=requests),
+            "",
+        ),
+        (
+            say("Errors"),
+            share(bad, requests),
+            "",
+            say("{part:,} of {whole:,}", part=bad, whole=requests),
+            " bad" if bad else "",
+        ),
+        (say("Time to first token"), ms(first.quantile(0.5)), "p50", _slow(first), ""),
+        (say("Latency"), ms(whole.quantile(0.5)), "p50", _slow(whole), ""),
+        (say("In flight"), f"{traffic.in_flight:,}", "", say("now"), ""),
+        (say("Tokens"), number(tokens / spent), say("/ s"), _tokens(everything), ""),
     ]
     return Markup().join(
         _TILE.format(title=title, value=value, unit=unit, more=more, tone=tone)
@@ -103,11 +118,15 @@ def _tiles(traffic: Traffic) -> Markup:
 
 
 def _slow(sketch: QuantileSketch) -> str:
-    return f"p99 {ms(sketch.quantile(0.99))}" if sketch.counts else "no responses yet"
+    return f"p99 {ms(sketch.quantile(0.99))}" if sketch.counts else say("no responses yet")
 
 
 def _tokens(cell: TrafficCell) -> str:
-    return f"{cell.prompt_tokens:,} in, {cell.completion_tokens:,} out"
+    return say(
+        "{prompt:,} in, {completion:,} out",
+        prompt=cell.prompt_tokens,
+        completion=cell.completion_tokens,
+    )
 
 
 def _plots(traffic: Traffic) -> Markup:
@@ -116,19 +135,24 @@ def _plots(traffic: Traffic) -> Markup:
         draw(
             Plot(
                 name=kind.name,
-                title=kind.title,
-                unit=kind.unit,
+                title=say(kind.title),
+                unit=say(kind.unit),
                 lines=(
                     *(_line(traffic, kind, one, cells) for one, cells in by_backend.items()),
                     *(_failures(traffic) if kind.reading is _answered else ()),
                 ),
-                ago=_SPAN[traffic.window],
+                ago=_labels(traffic.window),
                 says=kind.says,
                 top=kind.top,
             )
         )
         for kind in _KINDS
     )
+
+
+def _labels(window: Window) -> tuple[str, str, str]:
+    begin, middle, end = _SPAN[window]
+    return say(begin), say(middle), say(end)
 
 
 def _line(traffic: Traffic, kind: _Kind, backend: str, cells: Mapping[int, TrafficCell]) -> Line:
@@ -154,9 +178,13 @@ def _failures(traffic: Traffic) -> Iterator[Line]:
     cells = by_time(traffic.by_backend, lambda series: True)
     everything = total(cells.values())
     if everything.errors:
-        yield Line(label="errors", place=0, values=_values(traffic, _errors, cells), tone="bad")
+        yield Line(
+            label=say("errors"), place=0, values=_values(traffic, _errors, cells), tone="bad"
+        )
     if everything.refused:
-        yield Line(label="refused", place=0, values=_values(traffic, _refused, cells), tone="soft")
+        yield Line(
+            label=say("refused"), place=0, values=_values(traffic, _refused, cells), tone="soft"
+        )
 
 
 def _by_backend(traffic: Traffic) -> dict[str, Mapping[int, TrafficCell]]:
@@ -210,32 +238,32 @@ def _per_cent(value: float) -> str:
 _KINDS = (
     _Kind(
         name="rate",
-        title="Requests/s",
-        unit="by backend",
+        title=sentence("Requests/s"),
+        unit=sentence("by backend"),
         reading=_answered,
         says=number,
         top=1.0,
     ),
     _Kind(
         name="failed",
-        title="Failed attempts",
-        unit="% of attempts",
+        title=sentence("Failed attempts"),
+        unit=sentence("% of attempts"),
         reading=_failed,
         says=_per_cent,
         top=10.0,
     ),
     _Kind(
         name="first",
-        title="Time to first token",
-        unit="p90",
+        title=sentence("Time to first token"),
+        unit=sentence("p90"),
         reading=_first,
         says=ms,
         top=10.0,
     ),
     _Kind(
         name="latency",
-        title="Latency",
-        unit="p90",
+        title=sentence("Latency"),
+        unit=sentence("p90"),
         reading=_latency,
         says=ms,
         top=10.0,
