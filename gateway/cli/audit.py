@@ -49,6 +49,7 @@ def _head(text: str) -> str:
 @click.option("--since", type=_since, metavar="TIME", help="Rows from then on: 7d, UTC.")
 @click.option("--actor", default="", help="Name of an actor, or a kind such as cli.")
 @click.option("--action", default="", help="An action, or a group such as key.")
+@click.option("--target", default="", help="What was changed, such as the name of a key.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON line per row.")
 @click.option("--verify", is_flag=True, help="Check every row instead of showing any.")
@@ -66,6 +67,7 @@ def audit(
     since: str | None,
     actor: str,
     action: str,
+    target: str,
     limit: int,
     *,
     as_json: bool,
@@ -85,7 +87,7 @@ def audit(
     if verify:
         _verify(config, head or "", files)
         return
-    query = AuditQuery(since=since or "", actor=actor, action=action, limit=limit)
+    query = AuditQuery(since=since or "", actor=actor, action=action, target=target, limit=limit)
     with _opened(config) as rows:
         found = list(reversed(rows.page(query)))
     if as_json:

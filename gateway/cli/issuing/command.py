@@ -15,6 +15,7 @@ from strowger_gateway.gateway.cli.issuing.display import (
     print_details,
     print_json,
     print_secret,
+    print_secrets,
     time_text,
 )
 from strowger_gateway.gateway.cli.issuing.options import FieldOptions, field_options, fields_of
@@ -24,7 +25,7 @@ from strowger_gateway.gateway.cli.tables import show as show_table
 from strowger_gateway.gateway.cli.tables import table_of
 from strowger_gateway.gateway.governance.issued_keys.authority import KeyFields
 from strowger_gateway.gateway.governance.issued_keys.rule_text import rule_text
-from strowger_gateway.gateway.governance.issued_keys.view import details, listing
+from strowger_gateway.gateway.governance.issued_keys.view import details, list_keys
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -38,16 +39,24 @@ def keys() -> None:
 
 
 @keys.command()
-@click.argument("name")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @field_options
 @config_option
 @json_option
-def create(name: str, path: Path, as_json: bool, **options: Unpack[FieldOptions]) -> None:
-    """Issue the key NAME. Its secret goes to stdout, this once; the store has only its digest."""
+def create(
+    names: tuple[str, ...], path: Path, as_json: bool, **options: Unpack[FieldOptions]
+) -> None:
+    """Issue the key NAME. Its secret goes to stdout, this once; the store has only its digest.
+
+    Several names get keys with the same fields: each is a line with the name and the secret.
+    """
     config = load(path)
-    with changing(config, "key.create", name) as authority:
-        issued = authority.create(name, fields_of(options), os_user())
-    print_secret(issued, config, as_json)
+    with changing(config, "key.create", names[0]) as authority:
+        made = authority.create_all(names, fields_of(options), os_user())
+    if len(names) > 1:
+        print_secrets(made, config, as_json)
+    else:
+        print_secret(made.issued[0], config, as_json)
 
 
 @keys.command()
@@ -87,7 +96,7 @@ def listed(path: Path, as_json: bool, everything: bool) -> None:
     """List all keys with their state, and their own limits and budgets."""
     config = load(path)
     with reading(config) as authority:
-        found = listing(authority.rows.all(), config).keys
+        found = list_keys(authority, config).keys
     rows = [one for one in found if everything or one.state != "revoked"]
     if as_json:
         print_json(rows)

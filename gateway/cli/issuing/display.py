@@ -6,12 +6,14 @@ from typing import Final
 import click
 import msgspec
 
+from strowger_gateway.gateway.cli.config_loading import Faults
 from strowger_gateway.gateway.config.schema.config import Config
-from strowger_gateway.gateway.governance.issued_keys.authority import Issued
+from strowger_gateway.gateway.governance.issued_keys.authority import Issued, KeyBatch
 from strowger_gateway.gateway.governance.issued_keys.rule_text import rule_text
 from strowger_gateway.gateway.governance.issued_keys.view import (
     KeyDetails,
     KeyView,
+    NewKeysView,
     NewKeyView,
     view_of,
 )
@@ -28,6 +30,21 @@ def print_secret(issued: Issued, config: Config, as_json: bool) -> None:
         click.echo("warning: auth.mode is none, so no key is needed or checked", err=True)
     click.echo(f"{view.name}: the secret is shown this once; {EFFECT}", err=True)
     click.echo(issued.secret)
+
+
+def print_secrets(made: KeyBatch, config: Config, as_json: bool) -> None:
+    """Raises Faults if some keys could not be issued, after those that were."""
+    if as_json:
+        keys = (NewKeyView(key=view_of(one.key, config), secret=one.secret) for one in made.issued)
+        print_json(NewKeysView(keys=tuple(keys), failed=made.failed))
+    else:
+        if config.auth.mode != "keys":
+            click.echo("warning: auth.mode is none, so no key is needed or checked", err=True)
+        click.echo(f"the secrets are shown this once; {EFFECT}", err=True)
+        for one in made.issued:
+            click.echo(f"{one.key.name} {one.secret}")
+    if made.failed:
+        raise Faults(tuple(f"{one.name}: {one.message}" for one in made.failed))
 
 
 def print_details(found: KeyDetails) -> None:

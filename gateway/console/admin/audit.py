@@ -92,18 +92,31 @@ def audit_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
                 max_length=LONGEST, description="`key.revoke`, or a group such as `key`"
             ),
         ] = "",
+        target: Annotated[
+            str,
+            QueryParameter(max_length=LONGEST, description="what was changed, such as a key"),
+        ] = "",
     ) -> AuditPage:
-        query = audit_query(since=since, actor=actor, action=action, before=before, limit=limit)
+        query = audit_query(
+            since=since, actor=actor, action=action, target=target, before=before, limit=limit
+        )
         return await audit_page(current(), query)
 
     return audit
 
 
 def audit_query(
-    *, since: str, actor: str, action: str, before: int | None, limit: int
+    *, since: str, actor: str, action: str, target: str, before: int | None, limit: int
 ) -> AuditQuery:
     """since: RFC 3339, "" for all. Raises InvalidRequest."""
-    return AuditQuery(since=_since(since), actor=actor, action=action, before=before, limit=limit)
+    return AuditQuery(
+        since=_since(since),
+        actor=actor,
+        action=action,
+        target=target,
+        before=before,
+        limit=limit,
+    )
 
 
 async def audit_page(gateway: Gateway, query: AuditQuery) -> AuditPage:

@@ -1,27 +1,34 @@
 """`/admin/keys`: list, issue, change, rotate and revoke API keys."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from functools import partial
+from typing import Annotated, TypeVar
 
 import msgspec
 from litestar import Request, Response, delete, get, patch, post
 from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.console.admin.access import SCHEME, made_by, principal_of
-from strowger_gateway.gateway.governance.issued_keys.authority import KeyAuthority, KeyFields
+from strowger_gateway.gateway.governance.issued_keys.authority import (
+    MOST_AT_ONCE,
+    KeyAuthority,
+    KeyBatch,
+    KeyFields,
+)
 from strowger_gateway.gateway.governance.issued_keys.desk import KeyDesk
 from strowger_gateway.gateway.governance.issued_keys.process_side import KeysSide
 from strowger_gateway.gateway.governance.issued_keys.view import (
     KeyDetails,
     KeyListing,
     KeyView,
+    NewKeysView,
     NewKeyView,
     details,
-    listing,
+    list_keys,
     view_of,
 )
 from strowger_gateway.gateway.surfaces.decoding import UNREADABLE
@@ -40,6 +47,12 @@ class NewKeyBody(KeyFields, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     name: str
 
 
+class NewKeysBody(KeyFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """names: of keys that get the same fields."""
+
+    names: Annotated[tuple[str, ...], Meta(min_length=1, max_length=MOST_AT_ONCE)]
+
+
 class RotateBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """overlap_s: how long the old secret stays valid besides the new one, seconds."""
 
@@ -47,6 +60,7 @@ class RotateBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 _new = msgspec.json.Decoder(NewKeyBody)
+_several = msgspec.json.Decoder(NewKeysBody)
 _fields = msgspec.json.Decoder(KeyFields)
 _rotate = msgspec.json.Decoder(RotateBody)
 
@@ -58,8 +72,7 @@ def key_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
 def _reading(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     @get("/keys", summary="All API keys, without secrets", role="viewer", security=[{SCHEME: []}])
     async def listed() -> KeyListing:
-        found = await key_desk(current()).read(lambda keys: keys.rows.all())
-        return listing(found, current().runtime.config)
+        return await key_desk(current()).read(partial(list_keys, config=current().runtime.config))
 
     @get(
         "/keys/{name:str}",
@@ -95,6 +108,22 @@ def _issuing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         return Response(view, status_code=200, headers=_UNCACHED)
 
     @post(
+        "/keys/batch",
+        status_code=200,
+        request_max_body_size=_LARGEST,
+        role="operator",
+        security=[{SCHEME: []}],
+        operation_class=operation("Issue several keys with the same fields", NewKeysBody),
+    )
+    async def create_all(request: _Request) -> Response[NewKeysView]:
+        body, by = _decoded(_several, await request.body()), made_by(current(), request.scope)
+        permit = team_permit(request)
+        made = await key_desk(current()).change(
+            lambda keys: keys.create_all(body.names, body, by, permit)
+        )
+        return Response(_several_view(made, current()), status_code=200, headers=_UNCACHED)
+
+    @post(
         "/keys/{name:str}/rotate",
         status_code=200,
         request_max_body_size=_LARGEST,
@@ -114,7 +143,17 @@ def _issuing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         view = NewKeyView(key=view_of(made.key, current().runtime.config), secret=made.secret)
         return Response(view, status_code=200, headers=_UNCACHED)
 
-    return [create, rotate]
+    return [create, create_all, rotate]
+
+
+def _several_view(made: KeyBatch, gateway: Gateway) -> NewKeysView:
+    config = gateway.runtime.config
+    return NewKeysView(
+        keys=tuple(
+            NewKeyView(key=view_of(one.key, config), secret=one.secret) for one in made.issued
+        ),
+        failed=made.failed,
+    )
 
 
 def _changing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:

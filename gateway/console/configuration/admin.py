@@ -8,7 +8,9 @@ from strowger_gateway.gateway.console.configuration.answer import ConfigInForce,
 from strowger_gateway.gateway.console.configuration.process_side import ConfigurationSide
 from strowger_gateway.gateway.console.configuration.view import sections
 from strowger_gateway.gateway.parts.console import AdminCall, AdminRoute, PageView
-from strowger_gateway.gateway.platform.language import sentence
+from strowger_gateway.gateway.platform.language import sentence, words_of
+
+say = words_of(__file__)
 
 
 async def config_in_force(call: AdminCall[SettingsAsked]) -> ConfigInForce:
@@ -31,6 +33,7 @@ ROUTE: Final = AdminRoute(
     answer=config_in_force,
 )
 VIEW: Final = PageView(
+    say=say,
     name="config",
     title=sentence("Configuration"),
     role="viewer",

@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -20,10 +21,14 @@ from strowger_gateway.gateway.config.schema.limits import OwnLimits
 from strowger_gateway.gateway.governance.issued_keys.audit import key_event
 from strowger_gateway.gateway.governance.issued_keys.rule_checks import check_rules
 from strowger_gateway.gateway.governance.issued_keys.secret import LAST, digest_of, new_secret
+from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
 from strowger_gateway.gateway.storage.sql.key_rows import IssuedKey, KeyAudit, KeyRows, KeySecret
 from strowger_gateway.schemas.errors import Conflict, InvalidRequest, RouteNotFound
 
 LONGEST_OVERLAP_S: Final = 90 * 86_400.0
+MOST_AT_ONCE: Final = 100
+"""Keys that are issued together."""
+
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:+-]{0,127}")
 _NO_NUL: Final = r"^[^\x00]*$"
 Permit = Callable[[str], None]
@@ -76,6 +81,20 @@ class Issued(Struct, frozen=True, kw_only=True):
     secret: str
 
 
+class NotIssued(Struct, frozen=True, kw_only=True):
+    """A key that could not be issued, and why."""
+
+    name: str
+    message: str
+
+
+class KeyBatch(Struct, frozen=True, kw_only=True):
+    """Keys that were issued together."""
+
+    issued: tuple[Issued, ...]
+    failed: tuple[NotIssued, ...] = ()
+
+
 def every_team(team: str) -> None:
     """Permit everything, as for an admin."""
 
@@ -103,6 +122,49 @@ class KeyAuthority:
         self, name: str, fields: KeyFields, by: Actor, permit: Permit = every_team
     ) -> Issued:
         """Raises InvalidRequest, Conflict, and what `permit` raises for the key's team."""
+        key, secret = self._new(name, fields, by, permit)
+        if not self.rows.add(key, self._audited(by)):
+            raise _taken(name)
+        self._record(
+            KeyEvent(
+                action="created", name=name, by=by.label, at=key.created, fields=_given(fields)
+            )
+        )
+        return Issued(key=self._found(self.rows.find(name), name), secret=secret)
+
+    def create_all(
+        self, names: Sequence[str], fields: KeyFields, by: Actor, permit: Permit = every_team
+    ) -> KeyBatch:
+        """Issue a key of each name with the same fields; none if one of them may not be issued.
+
+        Those that fail later, because the store is away or another operator has taken a name, are
+        listed: the secrets of the others cannot be shown again. Raises as `create`.
+        """
+        names = tuple(names)
+        if not 1 <= len(names) <= MOST_AT_ONCE:
+            raise InvalidRequest(f"names: expected 1 to {MOST_AT_ONCE} names", param="names")
+        twice = next((one for one, count in Counter(names).items() if count > 1), None)
+        if twice is not None:
+            raise InvalidRequest(f"names: {twice!r} is given twice", param="names")
+        for name in names:
+            self._new(name, fields, by, permit)
+            if self.rows.find(name) is not None:
+                raise _taken(name)
+        issued: list[Issued] = []
+        failed: list[NotIssued] = []
+        for name in names:
+            try:
+                issued.append(self.create(name, fields, by, permit))
+            except (Conflict, StoreUnavailable) as exc:
+                if not issued and len(names) == len(failed) + 1:
+                    raise
+                failed.append(NotIssued(name=name, message=exc.message))
+        return KeyBatch(issued=tuple(issued), failed=tuple(failed))
+
+    def _new(
+        self, name: str, fields: KeyFields, by: Actor, permit: Permit
+    ) -> tuple[IssuedKey, str]:
+        """Return a key and its secret. Raises as `create`, but for a name that is taken."""
         permit("" if isinstance(fields.team, UnsetType) else fields.team)
         if not _NAME.fullmatch(name):
             raise InvalidRequest(
@@ -119,17 +181,7 @@ class KeyAuthority:
         )
         if key.expires is not None and key.expires <= at:
             raise InvalidRequest("expires: is in the past", param="expires")
-        if not self.rows.add(key, self._audited(by)):
-            raise Conflict(
-                f"name: there is or was a key {name!r}; a name is issued once, because records "
-                "and stored responses belong to it",
-                param="name",
-                code="key_exists",
-            )
-        self._record(
-            KeyEvent(action="created", name=name, by=by.label, at=at, fields=_given(fields))
-        )
-        return Issued(key=self._found(self.rows.find(name), name), secret=secret)
+        return key, secret
 
     def change(
         self, name: str, fields: KeyFields, by: Actor, permit: Permit = every_team
@@ -268,6 +320,15 @@ class KeyAuthority:
             if not any(matches(pattern, name) or matches(name, pattern) for name in names):
                 message = f"models: no model is named {pattern!r}{nearest(pattern, names)}"
                 raise InvalidRequest(message, param="models")
+
+
+def _taken(name: str) -> Conflict:
+    return Conflict(
+        f"name: there is or was a key {name!r}; a name is issued once, because records "
+        "and stored responses belong to it",
+        param="name",
+        code="key_exists",
+    )
 
 
 def _stored(secret: str, at: float) -> KeySecret:

@@ -1,7 +1,7 @@
 """Keys as operators see them: fields, state and reach, never a secret."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal
 
@@ -11,6 +11,7 @@ from strowger_gateway.gateway.config.schema.auth import Key
 from strowger_gateway.gateway.config.schema.budgets import OwnBudget
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema.limits import OwnLimit
+from strowger_gateway.gateway.governance.issued_keys.authority import KeyAuthority, NotIssued
 from strowger_gateway.gateway.storage.sql.key_rows import IssuedKey, ListReader
 
 SILENT_S: Final = 30.0
@@ -32,7 +33,8 @@ class SecretView(Struct, frozen=True, kw_only=True):
 class KeyView(Struct, frozen=True, kw_only=True):
     """A key of the file (source `file`) or of the store (`issued`).
 
-    state: `ignored` if the file has a key of this name. Fields after `tags` are of issued keys.
+    state: `ignored` if the file has a key of this name. Fields after `tags` are of issued keys, but
+    for last_used: of a key of the file to the quarter of an hour, of the last month.
     """
 
     name: str
@@ -89,6 +91,13 @@ class NewKeyView(Struct, frozen=True, kw_only=True):
     secret: str
 
 
+class NewKeysView(Struct, frozen=True, kw_only=True):
+    """Keys that were issued together, and those that could not be, with the reason."""
+
+    keys: tuple[NewKeyView, ...]
+    failed: tuple[NotIssued, ...] = ()
+
+
 def view_of(key: IssuedKey, config: Config, clock: Callable[[], float] = time.time) -> KeyView:
     """Return what operators see of an issued key. clock: Unix seconds."""
     at = clock()
@@ -123,7 +132,8 @@ def view_of(key: IssuedKey, config: Config, clock: Callable[[], float] = time.ti
     )
 
 
-def view_of_file_key(key: Key) -> KeyView:
+def view_of_file_key(key: Key, last_used: float | None = None) -> KeyView:
+    """last_used: Unix seconds, to the quarter of an hour."""
     return KeyView(
         name=key.name,
         source="file",
@@ -132,12 +142,22 @@ def view_of_file_key(key: Key) -> KeyView:
         max_priority=key.max_priority,
         team=key.team or "",
         tags=key.tags,
+        last_used=_instant(last_used),
     )
 
 
-def listing(issued: Sequence[IssuedKey], config: Config) -> KeyListing:
-    """Return all keys: those of the file first, in its order."""
-    of_file = (view_of_file_key(key) for key in config.auth.keys)
+def list_keys(keys: KeyAuthority, config: Config) -> KeyListing:
+    """Return all keys of the file and of the store. Blocks. Raises StoreUnavailable."""
+    names = [one.name for one in config.auth.keys]
+    return listing(keys.rows.all(), config, keys.rows.used_by_records(names))
+
+
+def listing(
+    issued: Sequence[IssuedKey], config: Config, used: Mapping[str, float] | None = None
+) -> KeyListing:
+    """Return all keys: those of the file first, in its order. used: when, by name."""
+    times = used or {}
+    of_file = (view_of_file_key(key, times.get(key.name)) for key in config.auth.keys)
     return KeyListing(keys=(*of_file, *(view_of(key, config) for key in issued)))
 
 

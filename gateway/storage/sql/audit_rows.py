@@ -26,12 +26,14 @@ class AuditQuery(Struct, frozen=True, kw_only=True):
 
     since:  RFC 3339 as in `AuditRow.time`. actor: the name of an actor, a
             person's without the id in parentheses too, or a kind.
-    action: its name, or a group such as `key`. before: rows with a lower `seq`.
+    action: its name, or a group such as `key`. target: what was changed, exactly.
+    before: rows with a lower `seq`.
     """
 
     since: str = ""
     actor: str = ""
     action: str = ""
+    target: str = ""
     before: int | None = None
     limit: int = 100
 
@@ -69,6 +71,9 @@ class AuditRows:
         if query.action:
             which.append("(action = ? OR substr(action, 1, ?) = ?)")
             values += [query.action, len(query.action) + 1, f"{query.action}."]
+        if query.target:
+            which.append("target = ?")
+            values.append(query.target)
         with self._database.reading() as session:
             return session.rows(
                 _Columns,

@@ -5,6 +5,7 @@ small query whether anything has changed. `last_used` is not a change.
 """
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar, cast
 
@@ -24,8 +25,12 @@ from strowger_gateway.gateway.config.schema.units import (
 )
 from strowger_gateway.gateway.storage.sql.audit_rows import append
 from strowger_gateway.gateway.storage.sql.database import Database, Session
+from strowger_gateway.gateway.storage.sql.spend_rows import SLOT_S, slot_of
 
 _T = TypeVar("_T")
+RECENT_S: Final = 31 * 86_400.0
+"""How far back the last use of a key of the file is looked for."""
+
 _log = logging.getLogger("strowger.keys")
 _KEY: Final = (
     'name, team, "user", models, max_priority, tags, expires, not_before, allowed_networks,'
@@ -210,6 +215,25 @@ class KeyRows:
                 " WHERE issued_key_uses.last_used < excluded.last_used",
                 sorted(times.items()),
             )
+
+    def used_by_records(self, names: Sequence[str]) -> dict[str, float]:
+        """Return when keys of these names were last used by the sums of usage, Unix seconds.
+
+        To the quarter of an hour, and within the last RECENT_S only: requests that no backend was
+        called for are not in it.
+        """
+        if not names:
+            return {}
+        now = time.time()
+        with self._database.reading() as session:
+            found = session.rows(
+                tuple[str, int],
+                "SELECT p.key, MAX(s.slot) FROM usage_sums s JOIN usage_payers p ON p.id = s.payer"
+                " WHERE s.slot >= ? GROUP BY p.key",
+                slot_of(now - RECENT_S),
+            )
+        wanted = frozenset(names)
+        return {name: min(slot + SLOT_S, now) for name, slot in found if name in wanted}
 
     def readers(self) -> list[ListReader]:
         """Return the gateways that have reported, the last one first."""

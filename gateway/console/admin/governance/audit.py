@@ -22,6 +22,8 @@ _SECTION = say.template("""
 <label>[[Action]] <select name="action">{actions}</select></label>
 <label class="grow">[[Who]] <input name="actor" value="{actor}" maxlength="{longest}"
  autocomplete="off" placeholder="[[a name, or a kind such as cli]]"></label>
+<label>[[Target]] <input name="target" value="{target}" maxlength="{longest}" autocomplete="off">
+</label>
 <label>[[Since]] <input name="since" type="date" value="{since}"></label>
 <button class="primary">[[Show]]</button>
 </form>
@@ -65,6 +67,7 @@ class ShownAudit(Struct, frozen=True, kw_only=True):
     now: datetime
     action: str = ""
     actor: str = ""
+    target: str = ""
     since: str = ""
     refused: str = ""
 
@@ -74,6 +77,7 @@ def audit_section(part: ShownAudit) -> Markup:
         problem=problem(part.refused),
         actions=options(_choices(), part.action),
         actor=part.actor,
+        target=part.target,
         longest=LONGEST,
         since=part.since,
         table=_table(part),
@@ -133,6 +137,6 @@ def _value(text: str | None) -> str:
 def _more(part: ShownAudit) -> Markup:
     if part.page is None or part.page.before is None:
         return Markup()
-    asked = {"action": part.action, "actor": part.actor, "since": part.since}
+    asked = {"action": part.action, "actor": part.actor, "target": part.target, "since": part.since}
     given = {name: value for name, value in asked.items() if value}
     return _OLDER.format(urlencode({**given, "before": part.page.before}))

@@ -27,18 +27,25 @@ def audit_view_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
         request: _Request,
         action: Annotated[str, QueryParameter(max_length=LONGEST)] = "",
         actor: Annotated[str, QueryParameter(max_length=LONGEST)] = "",
+        target: Annotated[str, QueryParameter(max_length=LONGEST)] = "",
         since: Annotated[str, QueryParameter(max_length=LONGEST)] = "",
         before: Annotated[int | None, QueryParameter(ge=1, le=LAST)] = None,
     ) -> Response[str]:
         gateway, status = current(), 200
         part = ShownAudit(
-            page=None, now=datetime.now(UTC), action=action, actor=actor.strip(), since=since
+            page=None,
+            now=datetime.now(UTC),
+            action=action,
+            actor=actor.strip(),
+            target=target.strip(),
+            since=since,
         )
         try:
             query = audit_query(
                 since=f"{since}T00:00:00Z" if since else "",
                 actor=part.actor,
                 action=action,
+                target=part.target,
                 before=before,
                 limit=_ROWS,
             )

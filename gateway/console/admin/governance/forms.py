@@ -12,7 +12,7 @@ from strowger_gateway.schemas.errors import InvalidRequest
 FORM_BYTES: Final = 65_536
 """The largest body of a form."""
 
-_FIELDS: Final = 64
+_FIELDS: Final = 1_024
 
 
 async def form_of(request: Request[object, object, State]) -> Mapping[str, str]:

@@ -1,6 +1,6 @@
 """One key: its fields, where its last change is in effect, its new secret, and what can be done."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 from urllib.parse import quote
@@ -8,13 +8,13 @@ from urllib.parse import quote
 from markupsafe import Markup
 from msgspec import Struct
 
+from strowger_gateway.gateway.console.admin.governance.key_forms.disclosures import changing
 from strowger_gateway.gateway.console.admin.governance.key_list import state_tone, state_word
 from strowger_gateway.gateway.console.admin.governance.markup import (
     ago,
     note,
     options,
     problem,
-    rule_fields,
 )
 from strowger_gateway.gateway.governance.issued_keys.rule_text import rule_text
 from strowger_gateway.gateway.governance.issued_keys.view import KeyDetails, KeyView
@@ -42,6 +42,9 @@ _SECTION = say.template("""
 </section>
 """)
 _FACT = Markup("<div><dt>{}</dt><dd>{}</dd></div>")
+_AUDIT = say.template(
+    """<a href="/admin/view/audit?action=key&amp;target={}">[[who changed what]]</a>"""
+)
 _SECRET = say.template("""
 <div class="card secret" role="status">
 <label for="secret">[[The secret of {name}, shown this once]]</label>
@@ -89,7 +92,8 @@ _READ_ONLY = Markup('<p class="quiet">{}</p>')
 class KeyPart(Struct, frozen=True, kw_only=True):
     """What the page of one key shows. secret: a new one, "" for none.
 
-    fields: of a form that was refused.
+    fields, errors: of a form that was refused. more: it asks for another row of this kind.
+    teams, models: of the configuration.
     """
 
     key: KeyView
@@ -100,6 +104,10 @@ class KeyPart(Struct, frozen=True, kw_only=True):
     refused: str = ""
     done: str = ""
     fields: Mapping[str, str] = {}
+    errors: Mapping[str, str] = {}
+    more: str = ""
+    teams: Sequence[str] = ()
+    models: Sequence[str] = ()
 
 
 def key_section(part: KeyPart) -> Markup:
@@ -132,6 +140,7 @@ def _facts(part: KeyPart) -> Iterator[tuple[str, str | Markup]]:
     yield say("Most urgent priority"), str(key.max_priority)
     yield say("Tags"), ", ".join(key.tags) or say("none")
     if key.source == "file":
+        yield say("Last used"), ago(key.last_used, now, say("not in the last month"))
         return
     for limit in key.limits:
         yield say("Limit"), rule_text(limit)
@@ -148,6 +157,8 @@ def _facts(part: KeyPart) -> Iterator[tuple[str, str | Markup]]:
     )
     if key.revoked is not None:
         yield say("Revoked"), ago(key.revoked, now)
+    if key.source == "issued":
+        yield say("Changes"), _AUDIT.format(quote(key.name, safe=""))
     for one in key.secrets:
         until = (
             ""
@@ -218,19 +229,9 @@ def _actions(part: KeyPart) -> Markup:
 
 
 def _acts(part: KeyPart) -> Iterator[Markup]:
-    key, sent = part.key, part.fields
+    key = part.key
     path = quote(key.name, safe="")
-    limits, budgets = ("\n".join(map(rule_text, one)) for one in (key.limits, key.budgets))
-    yield _ACT.format(
-        act="rules",
-        path=path,
-        title=say("Change its limits and budgets"),
-        consequence=say("They apply to this key besides those of the configuration. One a line."),
-        extra=rule_fields(sent.get("limits", limits), sent.get("budgets", budgets)),
-        confirm=say("Apply them within two seconds."),
-        style=Markup(' class="primary"'),
-        button=say("Change"),
-    )
+    yield changing(part.who, key, part.teams, part.models, part.fields, part.errors, more=part.more)
     yield _ACT.format(
         act="rotate",
         path=path,

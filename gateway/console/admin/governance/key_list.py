@@ -8,14 +8,8 @@ from urllib.parse import quote
 from markupsafe import Markup
 from msgspec import Struct
 
-from strowger_gateway.gateway.config.schema.units import MOST_URGENT
-from strowger_gateway.gateway.console.admin.governance.markup import (
-    ago,
-    note,
-    options,
-    problem,
-    rule_fields,
-)
+from strowger_gateway.gateway.console.admin.governance.key_forms.disclosures import issuing
+from strowger_gateway.gateway.console.admin.governance.markup import ago, note, problem
 from strowger_gateway.gateway.console.admin.page.formatting import NONE
 from strowger_gateway.gateway.governance.issued_keys.view import KeyView
 from strowger_gateway.gateway.governance.sessions.principal import Principal
@@ -62,35 +56,6 @@ _NONE = Markup('<p class="empty">{}</p>')
 _MORE = say.template(
     """<p class="quiet">[[{shown:,} of {all:,} keys are shown. Search for the others.]]</p>"""
 )
-_MAKE = say.template("""
-<details class="card make"{open}>
-<summary>[[Issue a key]]</summary>
-<form method="post" action="/admin/view/keys">
-{problem}
-<div class="fields">
-<label>[[Name]] <input name="name" required maxlength="128" autocomplete="off"
- value="{name}"></label>
-{team}
-<label>[[User]] <input name="user" maxlength="256" autocomplete="off" value="{user}"
- placeholder="[[the person or program it is for]]"></label>
-<label>[[Models]] <input name="models" autocomplete="off" value="{models}" placeholder="gpt-*,
-chat">
-</label>
-<label>[[Tags]] <input name="tags" autocomplete="off" value="{tags}"
- placeholder="[[for reports: prod, cc-4711]]"></label>
-<label>[[Expires]] <input name="expires" type="date" value="{expires}"></label>
-<label>[[Networks]] <input name="allowed_networks" autocomplete="off" value="{allowed_networks}"
- placeholder="10.1.0.0/16"></label>
-<label>[[Most urgent priority]] <select name="max_priority">{priority}</select></label>
-</div>
-{rules}
-<div class="row"><button class="primary">[[Issue the key]]</button>
-<p class="quiet">[[Its secret is shown once, on the next page. Several models, tags or networks:
-separated by commas. A key expires at the beginning of the day, UTC.]]</p></div>
-</form>
-</details>
-""")
-_TEAM = say.template("""<label>[[Team]] <select name="team">{}</select></label>""")
 _TONES: Final[Mapping[str, str]] = {
     sentence("active"): "good",
     sentence("disabled"): "warn",
@@ -100,19 +65,13 @@ _TONES: Final[Mapping[str, str]] = {
     sentence("unknown team"): "bad",
     sentence("revoked"): "",
 }
-_URGENT: Final = {
-    "1": sentence("1: all"),
-    "2": "2",
-    "3": "3",
-    "4": "4",
-    "5": sentence("5: least urgent only"),
-}
 
 
 class KeyPage(Struct, frozen=True, kw_only=True):
     """What the list shows.
 
-    who: looks at it. teams: of the configuration. fields: of a form that was refused, and why.
+    who: looks at it. teams, models: of the configuration.
+    fields, errors: of a form that was refused. more: it asks for another row of this kind.
     """
 
     keys: Sequence[KeyView]
@@ -121,7 +80,10 @@ class KeyPage(Struct, frozen=True, kw_only=True):
     now: datetime
     q: str = ""
     all: bool = False
+    models: Sequence[str] = ()
     fields: Mapping[str, str] = {}
+    errors: Mapping[str, str] = {}
+    more: str = ""
     refused: str = ""
     done: str = ""
     trouble: str = ""
@@ -134,7 +96,17 @@ def key_list_section(page: KeyPage) -> Markup:
     return _SECTION.format(
         problem=problem(page.trouble),
         note=note(page.done),
-        make=_make(page) if not page.trouble else Markup(),
+        make=Markup()
+        if page.trouble
+        else issuing(
+            page.who,
+            page.teams,
+            page.models,
+            page.fields,
+            page.errors,
+            more=page.more,
+            refused=page.refused,
+        ),
         q=page.q,
         all=Markup(" checked") if page.all else "",
         table=_TABLE.format(rows=rows) if found else _NONE.format(nothing),
@@ -169,30 +141,6 @@ def _row(key: KeyView, now: datetime) -> Markup:
         team=key.team or NONE,
         user=key.user or NONE,
         models=say("all") if "*" in key.models else ", ".join(key.models),
-        used=NONE if key.source == "file" else ago(key.last_used, now, say("never")),
+        used=ago(key.last_used, now, NONE if key.source == "file" else say("never")),
         expires=NONE if key.source == "file" else ago(key.expires, now, say("never")),
-    )
-
-
-def _make(page: KeyPage) -> Markup:
-    """The form, for who may issue a key: an operator, for its own teams."""
-    teams = [name for name in page.teams if page.who.manages(name)]
-    anyone = page.who.manages("")
-    if not (teams or anyone):
-        return Markup()
-    fields = page.fields
-    choices = {**({"": say("(none)")} if anyone else {}), **{name: name for name in teams}}
-    return _MAKE.format(
-        open=Markup(" open") if page.refused else "",
-        problem=problem(page.refused),
-        team=_TEAM.format(options(choices, fields.get("team", ""))),
-        rules=rule_fields(fields.get("limits", ""), fields.get("budgets", "")),
-        priority=options(
-            {value: say(label) for value, label in _URGENT.items()},
-            fields.get("max_priority", str(MOST_URGENT)),
-        ),
-        **{
-            name: fields.get(name, "")
-            for name in ("name", "user", "models", "tags", "expires", "allowed_networks")
-        },
     )

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal, TypedDict
+from functools import partial
+from typing import Annotated, Final, Literal
 from urllib.parse import quote
 
 import msgspec
@@ -12,22 +13,27 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, QueryParameter
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
-from strowger_gateway.gateway.config.schema.budgets import OwnBudget
-from strowger_gateway.gateway.config.schema.limits import OwnLimit
-from strowger_gateway.gateway.config.schema.units import MOST_URGENT
 from strowger_gateway.gateway.console.admin.access import made_by, principal_of
 from strowger_gateway.gateway.console.admin.governance.forms import FORM_BYTES, form_of, listed
 from strowger_gateway.gateway.console.admin.governance.frame import shown
 from strowger_gateway.gateway.console.admin.governance.key_details import KeyPart, key_section
+from strowger_gateway.gateway.console.admin.governance.key_forms.form import MORE
+from strowger_gateway.gateway.console.admin.governance.key_forms.issued import issued_section
+from strowger_gateway.gateway.console.admin.governance.key_forms.key_fields import (
+    ReadKey,
+    changed_fields,
+    read_key,
+)
 from strowger_gateway.gateway.console.admin.governance.key_list import KeyPage, key_list_section
 from strowger_gateway.gateway.console.admin.keys import key_desk, team_permit
 from strowger_gateway.gateway.console.admin.page.answers import redirect
 from strowger_gateway.gateway.governance.issued_keys.authority import KeyAuthority, KeyFields
-from strowger_gateway.gateway.governance.issued_keys.rule_text import budget_from, limit_from
 from strowger_gateway.gateway.governance.issued_keys.view import (
     KeyDetails,
     details,
+    list_keys,
     listing,
+    view_of,
     view_of_file_key,
 )
 from strowger_gateway.gateway.platform.language import sentence, words_of
@@ -36,11 +42,12 @@ from strowger_gateway.schemas.errors import GatewayError, InvalidRequest, RouteN
 say = words_of(__file__)
 
 _Request = Request[object, object, State]
-_Act = Literal["rotate", "rules", "enable", "disable", "revoke"]
-_Done = Literal["", "ruled", "enabled", "disabled", "revoked"]
+_Act = Literal["change", "rotate", "enable", "disable", "revoke"]
+_Done = Literal["", "changed", "same", "enabled", "disabled", "revoked"]
 _DONE: Final[Mapping[_Done, str]] = {
     "": "",
-    "ruled": sentence("The limits and budgets of the key are changed."),
+    "changed": sentence("The key is changed."),
+    "same": sentence("Nothing has changed."),
     "enabled": sentence("The key is enabled."),
     "disabled": sentence("The key is disabled."),
     "revoked": sentence("The key is revoked."),
@@ -80,15 +87,24 @@ def _changing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     )
     async def create(request: _Request) -> Response[str]:
         gateway, fields = current(), await form_of(request)
+        if MORE in fields:
+            return await _list(request, gateway, fields=fields, more=fields[MORE])
+        read = read_key(fields)
+        if read.errors:
+            return await _list(request, gateway, fields=fields, errors=read.errors)
         by, permit = made_by(gateway, request.scope), team_permit(request)
+        names = listed(fields.get("names", "")) or (fields.get("name", ""),)
         try:
-            wanted = _fields(fields)
             made = await key_desk(gateway).change(
-                lambda keys: keys.create(fields.get("name", ""), wanted, by, permit)
+                lambda keys: keys.create_all(names, read.fields, by, permit)
             )
         except GatewayError as exc:
-            return await _list(request, gateway, fields=fields, refused=exc)
-        return await _key(request, gateway, made.key.name, secret=made.secret)
+            errors = _errors(read, exc)
+            return await _list(request, gateway, fields=fields, errors=errors, refused=exc)
+        if len(names) > 1:
+            return await shown(gateway, request, "Keys", [issued_section(made)])
+        (one,) = made.issued
+        return await _key(request, gateway, one.key.name, secret=one.secret)
 
     @post(
         "/keys/{name:str}/{act:str}",
@@ -103,6 +119,8 @@ def _changing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
             wanted = msgspec.convert(act, _Act)
         except msgspec.ValidationError:
             raise RouteNotFound(f"no route {request.scope['path']}") from None
+        if wanted == "change":
+            return await _change(request, gateway, name, fields)
         try:
             return await _act(request, gateway, name, wanted, fields)
         except GatewayError as exc:
@@ -122,16 +140,45 @@ async def _act(
         overlap_s = _number(fields, "overlap_s", "0")
         made = await desk.change(lambda keys: keys.rotate(name, overlap_s, by, permit))
         return await _key(request, gateway, name, secret=made.secret)
-    if act == "rules":
-        wanted = KeyFields(**_rules(fields))
-        await desk.change(lambda keys: keys.change(name, wanted, by, permit))
-        return redirect(f"/admin/view/keys/{quote(name, safe='')}?done=ruled")
     if act == "revoke":
         await desk.change(lambda keys: keys.revoke(name, by, permit))
         return redirect(f"/admin/view/keys/{quote(name, safe='')}?done=revoked")
     turned = KeyFields(disabled=act == "disable")
     await desk.change(lambda keys: keys.change(name, turned, by, permit))
     return redirect(f"/admin/view/keys/{quote(name, safe='')}?done={act}d")
+
+
+async def _change(
+    request: _Request, gateway: Gateway, name: str, fields: Mapping[str, str]
+) -> Response[str]:
+    """Change the fields of a key that differ from what it has."""
+    if MORE in fields:
+        return await _key(request, gateway, name, fields=fields, more=fields[MORE])
+    read = read_key(fields)
+    if read.errors:
+        return await _key(request, gateway, name, fields=fields, errors=read.errors)
+    by, permit, desk = made_by(gateway, request.scope), team_permit(request), key_desk(gateway)
+    config = gateway.runtime.config
+
+    def changed(keys: KeyAuthority) -> bool:
+        wanted = changed_fields(read.fields, view_of(keys.find(name), config))
+        if wanted == KeyFields():
+            return False
+        keys.change(name, wanted, by, permit)
+        return True
+
+    try:
+        done = "changed" if await desk.change(changed) else "same"
+    except GatewayError as exc:
+        errors = _errors(read, exc)
+        return await _key(request, gateway, name, refused=exc, fields=fields, errors=errors)
+    return redirect(f"/admin/view/keys/{quote(name, safe='')}?done={done}")
+
+
+def _errors(read: ReadKey, exc: GatewayError) -> Mapping[str, str]:
+    """Return the field that an error is about, and what it says of it."""
+    place = read.error_at(getattr(exc, "param", None))
+    return {place: exc.message.partition(": ")[2] or exc.message} if place else {}
 
 
 async def _list(
@@ -141,30 +188,50 @@ async def _list(
     q: str = "",
     all: bool = False,
     fields: Mapping[str, str] | None = None,
+    errors: Mapping[str, str] | None = None,
+    more: str = "",
     refused: GatewayError | None = None,
 ) -> Response[str]:
     """The list; without a store, the keys of the file."""
     config, trouble = gateway.runtime.config, ""
     try:
-        found = await key_desk(gateway).read(lambda keys: keys.rows.all())
+        found = await key_desk(gateway).read(partial(list_keys, config=config))
     except GatewayError as exc:
-        found, trouble = (
-            [],
-            say("only keys of the configuration file are shown: {why}", why=exc.message),
-        )
+        found = listing([], config)
+        trouble = say("only keys of the configuration file are shown: {why}", why=exc.message)
     page = KeyPage(
-        keys=listing(found, config).keys,
+        keys=found.keys,
         who=principal_of(request.scope),
         teams=[team.name for team in config.teams],
         now=datetime.now(UTC),
         q=q,
         all=all,
+        models=_models(gateway),
         fields=fields or {},
-        refused="" if refused is None else refused.message,
+        errors=errors or {},
+        more=more,
+        refused=_refused(refused, errors),
         trouble=trouble,
     )
-    status = 200 if refused is None else refused.status
+    status = _status(refused, errors)
     return await shown(gateway, request, "Keys", [key_list_section(page)], status)
+
+
+def _status(refused: GatewayError | None, errors: Mapping[str, str] | None) -> int:
+    return refused.status if refused is not None else 400 if errors else 200
+
+
+def _refused(refused: GatewayError | None, errors: Mapping[str, str] | None) -> str:
+    """Return the message above the form."""
+    if refused is not None:
+        return refused.message
+    return "\n".join(f"{name}: {message}" for name, message in (errors or {}).items())
+
+
+def _models(gateway: Gateway) -> list[str]:
+    """Return what may be chosen: names and aliases of models."""
+    models = gateway.runtime.config.models
+    return sorted({name for one in models for name in (one.name, *one.aliases)})
 
 
 async def _key(
@@ -176,12 +243,16 @@ async def _key(
     done: str = "",
     refused: GatewayError | None = None,
     fields: Mapping[str, str] | None = None,
+    errors: Mapping[str, str] | None = None,
+    more: str = "",
 ) -> Response[str]:
     """One key. Raises RouteNotFound, StoreUnavailable."""
     config = gateway.runtime.config
     of_file = next((key for key in config.auth.keys if key.name == name), None)
-    found, view = None, view_of_file_key(of_file) if of_file is not None else None
-    if view is None:
+    found, view = None, None
+    if of_file is not None:
+        view = view_of_file_key(of_file, await _last_used(gateway, name))
+    else:
 
         def read(keys: KeyAuthority) -> KeyDetails:
             return details(keys.find(name), keys.rows.readers(), config)
@@ -195,46 +266,24 @@ async def _key(
         now=datetime.now(UTC),
         secret=secret,
         done=done,
-        refused="" if refused is None else refused.message,
+        refused=_refused(refused, errors),
         fields=fields or {},
+        errors=errors or {},
+        more=more,
+        teams=[team.name for team in config.teams],
+        models=_models(gateway),
     )
-    status = 200 if refused is None else refused.status
+    status = _status(refused, errors)
     return await shown(gateway, request, "Keys", [key_section(part)], status)
 
 
-def _fields(sent: Mapping[str, str]) -> KeyFields:
-    """The fields of a new key. Raises InvalidRequest."""
-    given: dict[str, object] = {
-        "team": sent.get("team", ""),
-        "user": sent.get("user", ""),
-        "tags": listed(sent.get("tags", "")),
-        "allowed_networks": listed(sent.get("allowed_networks", "")),
-        "max_priority": _number(sent, "max_priority", str(MOST_URGENT)),
-    }
-    given |= _rules(sent)
-    if models := listed(sent.get("models", "")):
-        given["models"] = models
-    if expires := sent.get("expires", ""):
-        given["expires"] = f"{expires}T00:00:00Z"
+async def _last_used(gateway: Gateway, name: str) -> float | None:
+    """Return when a key of the file was used last; `None` if that cannot be known now."""
     try:
-        return msgspec.convert(given, KeyFields)
-    except msgspec.ValidationError as exc:
-        message = str(exc).replace(" - at `$.", " in `")
-        raise InvalidRequest(f"the form has a wrong value: {message}") from exc
-
-
-class _Rules(TypedDict):
-    limits: tuple[OwnLimit, ...]
-    budgets: tuple[OwnBudget, ...]
-
-
-def _rules(sent: Mapping[str, str]) -> _Rules:
-    """The key's own limits and budgets, one a line. Raises InvalidRequest."""
-    limits, budgets = ((sent.get(name, "")).splitlines() for name in ("limits", "budgets"))
-    return {
-        "limits": tuple(limit_from(line) for line in limits if line.strip()),
-        "budgets": tuple(budget_from(line) for line in budgets if line.strip()),
-    }
+        found = await key_desk(gateway).read(lambda keys: keys.rows.used_by_records([name]))
+    except GatewayError:
+        return None
+    return found.get(name)
 
 
 def _number(sent: Mapping[str, str], name: str, default: str) -> int:

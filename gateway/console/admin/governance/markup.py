@@ -15,13 +15,6 @@ _Value = TypeVar("_Value", bound=str)
 _PROBLEM = Markup('<p class="verdict bad" role="alert">{}</p>')
 _NOTE = Markup('<p class="verdict good" role="status">{}</p>')
 _TIME = Markup('<time datetime="{iso}" title="{iso}">{text}</time>')
-_RULES = say.template("""<label>[[Limits of its own]]
-<textarea name="limits" rows="2" spellcheck="false" autocomplete="off"
- placeholder="requests=60,tokens=100000,per=minute">{limits}</textarea></label>
-<label>[[Budgets of its own]]
-<textarea name="budgets" rows="2" spellcheck="false" autocomplete="off"
- placeholder="usd=100,per=month">{budgets}</textarea></label>
-""")
 _OPTION = Markup('<option value="{}"{}>{}</option>')
 
 
@@ -56,11 +49,6 @@ def options(values: Mapping[_Value, str], chosen: str) -> Markup:
         _OPTION.format(value, Markup(" selected") if value == chosen else "", label)
         for value, label in values.items()
     )
-
-
-def rule_fields(limits: str, budgets: str) -> Markup:
-    """The fields of a form for a key's own limits and budgets, one a line."""
-    return _RULES.format(limits=limits, budgets=budgets)
 
 
 def dollars(nanos: int) -> str:

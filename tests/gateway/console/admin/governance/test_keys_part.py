@@ -83,12 +83,12 @@ async def test_a_wrong_form_shows_why_and_keeps_what_was_entered(tmp_path: Path)
     async with governed(tmp_path) as up, signed_in(up) as browser:
         for sent, status, why in (
             ({"name": "<b>x"}, 400, "Name: expected 1 to 128 letters"),
-            ({"name": "ok", "models": "chatt"}, 400, 'did you mean "chat"'),
+            ({"name": "ok", "models.0": "chatt"}, 400, 'did you mean "chat"'),
             ({"name": "ok", "allowed_networks": "here"}, 400, "write a network as"),
-            ({"name": "ok", "expires": "soon"}, 400, "wrong value"),
+            ({"name": "ok", "expires": "soon"}, 400, "expected a day"),
             ({"name": "ok", "expires": "2001-01-01"}, 400, "in the past"),
-            ({"name": "ok", "max_priority": "9"}, 400, "wrong value"),
-            ({"name": "ok", "max_priority": "many"}, 400, "expected a whole number"),
+            ({"name": "ok", "max_priority": "9"}, 400, "Expected `int` <= 5"),
+            ({"name": "ok", "max_priority": "many"}, 400, "Expected `int`"),
             ({"name": "ok", "team": "nobody"}, 400, "no team is named"),
             ({"name": "of-the-file"}, 409, "is in the configuration file"),
         ):
@@ -103,29 +103,6 @@ async def test_a_wrong_form_shows_why_and_keeps_what_was_entered(tmp_path: Path)
         none = (await up.client.get("/admin/keys")).json()["keys"]
 
     assert [key["name"] for key in none] == ["of-the-file"]
-
-
-async def test_limits_and_budgets_of_a_key_are_set_with_forms(tmp_path: Path) -> None:
-    async with governed(tmp_path) as up, signed_in(up) as browser:
-        wanted = {"name": "ci", "limits": "requests=60\nname=seats,concurrent=2", "confirm": "yes"}
-        made = await browser.post("/admin/view/keys", data=wanted)
-        wrong = {"limits": "requests=none", "budgets": "tokens=7", "confirm": "yes"}
-        refused = await browser.post("/admin/view/keys/ci/rules", data=wrong)
-        right = {"limits": "requests=61,per=hour", "budgets": "tokens=7", "confirm": "yes"}
-        changed = await browser.post("/admin/view/keys/ci/rules", data=right, follow_redirects=True)
-        limits = (await browser.get("/admin/view/limits")).text
-        budgets = (await browser.get("/admin/view/budgets")).text
-        shown = (await up.client.get("/admin/keys/ci")).json()["key"]
-
-    assert "Limit requests=60,per=minute Limit name=seats,concurrent=2" in text_of(made.text)
-    assert refused.status_code == 400
-    assert "`$.requests`" in unescape(refused.text)
-    assert "requests=none</textarea>" in refused.text
-    assert "The limits and budgets of the key are changed." in changed.text
-    assert "key:ci/hour" in limits
-    assert "key:ci/month" in budgets
-    assert [(one["requests"], one["per"]) for one in shown["limits"]] == [(61, "hour")]
-    assert [one["tokens"] for one in shown["budgets"]] == [7]
 
 
 async def test_a_rotated_key_has_two_secrets_until_the_old_one_ends(tmp_path: Path) -> None:
