@@ -90,7 +90,7 @@ class Gateway:
             recorder=log.recorder,
             store=store,
             access=self.store,
-            own=(issued, experiments, log, log.budgets, *shared),
+            own=(issued, experiments, log, log.budgets, log.attributor, *shared),
             flush=log.flush,
             stages_changed=self._stages_changed,
         )

@@ -18,6 +18,7 @@ _NAMES: Final = (
     "strowger_gateway.gateway.governance.limits.part:LimitsPart",
     "strowger_gateway.gateway.governance.budgets.part:BudgetsPart",
     "strowger_gateway.gateway.governance.end_users.part:EndUsersPart",
+    "strowger_gateway.gateway.governance.attribution.part:AttributionPart",
     "strowger_gateway.gateway.governance.identities.part:IdentitiesPart",
     "strowger_gateway.gateway.backends.replicas.part:ReplicasPart",
     "strowger_gateway.gateway.routing.backend_events.part:BackendEventsPart",

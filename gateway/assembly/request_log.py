@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from secrets import token_hex
 
+from strowger_gateway.gateway.governance.attribution.attributor import TELLING, Attributor
 from strowger_gateway.gateway.governance.budgets.budgets import Budgets
 from strowger_gateway.gateway.observability.recording.ended_requests import EndedRequests
 from strowger_gateway.gateway.observability.recording.rows_from_request import (
@@ -46,12 +47,12 @@ class RequestLog:
 
     series: the traffic by backend. recorder: of usage and outcomes; `None` keeps no records.
     takers: of parts, called with the requests that have ended.
-    budgets: settled by what is recorded. writer: of the records, unique to this process.
+    attributor: of client programs and tags. budgets: settled by what is recorded.
     """
 
     def __init__(self, access_log: AccessLog, recorder: Recorder | None) -> None:
-        self.writer = token_hex(8)
-        self.budgets = Budgets((), self.writer)
+        self.budgets = Budgets((), token_hex(8))
+        self.attributor = Attributor()
         self._batch = 0
         self.metrics = Metrics()
         self.series = TimeSeries()
@@ -62,6 +63,11 @@ class RequestLog:
         self._finished: list[tuple[RequestRecord, int, float, Prices]] = []
         self._timer: asyncio.TimerHandle | None = None
         self.takers: list[Callable[[EndedRequests], None]] = []
+
+    @property
+    def writer(self) -> str:
+        """The name of this process in records."""
+        return self.budgets.writer
 
     def record_request(
         self, record: RequestRecord, status: int, ended: float, prices: Prices
@@ -92,6 +98,14 @@ class RequestLog:
         if not finished:
             return
         offset = time.time() - now()
+        known, attribute = self.attributor.known, self.attributor.attribute
+        for record, *_ in finished:
+            fields = record.fields
+            name = known.get(fields.get(b"user-agent", b""))
+            if name is None or record.metadata or not TELLING.isdisjoint(fields):
+                attribute(record)
+            else:
+                record.client = name
         lines = [
             access_line(record, status, ended, offset, prices)
             for record, status, ended, prices in finished

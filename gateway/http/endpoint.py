@@ -78,9 +78,10 @@ class Endpoint:
             started=now(),
             surface=self._surface.name,
             task=self._surface.task or "",
-            client=runtime.access.clients.of(scope),
+            client_address=runtime.access.clients.of(scope),
             client_request_id="" if sent_id is None else loggable_id(sent_id),
             attempts=[],
+            fields=exchange.fields,
             certificate=certificate_name(scope) if scope["state"] else "",
         )
         admission.enter(runtime)

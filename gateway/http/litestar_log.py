@@ -123,7 +123,7 @@ class LitestarLog:
             surface="admin" if admin else "" if counted is None else counted.surface,
             status=status or 499,
             ms=milliseconds(now() - began),
-            client=runtime.access.clients.of(scope),
+            client_address=runtime.access.clients.of(scope),
             client_certificate=certificate_name(scope),
             method=scope["method"],
             path=scope["path"][:_LONGEST_PATH],

@@ -28,6 +28,7 @@ from strowger_gateway.gateway.governance.access.auth import (
 from strowger_gateway.gateway.governance.access.key_shares import Slot
 from strowger_gateway.gateway.governance.access.priority import prioritised
 from strowger_gateway.gateway.governance.access.process_side import WrongKeysSide
+from strowger_gateway.gateway.governance.attribution.metadata import take_metadata
 from strowger_gateway.gateway.http.continuing.response_storage import continued
 from strowger_gateway.gateway.http.error_fields import name_field
 from strowger_gateway.gateway.routing.planning.request_facts import RequestFacts
@@ -56,7 +57,12 @@ from strowger_gateway.gateway.surfaces.path_aliases import own_path
 from strowger_gateway.gateway.surfaces.stored_items import EarlierItemsNeeded
 from strowger_gateway.schemas.errors import GatewayError, InvalidRequest
 from strowger_gateway.schemas.holdings import BACKGROUND
-from strowger_gateway.schemas.requests import EmbeddingsRequest, Request, TokenRequest
+from strowger_gateway.schemas.requests import (
+    ChatRequest,
+    EmbeddingsRequest,
+    Request,
+    TokenRequest,
+)
 from strowger_gateway.schemas.usage import tier_in
 
 LARGE: Final = 64 * 1024
@@ -317,6 +323,13 @@ class FindRoute(BaseStage):
             record.stream = sent.stream
             if sent.priority is not UNSET:
                 request.use(prioritised(sent, caller, record))
+        if type(sent) is ChatRequest:
+            first = sent.original
+            kept = first is not None and "metadata" in first.fields
+            if kept or sent.extra or sent.metadata is not UNSET:
+                take_metadata(request)
+        elif type(sent) is not TokenRequest and sent.extra:
+            take_metadata(request)
         if caller.background:
             record.level = BACKGROUND
 

@@ -6,7 +6,7 @@ The response headers, the access log, the metrics and the store are written from
 import random
 import re
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -200,6 +200,9 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     client_headers: names in lower case; () unless a backend has a `pool`.
     budget:  the one that was used up, if it refused the request or sent it to a cheaper model.
     attributes: that parts record; `None` without any. Set them with `Column.set`.
+    client_address: which the request came from. fields: its headers, names in lower case.
+    metadata: of its body, a small JSON object; b"" without one.
+    client, request_tags: as recorded; they are known once the request has ended.
     """
 
     request_id: str
@@ -230,7 +233,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     attempts: list[AttemptRecord]
     uncounted: int = 0
     client_request_id: str = ""
-    client: str = ""
+    client_address: str = ""
     certificate: str = ""
     error: str = ""
     param: str = ""
@@ -256,6 +259,10 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     payload: CapturedPayload | None = None
     cache: CacheUse | None = None
     attributes: dict[str, Attribute] | None = None
+    fields: Mapping[bytes, bytes] = {}
+    metadata: bytes = b""
+    client: str = ""
+    request_tags: tuple[str, ...] = ()
 
     @property
     def attempt_running(self) -> bool:

@@ -106,4 +106,4 @@ async def test_the_gateway_logs_the_client_of_a_proxy_and_not_what_it_claims(
             await asyncio.sleep(0.02)
             lines = gateway.access_lines()
 
-    assert [one.client for one in lines] == ["127.0.0.1"]
+    assert [one.client_address for one in lines] == ["127.0.0.1"]

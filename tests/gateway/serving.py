@@ -102,7 +102,7 @@ async def serving(
     """
     log = io.BytesIO()
     access_log = AccessLog(log, "json")
-    settings = read_config(config, source="config.yaml", env=env or {})
+    settings = read_config(config, source="config.yaml", env=env or {}, parts=parts)
     ORACLE.vendors.learn(settings.providers)
     engines = None if engine is None else engine.serving(settings)
     runtime = Runtime(settings, run_dir=run_dir, engines=engines)

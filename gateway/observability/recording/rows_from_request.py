@@ -70,8 +70,10 @@ def access_line(
         record.budget,
         "" if cache is None else cache.outcome,
         record.attributes,
-        record.client_request_id,  # from here on, what only the log has
         record.client,
+        record.request_tags,
+        record.client_request_id,  # from here on, what only the log has
+        record.client_address,
         record.refusal if status in (401, 403) else "",
         in_one_line(record.param) if record.param else "",
         in_one_line(record.message) if record.message else "",

@@ -40,7 +40,7 @@ class AccessLine(RecordedFields, frozen=True, omit_defaults=True, gc=False):
 
     usage_source: `reported` by the backend, or `estimated` from the prompt and the content that
                   arrived, if the attempt ended before the usage did.
-    client:       the address that the request came from.
+    client_address: the address that the request came from.
     client_certificate: the subject of its TLS certificate, or a name of it.
     denied:       why it got 401 or 403: the message of the response.
     param, message: the field that the error names, and its sentence, of at most MAX_MESSAGE_CHARS
@@ -56,7 +56,7 @@ class AccessLine(RecordedFields, frozen=True, omit_defaults=True, gc=False):
     """
 
     client_request_id: str = ""
-    client: str = ""
+    client_address: str = ""
     denied: str = ""
     param: str = ""
     message: str = ""
@@ -271,7 +271,7 @@ def _status_as_text(status: int, colours: bool) -> str:
 def _other_as_text(line: AccessLine, colours: bool) -> bytes:
     """The client chose the path: it is escaped, so that it cannot control the terminal."""
     why = line.denied or line.error
-    words = (line.method, ascii(line.path)[1:-1], line.actor, line.client, why)
+    words = (line.method, ascii(line.path)[1:-1], line.actor, line.client_address, why)
     text = " ".join(filter(None, words))
     name = painted(line.request_id, _DIM, colours=colours)
     return f"{_status_as_text(line.status, colours)} {text} {name}\n".encode()

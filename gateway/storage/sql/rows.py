@@ -14,6 +14,7 @@ from msgspec.inspect import (
     StrType,
     Type,
     UnionType,
+    VarTupleType,
     type_info,
 )
 from msgspec.structs import fields
@@ -53,6 +54,8 @@ class RecordedFields(Struct, frozen=True, omit_defaults=True, gc=False):
                 side asked for an answer from the cache.
     attributes: what parts record, by the names of their columns (`gateway/parts/columns.py`); a
                 JSON object in the database and its export; `None` without any.
+    client:     the client program, without its version, as its User-Agent names it; "": unknown.
+    request_tags: that the caller sent, sorted; a JSON array in the database and its export.
     """
 
     time: float
@@ -81,6 +84,8 @@ class RecordedFields(Struct, frozen=True, omit_defaults=True, gc=False):
     budget: str = ""
     cache: CacheOutcome = ""
     attributes: Mapping[str, Attribute] | None = None
+    client: str = ""
+    request_tags: tuple[str, ...] = ()
 
 
 class RequestRow(
@@ -187,7 +192,7 @@ def _kind(name: str, found: Type) -> Kind:
             return "int"
         case FloatType():
             return "float"
-        case DictType():
+        case DictType() | VarTupleType():
             return "json"
         case _:
             raise TypeError(f"{name}: a field of this type has no column")

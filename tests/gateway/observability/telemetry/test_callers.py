@@ -56,7 +56,7 @@ async def test_a_line_names_the_address_and_a_refusal_its_reason_but_never_the_k
         ("GET", "/healthz", {}),
     )
 
-    assert {line.client for line in lines} == {"127.0.0.1"}
+    assert {line.client_address for line in lines} == {"127.0.0.1"}
     assert sorted((line.status, line.key, line.path, line.denied[:34]) for line in lines) == [
         (200, "a", "", ""),
         (401, "", "", "no API key in the request; use the"),
@@ -75,7 +75,7 @@ async def test_addresses_can_be_left_out(tmp_path: Path) -> None:
         more="logging: {client_address: false}",
     )
 
-    assert [line.client for line in lines] == ["", ""]
+    assert [line.client_address for line in lines] == ["", ""]
 
 
 async def test_everything_at_admin_is_in_the_log_with_its_actor(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ async def test_everything_at_admin_is_in_the_log_with_its_actor(tmp_path: Path) 
         ("GET", "/admin/engines", 200, "admin key"),
         ("GET", "/admin/engines", 401, ""),
     ]
-    assert {(line.surface, line.client) for line in lines} == {("admin", "127.0.0.1")}
+    assert {(line.surface, line.client_address) for line in lines} == {("admin", "127.0.0.1")}
     assert lines[0].denied
     assert "guess" not in str(lines)
     assert ADMIN not in str(lines)
