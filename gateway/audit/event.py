@@ -35,6 +35,7 @@ Action = Literal[
     "admin.change",
     "admin.access",
     "audit.prune",
+    "store.copy",
 ]
 """What was done, or tried. docs/audit.md describes each; a test compares.
 

@@ -25,6 +25,7 @@ NAMES: Final = (
     "limits",
     "budgets",
     "records",
+    "store",
     "audit",
     "backends",
     "prices",
@@ -53,6 +54,7 @@ MODULES: Final[Mapping[str, str]] = {
     "placement": "placement.command",
     "prompts": "prompts.command",
     "records": "records.command",
+    "store": "store.command",
 }
 """Modules of commands that are in a folder of `gateway/cli`."""
 

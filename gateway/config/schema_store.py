@@ -38,6 +38,14 @@ def check_store(config: Config, problems: Problems) -> None:
             ("store", "url"),
             "an in-memory database is private to a process and lost when it exits; give a file",
         )
+    former = store.moved_from
+    if former is not None and not problems.at(("store", "moved_from")):
+        if not former.reveal().startswith((SQLITE, *POSTGRES)):
+            problems.add(
+                ("store", "moved_from"), "must be sqlite:///FILE or postgresql://HOST/NAME"
+            )
+        elif former == store.url:
+            problems.add(("store", "moved_from"), "is store.url itself; remove it")
     if store.export is not None:
         _check_export(store.export, problems)
     path = ("store", "redis_url")
@@ -77,15 +85,24 @@ def _with_files_placed(url: Secret, folder: Path) -> Secret:
     return Secret(_FILES.sub(placed, url.reveal()))
 
 
+def _placed(url: Secret, folder: Path) -> Secret:
+    """Return the address of a database with its paths resolved at a folder."""
+    address = url.reveal()
+    if address.startswith(SQLITE):
+        return Secret(f"{SQLITE}{folder / address.removeprefix(SQLITE)}")
+    return _with_files_placed(url, folder)
+
+
 def with_store_placed(config: Config, folder: Path) -> Config:
     """Return the configuration with all paths in `store` resolved at `folder`."""
     store = config.store
-    address, neighbour = store.url.reveal(), folder
-    if address.startswith(SQLITE):
-        file = folder / address.removeprefix(SQLITE)
-        address, neighbour = f"{SQLITE}{file}", file.parent
-    else:
-        address = _with_files_placed(store.url, folder).reveal()
+    url, former = _placed(store.url, folder), store.moved_from
+    neighbour = folder
+    if former is not None:
+        former = _placed(former, folder)
+    first = (former or url).reveal()  # a move keeps the spool where it is
+    if first.startswith(SQLITE):
+        neighbour = Path(first.removeprefix(SQLITE)).parent
     redis = store.redis_url
     export = store.export
     if export is not None and "://" not in export.to.reveal():
@@ -93,7 +110,8 @@ def with_store_placed(config: Config, folder: Path) -> Config:
         export = msgspec.structs.replace(export, to=target)
     placed = msgspec.structs.replace(
         store,
-        url=Secret(address),
+        url=url,
+        moved_from=former,
         redis_url=None if redis is None else _with_files_placed(redis, folder),
         spool=store.spool or str(neighbour / SPOOL),
         export=export,

@@ -25,6 +25,8 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Storage of keys, usage and experiments. URLs may contain passwords, hence `Secret`.
 
     url:   sqlite:///FILE (a relative path starts at the folder of config.yaml) or postgresql://…
+    moved_from: the former `url`, which `strowger store copy --switch` has closed; records that wait
+           for it go to this one.
     usage: required: reject requests that cannot be recorded.
     spool: the folder in which records wait for the store; `None`: next to the SQLite file, or to
            config.yaml. max_spool_bytes: its maximum size.
@@ -36,6 +38,7 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     url: Secret = Secret(DEFAULT_STORE)
     redis_url: Secret | None = None
+    moved_from: Secret | None = None
     usage: Literal["best_effort", "required"] = "best_effort"
     spool: Path | None = None
     max_spool_bytes: Annotated[int, Meta(ge=MIB, extra={"size": True})] = 1024 * MIB

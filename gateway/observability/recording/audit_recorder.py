@@ -27,8 +27,9 @@ def audit_spool(config: Config) -> Spool:
 
     Requests are many, and while the store is unreachable they must not take the events' room.
     """
+    store = config.store
     return Spool(
-        own_folder(config.store.url, Path(config.store.spool or SPOOL)) / _FOLDER,
+        own_folder(store.url, Path(store.spool or SPOOL), moved_from=store.moved_from) / _FOLDER,
         max_bytes=config.audit.max_waiting_bytes,
         setting="audit.max_waiting_bytes",
     )

@@ -50,7 +50,12 @@ def open_spool(config: Config, *, announces: bool = False) -> Spool:
     announces: log that the folder is another store's; for one process of a gateway.
     """
     store = config.store
-    folder = own_folder(store.url, Path(store.spool or SPOOL), announces=announces)
+    folder = own_folder(
+        store.url,
+        Path(store.spool or SPOOL),
+        moved_from=store.moved_from,
+        announces=announces,
+    )
     owner = store_id(store.url, folder)
     return Spool(folder, max_bytes=store.max_spool_bytes, owner=owner)
 

@@ -22,6 +22,7 @@ _log = logging.getLogger("strowger.records")
 
 MARKER: Final = "store"
 _OTHERS: Final = "of-"
+_FORMER: Final = "formerly "
 _PORT: Final = "5432"
 _SELECTS: Final = ("service", "options")
 """Parameters of PostgreSQL's addresses that can choose another database or schema."""
@@ -43,13 +44,18 @@ def store_id(url: Secret, folder: Path) -> str:
     return sha256(os.fsencode(_place(url, folder))).hexdigest()[:16]
 
 
-def own_folder(url: Secret, folder: Path, *, announces: bool = False) -> Path:
+def own_folder(
+    url: Secret, folder: Path, *, moved_from: Secret | None = None, announces: bool = False
+) -> Path:
     """Return the folder for the records of a store: `folder`, unless it is another store's.
 
     Marks a folder without an owner. A folder that cannot be written now is marked with the first
     file in it, see `claim`. announces: log that; for one process of a gateway.
+    moved_from: the store that this one continues, whose folder it takes over.
     """
     own = store_id(url, folder)
+    if moved_from is not None:
+        _take_over(folder, own, store_id(moved_from, folder), _place(url, folder), announces)
     with suppress(OSError):
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder.mkdir(exist_ok=True, mode=0o700)
@@ -79,8 +85,35 @@ def claim(folder: Path, own: str, where: str = "of store.url") -> None:
         found = marker.read_text(errors="replace")
     except FileNotFoundError:
         found = _marked(marker, _TEXT.format(id=own, where=where))
-    if (owner := found.partition("\n")[0]) and owner != own:
+    if (owner := found.partition("\n")[0]) and own not in {owner, *_former(found)}:
         raise ForeignSpool(f"the spool {folder} belongs to another store (see {marker})")
+
+
+def _former(text: str) -> list[str]:
+    """Return the earlier owners: their gateways may still write, until they are restarted."""
+    return [
+        line.removeprefix(_FORMER) for line in text.splitlines()[1:] if line.startswith(_FORMER)
+    ]
+
+
+def _take_over(folder: Path, own: str, former: str, where: str, announces: bool) -> None:
+    """Make the folder of a former store the own one, with what was recorded apart before."""
+    marker = folder / MARKER
+    with suppress(OSError):
+        found = marker.read_text(errors="replace")
+        if found.partition("\n")[0] != former:
+            return
+        earlier = "".join(f"{_FORMER}{one}\n" for one in dict.fromkeys([former, *_former(found)]))
+        head, _, rest = _TEXT.format(id=own, where=where).partition("\n")
+        draft = marker.with_name(f"{marker.name}.{os.getpid()}-{os.urandom(4).hex()}.new")
+        draft.write_text(f"{head}\n{earlier}{rest}", errors="surrogateescape")
+        draft.chmod(0o600)
+        inner = folder / f"{_OTHERS}{own}"
+        for path in (*inner.glob("*.rows"), *inner.glob("audit/*.rows")):
+            path.rename(folder / path.relative_to(inner))
+        draft.replace(marker)
+        if announces:
+            _log.info("the spool %s is that of store.url now; it was of store.moved_from", folder)
 
 
 def _marked(marker: Path, text: str) -> str:

@@ -81,6 +81,10 @@ class Connection(Protocol):
 
     def insert(self, insert: Insert, rows: Sequence[Sequence[Value]]) -> None: ...
 
+    def bulk(self, insert: Insert, rows: Iterable[Sequence[Value]]) -> None:
+        """Insert new rows with their values exactly as they are, as fast as possible."""
+        ...
+
     def interrupt(self) -> None:
         """Make a call that another thread has in progress fail."""
         ...
@@ -98,6 +102,8 @@ class Driver(Protocol):
                   for others that change other rows.
     errors: everything its connections raise. rejections: those for which a retry never helps.
     reusable: a query for the bytes within its files that it can write again; "" if it has none.
+    fence:  a query for the mark of the tables, which then stays true until the transaction ends.
+    closing: a statement that waits until no transaction holds a fence, and admits no other.
     """
 
     text: str
@@ -108,6 +114,8 @@ class Driver(Protocol):
     errors: tuple[type[Exception], ...]
     rejections: tuple[type[Exception], ...]
     reusable: str
+    fence: str
+    closing: str
 
     def connect(self) -> Connection:
         """Raises StoreUnavailable."""
@@ -145,6 +153,10 @@ class Session:
         if rows:
             self._connection.insert(insert, rows)
 
+    def bulk(self, insert: Insert, rows: Iterable[Sequence[Value]]) -> None:
+        """Insert new rows, such as another database has them. The `otherwise` is not used."""
+        self._connection.bulk(insert, rows)
+
     def rows(self, kind: type[_T], sql: str, *values: Value) -> list[_T]:
         """Return all rows of a query, each as a `kind`, which is a tuple type."""
         found = self._connection.execute(sql, values).fetchall()
@@ -170,10 +182,19 @@ class Database:
     write succeeds: a connection that SQLite opens while its disk is read-only can never write.
     """
 
-    def __init__(self, driver: Driver, prepare: Callable[[Session], None]) -> None:
-        """prepare: run in a write transaction before any other, until it succeeds once."""
+    def __init__(
+        self,
+        driver: Driver,
+        prepare: Callable[[Session], None],
+        fence: Callable[[Session], None] | None = None,
+    ) -> None:
+        """prepare: run in a write transaction before any other, until it succeeds once.
+
+        fence: run first in every write transaction; it raises StoreUnavailable if none may write.
+        """
         self._driver = driver
         self._prepare = prepare
+        self._fence = fence
         self._prepared = False
         self._idle: LifoQueue[Connection] = LifoQueue()
         self._in_use: set[Connection] = set()
@@ -242,6 +263,8 @@ class Database:
             problems = "; ".join(problem.removeprefix("store.url: ") for problem in exc.problems)
             raise StoreUnavailable(problems) from exc
         with self._run(begin) as session:
+            if self._fence is not None and begin != self._driver.begin_read:
+                self._fence(session)
             yield session
 
     @contextmanager

@@ -26,6 +26,7 @@ _WRITING = 7_287_483_001
 
 CONNECT_S, STATEMENT_S = 5, 60
 _TIMEOUTS = f"SET LOCAL statement_timeout = '{STATEMENT_S}s'; SET LOCAL lock_timeout = '10s'"
+_PORT = "5432"
 DOUBT_S = 1.0
 """Silence before a check whether the server hangs, seconds; doubled for each further check."""
 
@@ -72,7 +73,8 @@ class PostgresDriver:
         except psycopg.Error as exc:
             raise InvalidConfig((f"store.url: not a PostgreSQL address: {exc}",)) from None
         host, name = given.get("host", "the local host"), given.get("dbname", "")
-        self.where = f"PostgreSQL at {host}/{name}"
+        port = given.get("port", _PORT)
+        self.where = f"PostgreSQL at {host}{'' if port == _PORT else f':{port}'}/{name}"
 
     def connect(self) -> "PostgresConnection":
         try:
@@ -100,6 +102,10 @@ class PostgresDriver:
         """Nothing is known of the server's disk."""
 
     reusable = ""
+    fence = "SELECT digest FROM schema_version FOR KEY SHARE"
+    closing = "LOCK TABLE schema_version IN EXCLUSIVE MODE"
+    """https://www.postgresql.org/docs/current/explicit-locking.html#LOCKING-TABLES: it conflicts
+    with the table's lock of the fence, and not with reading."""
 
 
 class _TimingOutConnection(psycopg.Connection[tuple[object, ...]]):
@@ -181,6 +187,13 @@ class PostgresConnection:
         self.execute(
             f"INSERT INTO {into} SELECT {columns} FROM {given} {insert.otherwise}", [values]
         )
+
+    def bulk(self, insert: Insert, rows: Iterable[Sequence[Value]]) -> None:
+        """https://www.postgresql.org/docs/current/sql-copy.html"""
+        into = f"COPY {insert.table} ({listed(insert.columns)}) FROM STDIN"
+        with self._connection.cursor() as cursor, cursor.copy(_marked(into)) as copy:
+            for row in rows:
+                copy.write_row(row)
 
     def interrupt(self) -> None:
         self._connection.hang_up()

@@ -16,6 +16,7 @@ import msgspec
 
 from strowger_gateway.gateway.audit.chain import NO_HASH
 from strowger_gateway.gateway.storage.sql.database import Driver, Session
+from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
 from strowger_gateway.gateway.storage.sql.rows import (
     ATTEMPT_COLUMNS,
     REQUEST_COLUMNS,
@@ -278,6 +279,12 @@ Databases of unreleased versions have numbers up to 22, and those before this on
 """
 
 
+MOVED: Final = " moved to "
+COPY: Final = " copy of "
+"""Marks in the place of the digest, after it and before the name of another database: these tables
+are closed, because another database continues them, or because they are not complete."""
+
+
 def check_version(found: Sequence[object], where: str, steps: _Steps = MIGRATIONS) -> int:
     """Return the version of a database.
 
@@ -286,6 +293,12 @@ def check_version(found: Sequence[object], where: str, steps: _Steps = MIGRATION
     Raises InvalidConfig if another program has created the tables, be it newer or unreleased.
     """
     match found:
+        case [int(), str(mark)] if MOVED in mark:
+            problem = f"has moved to {mark.partition(MOVED)[2]}"
+            remedy = "name that in store.url, and this one in store.moved_from"
+        case [int(), str(mark)] if COPY in mark:
+            problem = f"is an unfinished copy of {mark.partition(COPY)[2]}"
+            remedy = "finish it with `strowger store copy` and --switch or --open"
         case [int(version), str(digest)] if version > len(steps):
             problem = f"has schema version {version}, this program supports up to {len(steps)}"
             remedy = "use a newer strowger, or another database"
@@ -304,6 +317,25 @@ _REMEDY: Final = (
     "with an empty one; to keep the records, first run `strowger records export` with the strowger "
     "that wrote them"
 )
+
+
+def fenced(driver: Driver) -> Callable[[Session], None]:
+    """Return a function that raises StoreUnavailable if the tables were closed by a mark.
+
+    So a gateway that has opened them before does not write either, and its records wait.
+    """
+
+    def check(session: Session) -> None:
+        for (mark,) in session.rows(tuple[str], driver.fence):
+            if MOVED in mark or COPY in mark:
+                try:
+                    check_version((0, mark), driver.where)
+                except InvalidConfig as exc:
+                    closed = StoreUnavailable(exc.problems[0].removeprefix("store.url: "))
+                    closed.fault = "read_only"
+                    raise closed from exc
+
+    return check
 
 
 def digest_of(steps: _Steps) -> str:

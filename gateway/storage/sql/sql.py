@@ -45,7 +45,7 @@ from strowger_gateway.gateway.storage.sql.request_queries import RecordedRequest
 from strowger_gateway.gateway.storage.sql.response_rows import ResponseRows
 from strowger_gateway.gateway.storage.sql.retention import prune
 from strowger_gateway.gateway.storage.sql.rows import Row
-from strowger_gateway.gateway.storage.sql.schema import migration
+from strowger_gateway.gateway.storage.sql.schema import fenced, migration
 from strowger_gateway.gateway.storage.sql.sealing_key_rows import SealingKeyRows
 from strowger_gateway.gateway.storage.sql.session_rows import SessionRows
 from strowger_gateway.gateway.storage.sql.spend_rows import SpendRows
@@ -70,7 +70,7 @@ class SqlStore:
     """
 
     def __init__(self, driver: Driver) -> None:
-        self.database = self._database = Database(driver, migration(driver))
+        self.database = self._database = Database(driver, migration(driver), fenced(driver))
         self.stored_responses = ResponseRows(self._database)
         self.issued_keys = KeyRows(self._database)
         self.spend = SpendRows(self._database)

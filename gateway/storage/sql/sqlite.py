@@ -46,8 +46,10 @@ class SqliteDriver:
         UnicodeEncodeError,
     )
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, lenient: bool = False) -> None:
+        """lenient: bytes that are not UTF-8 are read as lone surrogates, as `os.fsdecode` does."""
         self._path = path
+        self._lenient = lenient
         self.where = str(path)
         self._private = False
 
@@ -66,6 +68,8 @@ class SqliteDriver:
         except sqlite3.Error as exc:
             connection.close()
             raise self.unavailable(exc) from exc
+        if self._lenient:
+            connection.text_factory = os.fsdecode
         return SqliteConnection(connection)
 
     def _make_private(self) -> None:
@@ -117,6 +121,8 @@ class SqliteDriver:
         return found.f_bavail * found.f_frsize
 
     reusable = "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size"
+    fence = "SELECT digest FROM schema_version"
+    closing = fence  # `begin_write` has excluded all others
 
 
 class SqliteConnection:
@@ -140,6 +146,10 @@ class SqliteConnection:
         columns = listed(insert.columns)
         into = f"INSERT INTO {insert.table} ({columns}) VALUES ({marks(insert.columns)})"
         self.many(f"{into} {insert.otherwise}", rows)
+
+    def bulk(self, insert: Insert, rows: Iterable[Sequence[Value]]) -> None:
+        columns = listed(insert.columns)
+        self.many(f"INSERT INTO {insert.table} ({columns}) VALUES ({marks(insert.columns)})", rows)
 
     def interrupt(self) -> None:
         self._connection.interrupt()

@@ -362,4 +362,7 @@ def test_only_commands_that_work_are_listed() -> None:
         "keys",
         "prices",
         "records",
+        "store",
+        "backends",
+        "config",
     }

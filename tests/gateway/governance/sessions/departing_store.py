@@ -39,6 +39,9 @@ class DepartingConnection:
     def insert(self, insert: Insert, rows: Sequence[Sequence[Value]]) -> None:
         self._inner.insert(insert, rows)
 
+    def bulk(self, insert: Insert, rows: Iterable[Sequence[Value]]) -> None:
+        self._inner.bulk(insert, rows)
+
     def interrupt(self) -> None:
         self._inner.interrupt()
 

@@ -1,0 +1,1 @@
+"""`strowger store`: the database itself."""
