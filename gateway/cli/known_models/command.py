@@ -13,13 +13,17 @@ from strowger_gateway.adapters.base import Endpoint, Supports
 from strowger_gateway.adapters.capabilities import describe_range, offered, sent_as
 from strowger_gateway.adapters.registry import Registry
 from strowger_gateway.gateway.cli.adapter_json import AdapterDescription, describe_adapter
+from strowger_gateway.gateway.cli.address import Address, url_option
 from strowger_gateway.gateway.cli.config_loading import config_option, faults_shown, load
+from strowger_gateway.gateway.cli.http_client import admin_key_option
 from strowger_gateway.gateway.cli.known_models.facts import facts_table, known_backends
+from strowger_gateway.gateway.cli.known_models.running import models_table, running_models
 from strowger_gateway.gateway.cli.probe import probe, report
 from strowger_gateway.gateway.cli.tables import show, table_of
 from strowger_gateway.gateway.cli.terminal_output import unguarded
 from strowger_gateway.gateway.config.adapter_names import GUARDRAILS, LOCAL, WITHOUT_WIRE
 from strowger_gateway.gateway.config.problems import nearest
+from strowger_gateway.gateway.config.schema.config import Config, Tls
 from strowger_gateway.schemas.fields import FIELDS, Task
 
 ANYWHERE = "https://localhost/openai/v1"
@@ -44,13 +48,18 @@ path."""
     help="Seconds per backend.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@url_option("List the models of the gateway at this address: routes, state, facts and prices.")
+@admin_key_option
 @config_option
 def models(
+    address: Address | None,
+    _: Tls,
     adapter: str | None,
     probing: bool,
     knowing: bool,
     timeout_s: float,
     as_json: bool,
+    admin_key: str,
     path: Path,
 ) -> None:
     """List the adapters, or how ADAPTER handles each request field.
@@ -65,7 +74,13 @@ def models(
 
     With --backends: show context, longest answer, modalities, abilities and date of retirement of
     each backend's model, and where these facts come from; "?" is unknown.
+
+    With --url: what the models of a running gateway route to, how their backends do, and what they
+    cost in US dollars per million tokens.
     """
+    if address is not None:
+        _list_running(address, admin_key, adapter, alone=not (probing or knowing), as_json=as_json)
+        return
     if knowing:
         _check_configured("--backends", adapter)
         if probing:
@@ -80,12 +95,7 @@ def models(
         _check_configured("--probe", adapter)
         if as_json:
             raise click.UsageError("--probe prints a table; omit --json")
-        config = load(path)
-        with Console(file=unguarded(sys.stderr)).status("Requesting one token from every backend"):
-            results = probe(config, timeout_s=timeout_s)
-        show(report(results))
-        if not all(one.fine for one in results):
-            sys.exit(1)
+        _probe(load(path), timeout_s)
         return
     with faults_shown():
         registry = Registry()
@@ -101,6 +111,26 @@ def models(
         show(_overview(registry, names))
     else:
         show(_fields(supported(registry, adapter)))
+
+
+def _probe(config: Config, timeout_s: float) -> None:
+    with Console(file=unguarded(sys.stderr)).status("Requesting one token from every backend"):
+        results = probe(config, timeout_s=timeout_s)
+    show(report(results))
+    if not all(one.fine for one in results):
+        sys.exit(1)
+
+
+def _list_running(
+    address: Address, admin_key: str, adapter: str | None, *, alone: bool, as_json: bool
+) -> None:
+    if adapter is not None or not alone:
+        raise click.UsageError("--url lists the gateway's models; omit ADAPTER and other options")
+    found = running_models(address, admin_key)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(found)))
+    else:
+        show(models_table(found))
 
 
 def supported(registry: Registry, name: str) -> Supports:

@@ -75,7 +75,7 @@ def explain_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
         ] = None,
     ) -> Explanation:
         # Imported here: most gateways never explain a request, and save 0.6 MB.
-        from strowger_gateway.gateway.console.explain.query import Query, explain_query
+        from strowger_gateway.gateway.console.explain.query import Query
 
         query = Query(
             body=await request.body(),
@@ -88,11 +88,17 @@ def explain_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
             ),
             down=tuple(down or ()),
         )
-        gateway = current()
-        seen = await asyncio.to_thread(explain_query, query, gateway.runtime, now())
-        return await _with_limits(gateway, seen, query)
+        return await explain_to(current(), query)
 
     return explained
+
+
+async def explain_to(gateway: Gateway, query: "Query") -> Explanation:
+    """Explain a request to an operator. Raises as `explain_query`."""
+    from strowger_gateway.gateway.console.explain.query import explain_query
+
+    seen = await asyncio.to_thread(explain_query, query, gateway.runtime, now())
+    return await _with_limits(gateway, seen, query)
 
 
 async def _with_limits(gateway: Gateway, seen: "Explained", query: "Query") -> Explanation:

@@ -12,6 +12,7 @@ from strowger_gateway.gateway.console.admin.events import events_route
 from strowger_gateway.gateway.console.admin.exclusions import exclusion_routes
 from strowger_gateway.gateway.console.admin.experiments import experiment_routes
 from strowger_gateway.gateway.console.admin.explain import explain_route
+from strowger_gateway.gateway.console.admin.explaining.routes import explain_view_routes
 from strowger_gateway.gateway.console.admin.governance.part_views import part_views
 from strowger_gateway.gateway.console.admin.governance.routes import governance_routes
 from strowger_gateway.gateway.console.admin.keys import key_routes
@@ -57,6 +58,7 @@ def admin_routes(current: Callable[[], Gateway]) -> OwnRouter:
     )
     pages = [*page_routes(current), language_route(current), *sign_in_routes(current)]
     handlers = [api, *pages, *governance_routes(current), *part_views(current)]
+    handlers.append(explain_view_routes(current))
     return OwnRouter(
         path="/admin",
         guards=[admin_exists(current)],

@@ -32,6 +32,7 @@ _OWN: Final[Mapping[str, tuple[Group, str]]] = {
     sentence("Keys"): ("access", "/admin/view/keys"),
     sentence("Sessions"): ("access", "/admin/view/sessions"),
     sentence("Audit"): ("access", "/admin/view/audit"),
+    sentence("Explain a request"): ("models", "/admin/view/explain"),
 }
 """The views that are not of parts, by their titles."""
 

@@ -1,0 +1,1 @@
+"""Explain a request in the page, with the words of `strowger explain`."""
