@@ -22,13 +22,10 @@ from strowger_gateway.gateway.observability.telemetry.metric_snapshot import (
     snapshot,
 )
 from strowger_gateway.gateway.observability.telemetry.recent_requests import RecentRequest
-from strowger_gateway.gateway.observability.telemetry.time_series import (
-    BackendSeries,
-    Window,
-    merge_series,
-)
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.planning.enrolment import fingerprint
+from strowger_gateway.gateway.storage.sql.traffic.series import BackendSeries, merge_series
+from strowger_gateway.gateway.storage.sql.traffic.windows import Window
 
 
 class ProcessStatus(Struct, kw_only=True, eq=False):

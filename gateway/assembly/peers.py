@@ -9,7 +9,8 @@ from strowger_gateway.gateway.observability.telemetry.metric_snapshot import (
 )
 from strowger_gateway.gateway.observability.telemetry.process_metrics import ProcessMetrics
 from strowger_gateway.gateway.observability.telemetry.recent_requests import RecentRequest
-from strowger_gateway.gateway.observability.telemetry.time_series import BackendSeries, Window
+from strowger_gateway.gateway.storage.sql.traffic.series import BackendSeries
+from strowger_gateway.gateway.storage.sql.traffic.windows import Window
 
 
 class Peers(Protocol):

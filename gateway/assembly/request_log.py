@@ -23,15 +23,13 @@ from strowger_gateway.gateway.observability.telemetry.recent_requests import (
     RecentRequest,
     RecentRequests,
 )
-from strowger_gateway.gateway.observability.telemetry.time_series import (
-    BackendSeries,
-    TimeSeries,
-    Window,
-)
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.routing.planning.prices import Prices
 from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.gateway.storage.sql.rows import AttemptRow, Recorder
+from strowger_gateway.gateway.storage.sql.traffic.counting import TimeSeries
+from strowger_gateway.gateway.storage.sql.traffic.series import BackendSeries, by_backend
+from strowger_gateway.gateway.storage.sql.traffic.windows import Window
 
 _log = logging.getLogger("strowger")
 
@@ -155,7 +153,7 @@ class RequestLog:
     def own_series(self, window: Window, at: float) -> tuple[BackendSeries, ...]:
         """This process's traffic by backend. at: Unix seconds."""
         self.flush()
-        return self.series.by_backend(window, at)
+        return by_backend(self.series, window, at)
 
     def own_recent(self, limit: int, request_id: str = "") -> list[RecentRequest]:
         """This process's last requests, the newest first.

@@ -26,23 +26,25 @@ from strowger_gateway.gateway.console.admin.parameters import parameters_known
 from strowger_gateway.gateway.console.admin.part_routes import part_routes
 from strowger_gateway.gateway.console.admin.payloads import payload_routes
 from strowger_gateway.gateway.console.admin.requests import request_routes
-from strowger_gateway.gateway.console.admin.series import series_route
 from strowger_gateway.gateway.console.admin.sessions import session_routes
+from strowger_gateway.gateway.console.admin.traffic.reader import TrafficReader
+from strowger_gateway.gateway.console.admin.traffic.series import series_route
 from strowger_gateway.gateway.console.admin.usage import usage_route
 
 
 def admin_routes(current: Callable[[], Gateway]) -> OwnRouter:
+    traffic = TrafficReader(current)
     api = OwnRouter(
         path="/",
         guards=[role_required(current), parameters_known],
         route_handlers=[
             engines_route(current),
-            series_route(current),
+            series_route(current, traffic),
             usage_route(current),
             budgets_route(current),
             limits_route(current),
             explain_route(current),
-            *live_routes(current),
+            *live_routes(current, traffic),
             backends_route(current),
             events_route(current),
             *request_routes(current),
@@ -56,7 +58,7 @@ def admin_routes(current: Callable[[], Gateway]) -> OwnRouter:
         ],
         tags=["admin"],
     )
-    pages = [*page_routes(current), language_route(current), *sign_in_routes(current)]
+    pages = [*page_routes(current, traffic), language_route(current), *sign_in_routes(current)]
     handlers = [api, *pages, *governance_routes(current), *part_views(current)]
     handlers.append(explain_view_routes(current))
     return OwnRouter(

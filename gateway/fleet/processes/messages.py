@@ -34,7 +34,7 @@ from strowger_gateway.gateway.assembly.part_messages import packed, revived
 from strowger_gateway.gateway.backends.engines.process.process import EngineView, State
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.fleet.listening.accept_queue import Mode
-from strowger_gateway.gateway.observability.telemetry.time_series import Window
+from strowger_gateway.gateway.storage.sql.traffic.windows import Window
 from strowger_gateway.local_engine.protocol.frames import HEAD_BYTES
 from strowger_gateway.schemas.errors import InvalidConfig
 

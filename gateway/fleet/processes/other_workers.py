@@ -24,8 +24,9 @@ from strowger_gateway.gateway.fleet.processes.messages import (
 )
 from strowger_gateway.gateway.observability.telemetry.metric_snapshot import MetricFamilies
 from strowger_gateway.gateway.observability.telemetry.recent_requests import RecentRequest
-from strowger_gateway.gateway.observability.telemetry.time_series import BackendSeries, Window
 from strowger_gateway.gateway.parts.leader_side import LeaderSide
+from strowger_gateway.gateway.storage.sql.traffic.series import BackendSeries
+from strowger_gateway.gateway.storage.sql.traffic.windows import Window
 from strowger_gateway.schemas.errors import Unavailable
 
 PEER_TIMEOUT_S = 2.0

@@ -21,6 +21,7 @@ from strowger_gateway.gateway.storage.sql.rows import (
     RequestBatch,
     RequestRow,
     Row,
+    RowAttempt,
     Source,
     SpoolEntry,
 )
@@ -168,8 +169,19 @@ def is_unknown(line: AccessLine) -> bool:
 
 
 def _rows_from_line(line: AccessLine, epoch: int, unit: str, batch: RequestBatch) -> list[Row]:
+    attempted = tuple([
+        RowAttempt(one.backend, one.pattern, one.outcome, one.refused, one.role)
+        for one in line.attempts
+    ])  # fmt: skip
     rows: list[Row] = [
-        RequestRow(*_recorded(line), epoch=epoch, unit=unit, writer=batch.writer, batch=batch.batch)
+        RequestRow(
+            *_recorded(line),
+            epoch=epoch,
+            unit=unit,
+            writer=batch.writer,
+            batch=batch.batch,
+            attempted=attempted,
+        )
     ]
     if is_complete(line):
         rows.append(

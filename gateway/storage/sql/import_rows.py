@@ -25,6 +25,7 @@ from strowger_gateway.gateway.storage.sql.rows import (
     TableColumn,
 )
 from strowger_gateway.gateway.storage.sql.spend_rows import add_spend, note_imported, spend_of
+from strowger_gateway.gateway.storage.sql.traffic.rows import add_traffic, fold_traffic, traffic_of
 from strowger_gateway.gateway.storage.sql.usage_rows import add_usage, new_copies, usage_of
 
 _Place = tuple[str, str, int, str]
@@ -47,6 +48,8 @@ def insert_rows(session: Session, rows: Sequence[Row]) -> int:
     unwanted = _insert(session, rows, requests, _next_batch(session))
     add_spend(session, spend_of(requests, attempts), time.time())
     add_usage(session, used)
+    add_traffic(session, traffic_of(requests))
+    fold_traffic(session, time.time())
     note_imported(session, _requests(rows), time.time())
     return unwanted
 
@@ -89,6 +92,7 @@ def insert_one_by_one(session: Session, rows: Sequence[Row]) -> tuple[int, Seque
     add_spend(session, spend_of(paid, _attempts(stored)), time.time())
     copied = [row for row in copies if id(row) in kept]
     add_usage(session, usage_of(paid, _attempts(stored), copied))
+    add_traffic(session, traffic_of(paid))
     note_imported(session, _requests(rows), time.time())
     return unwanted, rejected
 

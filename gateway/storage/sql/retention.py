@@ -4,6 +4,12 @@ from strowger_gateway.gateway.storage.sql.database import Database
 from strowger_gateway.gateway.storage.sql.experiments.replay_texts import drop_old_replay_texts
 from strowger_gateway.gateway.storage.sql.payload_rows import drop_old_payloads
 from strowger_gateway.gateway.storage.sql.spend_rows import CHANGES_S, DETAIL_S, fold_old_spend
+from strowger_gateway.gateway.storage.sql.traffic.rows import (
+    FOLDED,
+    KEPT_S,
+    drop_old_traffic,
+    fold_traffic,
+)
 from strowger_gateway.gateway.storage.sql.usage_rows import drop_old_usage
 
 _BATCH_ROWS = 5_000
@@ -38,7 +44,8 @@ def prune(
     """Delete old rows; each step is a transaction. Limits in Unix seconds.
 
     before:         of requests, their attempts, and feedback outside of experiments. Votes on an
-                    experiment stay: a later vote may replace one of them.
+                    experiment stay: a later vote may replace one of them. Sums of traffic are
+                    kept as long, a month at most.
     waiting_before: of feedback whose request has not come. Returns the number of those.
     usage_before:   of the sums of usage. payloads_before: of logged payloads, and
                     of the texts of replays.
@@ -52,8 +59,13 @@ def prune(
             with database.writing() as session:
                 deleted = session.run(sql, before)
     now = waiting_before + _WAITING_S
+    folded = FOLDED
+    while folded >= FOLDED:
+        with database.writing() as session:
+            folded = fold_traffic(session, now)
     with database.writing() as session:
         drop_old_usage(session, usage_before)
+        drop_old_traffic(session, max(before, now - KEPT_S))
         fold_old_spend(session, min(before, now - DETAIL_S))
         session.run("DELETE FROM spend_changes WHERE time < ?", now - CHANGES_S)
         for sql in _OLD_ALERTS:

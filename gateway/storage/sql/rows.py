@@ -88,6 +88,16 @@ class RecordedFields(Struct, frozen=True, omit_defaults=True, gc=False):
     request_tags: tuple[str, ...] = ()
 
 
+class RowAttempt(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What the sums of traffic need of an attempt, as in AttemptRecord. Created by position."""
+
+    backend: str
+    pattern: str = ""
+    outcome: str = ""
+    refused: bool = False
+    role: str = ""
+
+
 class RequestRow(
     RecordedFields, frozen=True, kw_only=True, omit_defaults=True, tag="request", gc=False
 ):
@@ -95,12 +105,14 @@ class RequestRow(
 
     epoch, unit: of its experiment; the unit is a hash that does not identify it.
     writer, batch: the process that recorded it, and the number of its batch; "" for neither.
+    attempted: its attempts in order, also those that sent nothing; for sums of traffic.
     """
 
     epoch: int = 0
     unit: str = ""
     writer: str = ""
     batch: int = 0
+    attempted: tuple[RowAttempt, ...] = ()
 
 
 class AttemptRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="attempt", gc=False):
@@ -198,8 +210,8 @@ def _kind(name: str, found: Type) -> Kind:
             raise TypeError(f"{name}: a field of this type has no column")
 
 
-REQUEST_COLUMNS: Final = columns_of(RequestRow, without={"tags", "writer", "batch"})
-"""Without `tags`, which only sums of usage have, and without whom the batch came from."""
+REQUEST_COLUMNS: Final = columns_of(RequestRow, without={"tags", "writer", "batch", "attempted"})
+"""Without `tags`, which only sums of usage have, whom the batch came from, and the attempts."""
 
 ATTEMPT_COLUMNS: Final = columns_of(AttemptRow, without={"key", "team", "user", "tags", "route"})
 """Without what the row of the request has."""

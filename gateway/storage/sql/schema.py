@@ -189,6 +189,20 @@ _USAGE: Final = (
         reasoning_tokens BIGINT NOT NULL, nanos BIGINT NOT NULL, unpriced BIGINT NOT NULL,
         estimated_tokens BIGINT NOT NULL, PRIMARY KEY (slot, payer))""",
 )
+_TRAFFIC: Final = (
+    """CREATE TABLE traffic_places (
+        id BIGINT PRIMARY KEY, scope {text} NOT NULL, model {text} NOT NULL,
+        backend {text} NOT NULL, key {text} NOT NULL, team {text} NOT NULL)""",
+    """CREATE UNIQUE INDEX traffic_places_all
+        ON traffic_places (scope, key, team, model, backend)""",
+    """CREATE TABLE traffic_sums (
+        span INTEGER NOT NULL, slot BIGINT NOT NULL, place BIGINT NOT NULL,
+        requests BIGINT NOT NULL, errors BIGINT NOT NULL, client_errors BIGINT NOT NULL,
+        refused BIGINT NOT NULL, attempts BIGINT NOT NULL, failed BIGINT NOT NULL,
+        prompt_tokens BIGINT NOT NULL, completion_tokens BIGINT NOT NULL,
+        latency {text} NOT NULL, ttft {text} NOT NULL, PRIMARY KEY (place, slot, span))""",
+    "CREATE INDEX traffic_sums_span ON traffic_sums (span, slot, place)",
+)
 _ADMINISTRATION: Final = (
     """CREATE TABLE admin_sessions (
         id {text} PRIMARY KEY, kind {text} NOT NULL, subject {text} NOT NULL, name {text} NOT NULL,
@@ -263,6 +277,7 @@ MIGRATIONS: Final[_Steps] = (
         *_ISSUED_KEYS,
         *_BUDGETS,
         *_USAGE,
+        *_TRAFFIC,
         *_ADMINISTRATION,
         *_PAYLOADS,
         *_REPLAYS,

@@ -13,10 +13,11 @@ from strowger_gateway.gateway.console.admin.page.navigation import (
     shown_title,
 )
 from strowger_gateway.gateway.console.admin.page.script_words import script_words
+from strowger_gateway.gateway.console.admin.traffic.choice import TrafficChoice
 from strowger_gateway.gateway.governance.sessions.principal import Principal
-from strowger_gateway.gateway.observability.telemetry.time_series import STEPS, Window
 from strowger_gateway.gateway.parts.console import PageView
 from strowger_gateway.gateway.platform.language import LANGUAGES, language, words_of
+from strowger_gateway.gateway.storage.sql.traffic.windows import STEPS
 
 say = words_of(__file__)
 
@@ -32,6 +33,7 @@ _DOCUMENT = Markup("""<!doctype html>
 <link rel="stylesheet" href="/admin/static/views.css">
 <script src="/admin/static/page.js"></script>
 <script src="/admin/static/chat.js" defer></script>
+<script src="/admin/static/plots.js" defer></script>
 {head}
 </head>
 <body class="{kind}">
@@ -66,7 +68,7 @@ _PAGE = say.template("""
 _WINDOWS = say.template('<nav class="choice" aria-label="[[Window]]">{}</nav>')
 _SPLIT = Markup('<div class="split">{}</div>')
 _STATE = Markup('<span id="state" data-live class="state {}">{}</span>')
-_WINDOW = Markup('<a href="/admin?window={window}"{current}>{window}</a>')
+_WINDOW = Markup('<a href="{address}"{current}>{window}</a>')
 _RELOAD = Markup('<noscript><meta http-equiv="refresh" content="15"></noscript>')
 _LANGUAGE = Markup("""<form method="post" action="/admin/language" class="language">
 <input type="hidden" name="return_to" value="{here}">
@@ -118,11 +120,18 @@ def language_switch(here: str) -> Markup:
 
 
 def page(
-    frame: Frame, sections: Sequence[Markup], columns: Sequence[Markup], *, window: Window
+    frame: Frame,
+    sections: Sequence[Markup],
+    columns: Sequence[Markup],
+    *,
+    choice: TrafficChoice,
 ) -> Markup:
     """Render the overview. columns: the last two sections, in columns if there is room."""
     windows = Markup().join(
-        _WINDOW.format(window=one, current=_HERE if one == window else "") for one in STEPS
+        _WINDOW.format(
+            address=choice.address(one), window=one, current=_HERE if one == choice.window else ""
+        )
+        for one in STEPS
     )
     body = _body(frame, OVERVIEW, sections, windows=_WINDOWS.format(windows), columns=columns)
     return document("", body, kind="page", head=_RELOAD)

@@ -1,10 +1,13 @@
 """Line charts over time as SVG, stretched to fit; labels are HTML, so that they are not stretched.
 
+Every value can be read: the pointer on a cell shows its values (a `<title>`), the table below has
+all of them, and page.js adds a line that follows the pointer and the arrow keys.
+
 Colours are classes of the style sheet (`c0` to `c5`, and some with a meaning); lines beyond the
 sixth are also dashed, and the legend has each line's name and last value.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import floor, log10
 from typing import Literal
 
@@ -30,11 +33,14 @@ class Line(Struct, frozen=True, kw_only=True):
     label: str
     place: int
     values: tuple[float | None, ...]
-    tone: Literal["", "bad", "soft", "budget"] = ""
+    tone: Literal["", "bad", "warn", "soft", "budget"] = ""
 
 
 class Plot(Struct, frozen=True, kw_only=True):
-    """name: unique on the page. says: formats a value. top: least upper end of the axis."""
+    """name: unique on the page. says: formats a value. top: least upper end of the axis.
+
+    times: when each cell begins, for the table; () leaves it out.
+    """
 
     name: str
     title: str
@@ -43,22 +49,38 @@ class Plot(Struct, frozen=True, kw_only=True):
     ago: tuple[str, str, str]
     says: Callable[[float], str]
     top: float
+    times: tuple[str, ...] = ()
 
 
 _FIGURE = Markup("""
 <figure class="card plot" id="plot-{name}">
 <figcaption><h3>{title}</h3><span class="unit">{unit}</span></figcaption>
-<div class="axes">
+<div class="axes"{readable}>
 <div class="y" aria-hidden="true"><span>{top}</span><span>{half}</span><span>0</span></div>
 <svg viewBox="0 0 {width} {height}" preserveAspectRatio="none" role="img"
  aria-labelledby="t-{name} d-{name}"><title id="t-{name}">{title}, {unit}</title>
 <desc id="d-{name}">{summary}</desc>
-<g class="grid">{grid}</g>{paths}</svg>
+<g class="grid">{grid}</g>{paths}{cells}</svg>
 <div class="x" aria-hidden="true"><span>{a}</span><span>{b}</span><span>{c}</span></div>
 </div>
 <ul class="legend">{legend}</ul>
+{table}
 </figure>
 """)
+_CELL = Markup(
+    '<rect x="{x:.1f}" y="0" width="{wide:.1f}" height="{high}"><title>{told}</title></rect>'
+)
+_TABLE = Markup("""<details class="values" id="values-{name}">
+<summary>{summary}</summary>
+<div class="scroll" tabindex="0" role="region" aria-label="{caption}"><table>
+<caption class="unseen">{caption}</caption>
+<thead><tr><th scope="col">{time}</th>{heads}</tr></thead>
+<tbody>{rows}</tbody>
+</table></div>
+</details>""")
+_HEAD = Markup('<th scope="col" class="n">{}</th>')
+_ROW = Markup('<tr><th scope="row">{}</th>{}</tr>')
+_VALUE = Markup('<td class="n">{}</td>')
 _PATH = Markup('<path class="line {colour}" d="{d}"/>')
 _ENTRY = Markup(
     '<li><svg class="swatch" viewBox="0 0 16 4" aria-hidden="true">'
@@ -72,6 +94,7 @@ def draw(plot: Plot) -> Markup:
     top = nice(max([plot.top, *(value for line in plot.lines for value in _known(line))]))
     lasts = [(line, _last(line)) for line in plot.lines]
     summary = "; ".join(_describe(plot, line, last) for line, last in lasts)
+    rows = _readings(plot)
     entries = [
         _ENTRY.format(
             colour=_colour(line),
@@ -91,6 +114,9 @@ def draw(plot: Plot) -> Markup:
         width=_WIDTH,
         height=_HEIGHT,
         summary=summary or say("no data"),
+        readable=Markup(' data-plot="{}"').format(plot.name) if rows else "",
+        cells=_cells(plot, rows),
+        table=_table(plot, rows),
         grid=Markup().join(grid),
         paths=Markup().join(_path(line, top) for line in plot.lines),
         a=plot.ago[0],
@@ -107,6 +133,64 @@ def _describe(plot: Plot, line: Line, last: float | None) -> str:
         line=line.label,
         last=_value_text(plot, last),
         most=_value_text(plot, most),
+    )
+
+
+_Row = tuple[str, list[str]]
+
+
+def _readings(plot: Plot) -> list[_Row]:
+    """When each cell begins, and the value of each line as text; nothing without lines."""
+    most = max((len(line.values) for line in plot.lines), default=0)
+    return [
+        (
+            time,
+            [
+                _value_text(plot, line.values[place] if place < len(line.values) else None)
+                for line in plot.lines
+            ],
+        )
+        for place, time in enumerate(plot.times[:most])
+    ]
+
+
+def _cells(plot: Plot, rows: Sequence[_Row]) -> Markup:
+    """A field around each value, with what is in it."""
+    if not rows:
+        return Markup()
+    step = _WIDTH / max(len(rows) - 1, 1)
+    fields = Markup().join(
+        _CELL.format(
+            x=max(place * step - step / 2, 0.0),
+            wide=step,
+            high=_HEIGHT,
+            told="\n".join(
+                [
+                    time,
+                    *(
+                        f"{line.label}: {text}"
+                        for line, text in zip(plot.lines, texts, strict=True)
+                    ),
+                ]
+            ),
+        )
+        for place, (time, texts) in enumerate(rows)
+    )
+    return Markup('<g class="cells">{}</g>').format(fields)
+
+
+def _table(plot: Plot, rows: Sequence[_Row]) -> Markup:
+    if not rows:
+        return Markup()
+    return _TABLE.format(
+        name=plot.name,
+        summary=say("Table"),
+        caption=f"{plot.title}, {plot.unit}",
+        time=say("Time"),
+        heads=Markup().join(_HEAD.format(line.label) for line in plot.lines),
+        rows=Markup().join(
+            _ROW.format(time, Markup().join(map(_VALUE.format, texts))) for time, texts in rows
+        ),
     )
 
 

@@ -10,13 +10,10 @@ from strowger_gateway.gateway.console.admin.page.formatting import count, ms, nu
 from strowger_gateway.gateway.console.admin.page.line_chart import COLOURS
 from strowger_gateway.gateway.console.admin.page.traffic import Traffic
 from strowger_gateway.gateway.observability.telemetry.engine_reports import EngineReport
-from strowger_gateway.gateway.observability.telemetry.time_series import (
-    QuantileSketch,
-    TrafficCell,
-    total,
-)
 from strowger_gateway.gateway.platform.language import sentence, words_of
 from strowger_gateway.gateway.routing.backend_status import BackendStatus
+from strowger_gateway.gateway.storage.sql.traffic.counting import QuantileSketch, TrafficCell
+from strowger_gateway.gateway.storage.sql.traffic.series import total
 
 say = words_of(__file__)
 
@@ -186,7 +183,7 @@ def _weight(backend: BackendView) -> str:
 def _cell(model: str, backend: str, traffic: Traffic) -> TrafficCell:
     return total(
         cell
-        for series in traffic.by_backend
+        for series in traffic.found.by_backend
         if series.model == model and series.backend == backend
         for cell in series.cells
     )

@@ -11,9 +11,9 @@ from strowger_gateway.gateway.console.admin.page.experiments import experiments_
 from strowger_gateway.gateway.console.admin.page.models import ServedModels, models_section
 from strowger_gateway.gateway.console.admin.page.recent_requests import recent_requests_section
 from strowger_gateway.gateway.console.admin.page.traffic import Traffic, traffic_section
-from strowger_gateway.gateway.console.admin.series import span_of
+from strowger_gateway.gateway.console.admin.traffic.choice import TrafficChoice
+from strowger_gateway.gateway.console.admin.traffic.reader import TrafficReader
 from strowger_gateway.gateway.experiments.process_side import ExperimentsSide
-from strowger_gateway.gateway.observability.telemetry.time_series import Window
 from strowger_gateway.gateway.routing.backend_events.book import KEPT
 from strowger_gateway.gateway.routing.backend_events.process_side import BackendEventsSide
 
@@ -21,17 +21,18 @@ SHOWN = 15
 """Number of recent requests."""
 
 
-async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
+async def live_sections(
+    gateway: Gateway, choice: TrafficChoice, reader: TrafficReader
+) -> list[Markup]:
     """Return the sections of the overview below the frame."""
     reports = await gateway.processes.engine_reports()
     at = time.time()
     runtime = gateway.runtime
     order = tuple(dict.fromkeys(backend.name for backend in runtime.backends.values()))
     traffic = Traffic(
-        window=window,
+        choice=choice,
         now=at,
-        begin=span_of(window, at)[0],
-        by_backend=await gateway.processes.series_by_backend(window, at),
+        found=await reader.read(choice.window, at, choice.only),
         order=order,
         in_flight=gateway.admission.in_flight + gateway.admission.others_in_flight,
     )

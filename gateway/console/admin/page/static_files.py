@@ -10,6 +10,7 @@ _TYPES = {
     "page.css": "text/css; charset=utf-8",
     "views.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
+    "plots.js": "text/javascript; charset=utf-8",
     "chat.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
     "icon-bad.svg": "image/svg+xml",

@@ -36,7 +36,7 @@ async def test_a_request_is_in_the_series_as_soon_as_it_is_answered(tmp_path: Pa
     nobody, chat = answer["series"]
     assert (nobody["model"], nobody["backend"]) == ("", "")
     assert (chat["model"], chat["backend"]) == ("chat", "remote/m-1")
-    assert sum(point["refused"] for point in nobody["points"]) == 1
+    assert sum(point["client_errors"] for point in nobody["points"]) == 1
     assert sum(point["requests"] for point in chat["points"]) == 2
     assert sum(point["time_to_first_token"]["count"] for point in chat["points"]) >= 1
     assert chat["points"][-1]["latency"]["p99_ms"] > 0
@@ -61,7 +61,8 @@ limits: [{name: all, who: {any: true}, requests: 1, per: day}]
     assert statuses == [200, 429, 429, 429, 429]
     assert sum(point["errors"] for point in points) == 0
     assert sum(point["refused"] for point in points) == 4
-    assert "0 of 5" in page
+    assert "0 of backends</a>, <a" in page
+    assert "4 refused</a>" in page
 
 
 async def test_a_window_that_is_not_kept_is_refused(tmp_path: Path) -> None:

@@ -6,17 +6,14 @@ import msgspec
 import pytest
 
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine, grouped
-from strowger_gateway.gateway.observability.telemetry.time_series import (
-    CELLS,
-    STEPS,
+from strowger_gateway.gateway.routing.request_record import AttemptRecord
+from strowger_gateway.gateway.storage.sql.traffic.counting import (
     QuantileSketch,
     TimeSeries,
     TrafficCell,
-    Window,
-    merge_series,
-    total,
 )
-from strowger_gateway.gateway.routing.request_record import AttemptRecord
+from strowger_gateway.gateway.storage.sql.traffic.series import by_backend, merge_series, total
+from strowger_gateway.gateway.storage.sql.traffic.windows import CELLS, IN_MEMORY, STEPS, Window
 
 T = 1_800_000_000
 """A time at which cells of every window begin."""
@@ -52,7 +49,7 @@ def ok(backend: str = "a/m") -> AttemptRecord:
 def cells(
     series: TimeSeries, at: float, window: Window = "5m"
 ) -> dict[str, tuple[TrafficCell, ...]]:
-    return {one.backend: one.cells for one in series.by_backend(window, at)}
+    return {one.backend: one.cells for one in by_backend(series, window, at)}
 
 
 def test_a_request_counts_where_it_ended_and_an_attempt_where_it_was_made() -> None:
@@ -72,44 +69,48 @@ def test_a_request_counts_where_it_ended_and_an_attempt_where_it_was_made() -> N
 @pytest.mark.parametrize(
     ("status", "error", "expected"),
     [
-        (200, "", (0, 0)),
-        (200, "upstream_timeout", (1, 0)),
-        (429, "upstream_busy", (1, 0)),
-        (502, "upstream_broken", (1, 0)),
-        (400, "invalid_request", (0, 1)),
-        (499, "client_closed", (0, 0)),
+        (200, "", (0, 0, 0)),
+        (200, "upstream_timeout", (1, 0, 0)),
+        (429, "upstream_busy", (1, 0, 0)),
+        (502, "upstream_broken", (1, 0, 0)),
+        (400, "invalid_request", (0, 1, 0)),
+        (403, "upstream_rejected", (0, 1, 0)),
+        (400, "content_blocked", (0, 0, 1)),
+        (499, "client_closed", (0, 0, 0)),
     ],
 )
 def test_failures_of_backends_are_separate_from_errors_of_callers(
-    status: int, error: str, expected: tuple[int, int]
+    status: int, error: str, expected: tuple[int, int, int]
 ) -> None:
     series = TimeSeries()
 
     series.add(grouped([line(T, ok(), status=status, error=error)]))
 
     (cell,) = cells(series, T)["a/m"]
-    assert (cell.errors, cell.refused) == expected
+    assert (cell.errors, cell.client_errors, cell.refused) == expected
 
 
 @pytest.mark.parametrize(
-    ("error", "route", "expected"),
+    ("status", "error", "route", "expected"),
     [
-        ("limit_exceeded", "chat", (0, 1)),
-        ("budget_exceeded", "chat", (0, 1)),
-        ("too_many_wrong_keys", "", (0, 1)),
-        ("rate_limit_exceeded", "", (0, 1)),
-        ("rate_limit_exceeded", "chat", (1, 0)),
+        (429, "limit_exceeded", "chat", (0, 1)),
+        (429, "budget_exceeded", "chat", (0, 1)),
+        (429, "too_many_wrong_keys", "", (0, 1)),
+        (429, "rate_limit_exceeded", "", (0, 1)),
+        (403, "price_unknown", "chat", (0, 1)),
+        (403, "model_not_allowed", "chat", (0, 1)),
+        (429, "rate_limit_exceeded", "chat", (1, 0)),
     ],
 )
 def test_what_the_operators_own_rules_refuse_is_no_error(
-    error: str, route: str, expected: tuple[int, int]
+    status: int, error: str, route: str, expected: tuple[int, int]
 ) -> None:
     """The last one is a 429 without attempts, because every backend cools down."""
-    series, whole = TimeSeries(), line(T, status=429, error=error)
+    series, whole = TimeSeries(), line(T, status=status, error=error)
 
     series.add(grouped([msgspec.structs.replace(whole, route=route)]))
 
-    (found,) = series.by_backend("5m", T)
+    (found,) = by_backend(series, "5m", T)
     (cell,) = found.cells
     assert (cell.errors, cell.refused) == expected
 
@@ -147,16 +148,16 @@ def test_a_refusal_without_a_call_is_not_an_attempt() -> None:
     assert cells(series, T)["a/m"][0].attempts == 0
 
 
-@pytest.mark.parametrize("window", list(STEPS))
-def test_every_window_has_sixty_cells_and_forgets_what_is_older(window: Window) -> None:
-    series, step = TimeSeries(), STEPS[window]
-    for number in range(2 * CELLS * step // 5):
+@pytest.mark.parametrize("window", IN_MEMORY)
+def test_every_window_has_its_cells_and_forgets_what_is_older(window: Window) -> None:
+    series, step, count = TimeSeries(), STEPS[window], CELLS[window]
+    for number in range(2 * count * step // 5):
         series.add(grouped([line(T + 5 * number, ok())]))
 
-    now = T + 2 * CELLS * step - 1
+    now = T + 2 * count * step - 1
     (found,) = cells(series, now, window).values()
 
-    assert [cell.time for cell in found] == list(range(T + CELLS * step, now, step))
+    assert [cell.time for cell in found] == list(range(T + count * step, now, step))
     assert {cell.requests for cell in found} == {step // 5}
 
 
@@ -189,9 +190,9 @@ def test_several_processes_add_up_to_what_one_would_have_counted() -> None:
         parts[number % 3].add(grouped([one]))
     alone.add(grouped(lines))
 
-    together = merge_series([part.by_backend("15m", T + 150) for part in parts])
+    together = merge_series([by_backend(part, "15m", T + 150) for part in parts])
 
-    assert together == alone.by_backend("15m", T + 150)
+    assert together == by_backend(alone, "15m", T + 150)
     assert total(cell for series in together for cell in series.cells).requests == 300
 
 

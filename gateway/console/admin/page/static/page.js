@@ -3,6 +3,7 @@
 "use strict";
 
 const THEMES = ["auto", "light", "dark"];
+const CHOSEN = ["window", "quantile", "model", "backend", "key", "team"];
 const root = document.documentElement;
 const WORDS = JSON.parse(root.dataset.words || "{}");
 
@@ -49,7 +50,9 @@ function swap(fresh) {
   for (const open of old.querySelectorAll("details[open]")) {
     fresh.querySelector(`#${CSS.escape(open.id)}`)?.setAttribute("open", "");
   }
+  const plot = old.contains(document.activeElement) ? document.activeElement.dataset.plot : null;
   old.replaceWith(fresh);
+  document.dispatchEvent(new CustomEvent("strowger:swapped", { detail: plot }));
   if (focused) document.querySelector(`#${CSS.escape(focused)} > summary`)?.focus();
 }
 
@@ -70,8 +73,8 @@ function marked() {
 function liveAddress(section) {
   if (!section) return "/admin/live/frame";
   if (location.pathname !== "/admin") return location.href;
-  const query = new URLSearchParams(location.search).get("window");
-  return query ? `/admin/live?window=${encodeURIComponent(query)}` : "/admin/live";
+  const asked = [...new URLSearchParams(location.search)].filter(([name]) => CHOSEN.includes(name));
+  return asked.length ? `/admin/live?${new URLSearchParams(asked)}` : "/admin/live";
 }
 
 function live() {

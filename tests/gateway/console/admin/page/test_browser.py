@@ -86,6 +86,55 @@ async def test_backends_show_how_they_are_and_every_plot_has_its_lines(page: Pag
     assert lines == [4, 3, 3, 3], "of each backend, and in the first one of what was refused"
 
 
+async def test_every_value_of_a_chart_can_be_read_by_pointer_and_by_keys(page: Page) -> None:
+    axes = page.locator("#plot-rate .axes")
+    row = page.locator("#plot-rate .values tbody tr")
+    await page.click("text=Pause")
+
+    await axes.focus()
+    newest = await axes.get_attribute("aria-valuetext")
+    await page.keyboard.press("ArrowLeft")
+    before = await axes.get_attribute("aria-valuetext")
+    shown = await axes.locator(".reading").inner_text()
+    await page.keyboard.press("Home")
+    oldest = await axes.get_attribute("aria-valuetext")
+    await page.keyboard.press("Escape")
+    gone = await axes.locator(".reading").count()
+    await axes.locator("svg").hover()
+    hovered = await axes.locator(".reading").count()
+
+    times = [await row.nth(place).locator("th").text_content() for place in (-1, -2, 0)]
+    assert [str(text).split(", ")[0] for text in (newest, before, oldest)] == times
+    assert shown.replace("\n", ", ") == before
+    assert "north/large: " in str(before)
+    assert (gone, hovered) == (0, 1)
+
+
+async def test_a_chart_that_is_read_by_keys_is_still_read_after_a_refresh(page: Page) -> None:
+    axes = page.locator("#plot-latency .axes")
+    await axes.focus()
+    await page.keyboard.press("ArrowLeft")
+
+    async with page.expect_response("**/live"):
+        pass
+    await page.wait_for_timeout(100)
+
+    assert await page.evaluate("document.activeElement.dataset.plot") == "latency"
+    assert await axes.locator(".reading").count() == 1
+
+
+async def test_the_traffic_of_one_backend_is_chosen_in_a_form(page: Page) -> None:
+    await page.select_option("#traffic-filters select[name=backend]", "north/large")
+    await page.select_option("#traffic-filters select[name=quantile]", "p50")
+    await page.click("#traffic-filters button")
+    await page.wait_for_selector("#traffic")
+
+    assert "backend=north%2Flarge" in page.url
+    assert await page.locator("#plot-rate .legend .name").all_inner_texts() == ["north/large"]
+    assert await page.locator("#plot-latency .unit").inner_text() == "p50"
+    assert await page.locator("#traffic-filters a").inner_text() == "Show everything"
+
+
 async def test_a_request_shows_up_by_itself(page: Page, up: Serving) -> None:
     before = await page.locator("#traffic .tile .more").first.inner_text()
 
@@ -143,7 +192,7 @@ async def test_the_box_talks_over_the_apis_of_agents(page: Page, api: str) -> No
 
 
 async def test_the_box_sends_the_user_and_shows_the_variant(page: Page) -> None:
-    await page.select_option("select[name=model]", "small")
+    await page.select_option("#talk select[name=model]", "small")
     told: list[str] = []
     for user in ("", "session-1"):
         await page.fill("input[name=user]", user)

@@ -8,10 +8,13 @@ import pytest
 
 from strowger_gateway.gateway.console.admin.page.recent_requests import recent_requests_section
 from strowger_gateway.gateway.console.admin.page.traffic import Traffic, traffic_section
+from strowger_gateway.gateway.console.admin.traffic.choice import TrafficChoice
+from strowger_gateway.gateway.console.admin.traffic.reader import TrafficRead
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
 from strowger_gateway.gateway.observability.telemetry.recent_requests import RecentRequest
-from strowger_gateway.gateway.observability.telemetry.time_series import BackendSeries, TrafficCell
 from strowger_gateway.gateway.routing.request_record import AttemptRecord
+from strowger_gateway.gateway.storage.sql.traffic.counting import TrafficCell
+from strowger_gateway.gateway.storage.sql.traffic.series import BackendSeries
 from tests.gateway.console.admin.page.crowd import KEY, ask, crowded
 from tests.gateway.serving import one_model, serving
 
@@ -100,14 +103,16 @@ def test_the_backends_tried_and_the_reasons_are_shown(
 
 def test_requests_are_drawn_by_backend_and_failures_separately() -> None:
     cells = (TrafficCell(time=1000, requests=10, errors=4, refused=1, attempts=12, failed=6),)
-    nobody = (TrafficCell(time=1000, requests=5, refused=5),)
+    nobody = (TrafficCell(time=1000, requests=5, refused=3, client_errors=2),)
     traffic = Traffic(
-        window="5m",
+        choice=TrafficChoice(team="red & blue"),
         now=1005.0,
-        begin=1000 - 59 * 5,
-        by_backend=(
-            BackendSeries(model="m", backend="south", cells=cells),
-            BackendSeries(model="m", backend="", cells=nobody),
+        found=TrafficRead(
+            by_backend=(
+                BackendSeries(model="m", backend="south", cells=cells),
+                BackendSeries(model="m", backend="", cells=nobody),
+            ),
+            source="all_gateways",
         ),
         order=("south",),
         in_flight=0,
@@ -117,8 +122,18 @@ def test_requests_are_drawn_by_backend_and_failures_separately() -> None:
 
     plot = page.partition('id="plot-rate"')[2].partition("</figure>")[0]
     drawn = re.findall(r'class="name">([^<]+)</span><span class="value">([^<]+)', plot)
-    assert drawn == [("south", "1"), ("errors", "0.8"), ("refused", "1.2")]
-    assert "4 of 15" in page
+    assert drawn == [
+        ("south", "1"),
+        ("errors", "0.8"),
+        ("errors of clients", "0.4"),
+        ("refused", "0.8"),
+    ]
+    assert "<title>00:16:40 UTC\nsouth: 1\nerrors: 0.8\n" in plot
+    assert '<th scope="row">00:16:40 UTC</th><td class="n">1</td>' in plot
+    where = "/admin/view/requests?since=5m&amp;status={}&amp;team=red+%26+blue"
+    assert f'<a href="{where.format("error")}">4 of backends</a>' in page
+    assert f'<a href="{where.format("client_error")}">2 of clients</a>' in page
+    assert f'<a href="{where.format("refused")}">4 refused</a>' in page
 
 
 @asynchronous

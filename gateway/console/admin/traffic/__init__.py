@@ -1,0 +1,1 @@
+"""Traffic over time: of all gateways from the store, and of this one from memory."""

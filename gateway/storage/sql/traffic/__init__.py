@@ -1,0 +1,1 @@
+"""Traffic over time of all gateways: counts and durations by model, backend, team and key."""
