@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from strowger_gateway.gateway.cli.config_loading import Faults, config_option, faults_shown, load
 from strowger_gateway.gateway.cli.tables import show, table_of
+from strowger_gateway.gateway.config.checks.known_prices import has_prices
 from strowger_gateway.gateway.governance.usage.csv_output import as_csv
 from strowger_gateway.gateway.governance.usage.periods import usage_range
 from strowger_gateway.gateway.governance.usage.report import (
@@ -114,7 +115,7 @@ def _read(path: Path, query: UsageQuery) -> tuple[UsageReport, bool]:
             raise InvalidConfig((f"store.url: {exc}",)) from exc
         finally:
             store.close()
-    return report, bool(config.prices) or config.prices_from == "catalogue"
+    return report, has_prices(config)
 
 
 def _table(report: UsageReport, *, priced: bool) -> None:

@@ -15,7 +15,7 @@ from strowger_gateway.gateway.config.model_table.table import with_published_fac
 from strowger_gateway.gateway.config.parts.file_type import file_type, plain_config
 from strowger_gateway.gateway.config.parts.part import ConfiguredPart
 from strowger_gateway.gateway.config.price_catalogue.lookup import with_catalogue
-from strowger_gateway.gateway.config.price_source import split_prices
+from strowger_gateway.gateway.config.price_source import price_source, split_prices
 from strowger_gateway.gateway.config.problems import Problems
 from strowger_gateway.gateway.config.prompts.files import with_prompts
 from strowger_gateway.gateway.config.remote_engines.replicas import with_replicas
@@ -100,11 +100,12 @@ def read_config(
     whole = Interpolation(env, start, problems).fill(tree)
     filled, prices_from = split_prices(whole, problems)
     config = plain_config(Decoder(start, problems).struct(filled, file_type(parts), ()))
-    read = replace(config, prices_from=prices_from)
+    read = replace(config, prices_from=price_source(config, prices_from, problems))
     config = override(read)
     overridden = () if config is read else tuple(one.field for one in config_changes(read, config))
     config = with_prompts(config, problems)
     known = known_adapters() if adapters is None else adapters
+    config = with_catalogue(config, known)
     check(config, problems, known, parts)
     warn_unused_variables(config, env, problems)
     problems.raise_if_any()
@@ -115,7 +116,7 @@ def read_config(
     placed = with_store_placed(with_base_urls(config, known), start)
     written = Written(file=source, text=text, declared=placed, env=env, overridden=overridden)
     placed = replace(placed, written=written)
-    return with_catalogue(with_replicas(with_contracts(with_published_facts(placed))))
+    return with_replicas(with_contracts(with_published_facts(placed)))
 
 
 def with_contracts(config: Config) -> Config:

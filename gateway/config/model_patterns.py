@@ -10,3 +10,12 @@ def covers(patterns: Iterable[str], *names: str) -> bool:
         or (pattern.endswith("*") and any(name.startswith(pattern[:-1]) for name in names))
         for pattern in patterns
     )
+
+
+def overlap(one: str, other: str) -> bool:
+    """True if two names, each of which may end in `*`, can match the same name."""
+    if one.endswith("*") and other.endswith("*"):
+        return one.startswith(other[:-1]) or other.startswith(one[:-1])
+    if one.endswith("*"):
+        return other.startswith(one[:-1])
+    return one.startswith(other[:-1]) if other.endswith("*") else one == other

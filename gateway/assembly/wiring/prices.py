@@ -16,7 +16,7 @@ def prices_of(config: Config) -> Prices:
     """The operator's rows, the catalogue's for the other backends, and what vendors state."""
     rows = [*config.prices, *(row.price for row in config.catalogue if row.price is not None)]
     reporting = [one.name for one in config.providers if _states_cost(one)]
-    return Prices(rows, reporting, priced=config.prices_from == "catalogue")
+    return Prices(rows, reporting)
 
 
 def _states_cost(provider: Provider) -> bool:

@@ -7,6 +7,7 @@ from math import isclose
 import msgspec
 
 from strowger_gateway.gateway.config.adapter_names import WITHOUT_WIRE
+from strowger_gateway.gateway.config.checks.known_prices import has_prices
 from strowger_gateway.gateway.config.checks.models import check_values
 from strowger_gateway.gateway.config.checks.routing import check_backend
 from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
@@ -185,8 +186,7 @@ def _changes(variant: Variant) -> bytes:
 def _metric(name: str, config: Config, path: Path, problems: Problems) -> None:
     if problems.at(path):
         return
-    priced = config.prices or config.prices_from == "catalogue"
-    if name == "cost_usd" and not priced and not problems.at(("prices",)):
+    if name == "cost_usd" and not has_prices(config) and not problems.at(("prices",)):
         problems.add(path, "is cost_usd, but prices is empty, so no cost is known; add prices")
     if name in BUILT_IN:
         return

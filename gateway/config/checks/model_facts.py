@@ -2,7 +2,8 @@
 
 from datetime import date
 
-from strowger_gateway.gateway.config.checks.routing import overlap, reachable
+from strowger_gateway.gateway.config.checks.routing import reachable
+from strowger_gateway.gateway.config.model_patterns import overlap
 from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
 from strowger_gateway.gateway.config.schema.capabilities import Capability
 from strowger_gateway.gateway.config.schema.config import Config

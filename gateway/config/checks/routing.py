@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from strowger_gateway.gateway.config.adapter_names import LOCAL
+from strowger_gateway.gateway.config.checks.known_prices import is_priced
 from strowger_gateway.gateway.config.error_codes import check_codes
+from strowger_gateway.gateway.config.model_patterns import overlap
 from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
 from strowger_gateway.gateway.config.schema.config import Config, Model, Provider
 from strowger_gateway.gateway.config.schema.prices import Price, PriceTier
@@ -78,27 +80,18 @@ def _policy(model: Model, path: Path, config: Config, problems: Problems) -> Non
             "with auth.mode none no request has a key, so every request is assigned by weight",
         )
     if model.policy == "lowest_cost" and not any(_priced(model, config)):
-        problems.add(
-            (*path, "policy"),
-            "is lowest_cost, but no backend of the model has a row in prices; add at least one",
-        )
+        text = "is lowest_cost, but no backend of the model has a row in prices; add at least one"
+        names = [f"{ref.provider}/{ref.model}" for ref in model.backends]
+        if any(row.url for row in config.catalogue if row.backend in names):
+            # Another release may know a price of this vendor's model, so it is no fault.
+            problems.warn((*path, "policy"), f"{text}: the catalogue knows no price either")
+        else:
+            problems.add((*path, "policy"), text)
 
 
 def _priced(model: Model, config: Config) -> Iterator[bool]:
-    yield config.prices_from == "catalogue"
     for ref in model.backends:
-        name = f"{ref.provider}/{ref.model}"
-        for price in config.prices:
-            yield overlap(name, price.match)
-
-
-def overlap(one: str, other: str) -> bool:
-    """True if two names, each of which may end in `*`, can match the same name."""
-    if one.endswith("*") and other.endswith("*"):
-        return one.startswith(other[:-1]) or other.startswith(one[:-1])
-    if one.endswith("*"):
-        return other.startswith(one[:-1])
-    return one.startswith(other[:-1]) if other.endswith("*") else one == other
+        yield is_priced(f"{ref.provider}/{ref.model}", config)
 
 
 def _prices(config: Config, providers: Mapping[str, Provider], problems: Problems) -> None:

@@ -1,33 +1,37 @@
 """Look up the backends of a configuration in the catalogue, when it is loaded."""
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from strowger_gateway.gateway.config.checks.routing import overlap, reachable
+from strowger_gateway.gateway.config.adapter_names import Defaults
+from strowger_gateway.gateway.config.aws import aws_base_url
+from strowger_gateway.gateway.config.checks.routing import reachable
+from strowger_gateway.gateway.config.model_patterns import overlap
 from strowger_gateway.gateway.config.price_catalogue.table import (
     DatedPrice,
     ListedModels,
     read_price_table,
 )
-from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.config.schema.config import Config, Provider
 from strowger_gateway.gateway.config.schema.prices import CatalogueRow, Price
 
 _NO_VENDOR: Final = "the catalogue knows no vendor at this address"
 _NO_MODEL: Final = "the catalogue does not know this model of the vendor"
 
 
-def with_catalogue(config: Config) -> Config:
-    """Return the configuration with the catalogue's rows, if its `prices` are from there.
+def with_catalogue(config: Config, adapters: Mapping[str, Defaults]) -> Config:
+    """Return the configuration with the catalogue's rows, unless it is turned off.
 
     The rows are of the backends for which the operator has none. Workers get them with the
     configuration, so that only the process that loads it reads the table.
     """
     if config.prices_from != "catalogue":
         return config
-    addresses = {one.name: one.base_url or "" for one in config.providers}
+    addresses = {one.name: _address(one, adapters) for one in config.providers}
     catalogue = Catalogue(datetime.now(UTC).date())
     rows: list[CatalogueRow] = []
     for backend in dict.fromkeys(reachable(config)):
@@ -35,6 +39,12 @@ def with_catalogue(config: Config) -> Config:
             provider, _, model = backend.partition("/")
             rows.append(catalogue.row(backend, addresses.get(provider, ""), model))
     return replace(config, catalogue=tuple(rows))
+
+
+def _address(provider: Provider, adapters: Mapping[str, Defaults]) -> str:
+    """The base URL in effect; "" for an adapter that does not exist, which is a fault elsewhere."""
+    known = adapters.get(provider.adapter)
+    return provider.base_url or (known.base_url if known else "") or aws_base_url(provider)
 
 
 class Catalogue:

@@ -362,6 +362,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole gateway.
 
     cache: of answers; `None` turns it on only for models with one of their own.
+    price_catalogue: backends without a row in `prices` have the price that their vendor publishes.
     prices_from: where prices come from that are not in `prices`. catalogue: its rows.
     published: the rows of the table of models for the backends.
     hidden: what was read as a secret and is also in a setting that is not one.
@@ -389,6 +390,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     guardrails: tuple[GuardrailConfig, ...] = ()
     cache: CacheConfig | None = None
     prices: tuple[Price, ...] = ()
+    price_catalogue: bool = True
     capabilities: tuple[Capability, ...] = ()
     logging: Logging = Logging()
     telemetry: Telemetry = Telemetry()

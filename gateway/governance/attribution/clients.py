@@ -114,8 +114,8 @@ def client_of(fields: Mapping[bytes, bytes], own: Sequence[ClientProgram] = ()) 
 
     fields: the request's headers, names in lower case. own: the operator's table.
 
-    The operator's table comes first, then what an application says of itself in addition to the User-Agent
-    of an SDK (`x-title`, `http-referer`, `originator`), then the User-Agent's first product.
+    The operator's table comes first, then what an application says of itself (`x-title`,
+    `http-referer`, `originator`) in addition to the SDK's User-Agent, then its first product.
     https://www.rfc-editor.org/rfc/rfc9110#section-10.1.5
     """
     agent = _text(fields.get(USER_AGENT, b""))

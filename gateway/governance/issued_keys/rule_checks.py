@@ -1,6 +1,7 @@
 """Check the limits and budgets of an issued key by the rules for those of the configuration."""
 
-from strowger_gateway.gateway.config.checks.budgets import check_budget_list, has_prices
+from strowger_gateway.gateway.config.checks.budgets import check_budget_list
+from strowger_gateway.gateway.config.checks.known_prices import has_prices
 from strowger_gateway.gateway.config.checks.limits import check_limit_list
 from strowger_gateway.gateway.config.model_patterns import covers
 from strowger_gateway.gateway.config.own_rules import budget_of, limit_of

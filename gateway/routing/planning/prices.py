@@ -133,13 +133,11 @@ def _prepared(
 class Prices:
     """The price of each backend, PROVIDER/MODEL: the exact row, else the longest wildcard.
 
-    any: whether a cost may be known. priced: whether the configuration has prices.
+    any: whether a cost may be known. priced: whether a price is known.
     """
 
-    def __init__(
-        self, rows: Sequence[Price], reporting: Collection[str] = (), *, priced: bool = False
-    ) -> None:
-        """reporting: the providers whose answers state their cost. priced: even without rows."""
+    def __init__(self, rows: Sequence[Price], reporting: Collection[str] = ()) -> None:
+        """reporting: the providers whose answers state their cost."""
         exact: dict[str, BackendPrice] = {}
         wild: list[tuple[str, BackendPrice]] = []
         for row in rows:
@@ -152,7 +150,7 @@ class Prices:
         self._wild = sorted(wild, key=lambda one: len(one[0]), reverse=True)
         self._found: dict[str, BackendPrice | None] = {**exact}
         self._most_found = len(exact) + _MOST_WILD
-        self.priced = priced or bool(rows)
+        self.priced = bool(rows)
         self.any = self.priced or bool(reporting)
 
     def of(self, backend: str) -> BackendPrice | None:

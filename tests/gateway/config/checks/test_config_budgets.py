@@ -65,6 +65,7 @@ def test_two_budgets_cannot_have_one_name() -> None:
 
 def test_a_budget_in_money_without_any_price_is_a_warning() -> None:
     assert warnings(budgets(f"{WHO}, usd: 1")) == [
-        "budgets[0].usd: refuses every request: the configuration has no prices"
+        "budgets[0].usd: refuses every request: no backend has a price, neither in prices nor in "
+        "the catalogue"
     ]
     assert warnings(budgets(f"{WHO}, usd: 1, unknown_price: {{count_usd: 1}}")) == []

@@ -63,13 +63,32 @@ def test_the_operators_rows_win_wildcards_included() -> None:
     assert cost_of(Usage(prompt_tokens=1_000_000, completion_tokens=0), price) == 7
 
 
-def test_a_configuration_with_its_own_prices_gets_no_others() -> None:
-    own = CONFIG.partition("prices:")[0] + "prices: [{match: g/*, input: 1, output: 2}]\n"
+@pytest.mark.parametrize("own", ["", "prices: [{match: g/*, input: 1, output: 2}]\n"])
+def test_published_prices_are_in_force_unless_they_are_turned_off(own: str) -> None:
+    text = CONFIG.partition("prices:")[0].replace("policy: lowest_cost, ", "") + own
 
-    config = read(own.replace("policy: lowest_cost, ", ""))
+    config, off = read(text), read(f"{text}price_catalogue: false\n")
 
-    assert config.catalogue == ()
-    assert prices_of(config).of("o/gpt-5") is None
+    assert prices_of(config).of("o/gpt-5") is not None
+    assert (prices_of(config).of("g/gemini-2.5-pro") == prices_of(off).of("g/gemini-2.5-pro")) is (
+        own != ""
+    )
+    assert off.catalogue == ()
+    assert prices_of(off).of("o/gpt-5") is None
+
+
+def test_the_catalogue_cannot_be_asked_for_and_turned_off() -> None:
+    with pytest.raises(InvalidConfig, match=r"price_catalogue: is false, but prices\.from is cat"):
+        read(f"{CONFIG}price_catalogue: false\n")
+
+
+def test_a_gateway_of_backends_without_published_prices_says_nothing_of_costs() -> None:
+    text = CONFIG.partition("models:")[0]
+    text += "models: [{name: own, backends: [{provider: mine, model: tiny}]}]\n"
+
+    found = prices_of(read(text))
+
+    assert (found.any, found.priced) == (False, False)
 
 
 def test_the_command_names_source_and_date_and_why_a_price_is_unknown(tmp_path: Path) -> None:
