@@ -25,7 +25,9 @@ from strowger_gateway.gateway.console.admin.page.sign_in import sign_in_routes
 from strowger_gateway.gateway.console.admin.parameters import parameters_known
 from strowger_gateway.gateway.console.admin.part_routes import part_routes
 from strowger_gateway.gateway.console.admin.payloads import payload_routes
-from strowger_gateway.gateway.console.admin.requests import request_routes
+from strowger_gateway.gateway.console.admin.request_log.export import export_route
+from strowger_gateway.gateway.console.admin.request_log.routes import request_routes
+from strowger_gateway.gateway.console.admin.request_log.tail import tail_route
 from strowger_gateway.gateway.console.admin.sessions import session_routes
 from strowger_gateway.gateway.console.admin.traffic.reader import TrafficReader
 from strowger_gateway.gateway.console.admin.traffic.series import series_route
@@ -48,6 +50,8 @@ def admin_routes(current: Callable[[], Gateway]) -> OwnRouter:
             backends_route(current),
             events_route(current),
             *request_routes(current),
+            export_route(current),
+            tail_route(current),
             *payload_routes(current),
             *experiment_routes(current),
             *exclusion_routes(current),

@@ -20,10 +20,11 @@ def as_csv(report: UsageReport) -> str:
     writer = csv.writer(out)
     writer.writerow((*report.by, *_COLUMNS))
     for row in report.rows:
-        names = (_harmless(row.text(one)) for one in report.by)
+        names = (harmless(row.text(one)) for one in report.by)
         writer.writerow((*names, *(getattr(row, one) for one in _COLUMNS)))
     return out.getvalue()
 
 
-def _harmless(text: str) -> str:
+def harmless(text: str) -> str:
+    """Return a cell that no spreadsheet runs."""
     return f"'{text}" if text.startswith(_FORMULA) else text

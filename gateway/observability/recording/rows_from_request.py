@@ -73,11 +73,11 @@ def access_line(
         record.attributes,
         record.client,
         record.request_tags,
-        record.client_request_id,  # from here on, what only the log has
-        record.client_address,
-        record.refusal if status in (401, 403) else "",
+        record.client_request_id,
         in_one_line(record.param) if record.param else "",
         in_one_line(record.message) if record.message else "",
+        record.client_address,  # from here on, what only the log has
+        record.refusal if status in (401, 403) else "",
         tuple(record.attempts),
         record.dropped,
         usage.cached_tokens,
@@ -151,9 +151,11 @@ def expand_rows(entries: Iterable[SpoolEntry]) -> list[Row]:
         if isinstance(one, RequestBatch):
             lines = _lines.decode_lines(one.lines)
             parts = one.parts or repeat((0, ""), len(lines))
+            costs = _costs(one.attempts)
             for line, (epoch, unit) in zip(lines, parts, strict=True):
                 if not is_unknown(line):
-                    rows += _rows_from_line(line, epoch, unit, one)
+                    cost = costs.get(line.request_id, line.cost_usd)
+                    rows += _rows_from_line(line, epoch, unit, one, cost)
             rows += one.attempts
         else:
             rows.append(one)
@@ -168,7 +170,20 @@ def is_unknown(line: AccessLine) -> bool:
     return line.status == 401 and not line.key and not line.attempts
 
 
-def _rows_from_line(line: AccessLine, epoch: int, unit: str, batch: RequestBatch) -> list[Row]:
+def _costs(attempts: Iterable[AttemptRow]) -> dict[str, float | None]:
+    """Return the cost of all attempts of each request, of those whose price is known."""
+    costs: dict[str, float | None] = {}
+    for one in attempts:
+        known = costs.setdefault(one.request_id, None)
+        if one.cost_usd is not None:
+            costs[one.request_id] = one.cost_usd + (known or 0.0)
+    return costs
+
+
+def _rows_from_line(
+    line: AccessLine, epoch: int, unit: str, batch: RequestBatch, cost: float | None
+) -> list[Row]:
+    """cost: of all attempts, US dollars; `None` if no price is known."""
     attempted = tuple([
         RowAttempt(one.backend, one.pattern, one.outcome, one.refused, one.role)
         for one in line.attempts
@@ -181,6 +196,7 @@ def _rows_from_line(line: AccessLine, epoch: int, unit: str, batch: RequestBatch
             writer=batch.writer,
             batch=batch.batch,
             attempted=attempted,
+            total_cost_usd=cost,
         )
     ]
     if is_complete(line):

@@ -43,9 +43,6 @@ class AccessLine(RecordedFields, frozen=True, omit_defaults=True, gc=False):
     client_address: the address that the request came from.
     client_certificate: the subject of its TLS certificate, or a name of it.
     denied:       why it got 401 or 403: the message of the response.
-    param, message: the field that the error names, and its sentence, of at most MAX_MESSAGE_CHARS
-                  characters. Like the code, they repeat nothing of the request's content, except
-                  what the sentence quotes.
     method, path, actor: of a request to /admin, of one that was rejected before an API read it,
                   or of one to an unknown path.
                   actor: the `admin key` or a browser's `session`; "" if unknown.
@@ -55,11 +52,8 @@ class AccessLine(RecordedFields, frozen=True, omit_defaults=True, gc=False):
     service_tier: in which the answer was served, if it is not the vendor's standard one.
     """
 
-    client_request_id: str = ""
     client_address: str = ""
     denied: str = ""
-    param: str = ""
-    message: str = ""
     attempts: tuple[AttemptRecord, ...] = ()
     dropped: tuple[str, ...] = ()
     cached_tokens: int | None = None

@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from operator import attrgetter
 
 import msgspec
@@ -64,7 +64,10 @@ def _insert(
     attempts = _attempts(rows)
     feedback = [row for row in rows if isinstance(row, FeedbackRow)]
     append(session, [row for row in rows if isinstance(row, AuditEvent)])
-    session.insert(_REQUEST, [(*_request(row), batch) for row in requests])
+    session.insert(_REQUEST, [(*_request(row), row.time, batch) for row in requests])
+    session.insert(
+        _TAG, [(_text(tag), row.time, row.request_id) for row in requests for tag in _tags(row)]
+    )
     session.insert(_ATTEMPT, [(*_attempt(row), batch) for row in attempts])
     _experiments(session, [row for row in requests if row.experiment])
     voted = in_time(session, [row for row in feedback if row.metric not in MEASURED])
@@ -212,10 +215,12 @@ def _add_up(session: Session, places: Sequence[_Voted]) -> None:
     session.many(_BOUND_VOTED, [(unit[0], VOTE_RATE, *unit[1:]) for unit in units])
 
 
-def _insert_of(table: str, columns: Sequence[TableColumn], otherwise: str = "") -> Insert:
-    """Return the insert of rows with the number of their transaction."""
+def _insert_of(
+    table: str, columns: Sequence[TableColumn], *more: str, otherwise: str = ""
+) -> Insert:
+    """Return the insert of rows with more columns, and the number of their transaction."""
     names = tuple(column.name for column in columns)
-    return Insert(table=table, columns=(*names, "batch"), otherwise=otherwise)
+    return Insert(table=table, columns=(*names, *more, "batch"), otherwise=otherwise)
 
 
 def _values_of(columns: Sequence[TableColumn]) -> Callable[[RequestRow | AttemptRow], list[Value]]:
@@ -239,6 +244,11 @@ def _values_of(columns: Sequence[TableColumn]) -> Callable[[RequestRow | Attempt
     return values
 
 
+def _tags(row: RequestRow) -> Collection[str]:
+    """Return the tags of the key and those of the request, each once."""
+    return {*row.tags, *row.request_tags} if row.tags or row.request_tags else ()
+
+
 def _text(text: str) -> str:
     """Replace NUL, which JSON from clients may contain and PostgreSQL texts may not."""
     return text.replace("\0", "\ufffd") if "\0" in text else text
@@ -251,8 +261,13 @@ def _vote(row: FeedbackRow) -> Sequence[Value]:
 
 
 _request, _attempt = _values_of(REQUEST_COLUMNS), _values_of(ATTEMPT_COLUMNS)
-_REQUEST = _insert_of("requests", REQUEST_COLUMNS)
-_ATTEMPT = _insert_of("attempts", ATTEMPT_COLUMNS, "ON CONFLICT DO NOTHING")
+_REQUEST = _insert_of("requests", REQUEST_COLUMNS, "ended")
+_TAG = Insert(
+    table="tagged_requests",
+    columns=("tag", "time", "request_id"),
+    otherwise="ON CONFLICT DO NOTHING",
+)
+_ATTEMPT = _insert_of("attempts", ATTEMPT_COLUMNS, otherwise="ON CONFLICT DO NOTHING")
 _COUNT = Insert(
     table="experiment_requests",
     columns=("experiment", "epoch", "variant", "requests", "fallbacks", "last", "errors"),

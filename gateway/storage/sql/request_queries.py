@@ -1,6 +1,7 @@
 """Query recorded requests with their attempts."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -20,21 +21,24 @@ class RecordedAttempt(Struct, frozen=True, kw_only=True):
 
 
 class RecordedRequest(RecordedFields, frozen=True, kw_only=True):
-    """A request as the store has it: without `tags`. Attempts are in order."""
+    """A request as the store has it. Attempts are in order.
 
+    total_cost_usd: as in RequestRow.
+    """
+
+    total_cost_usd: float | None = None
     attempts: tuple[RecordedAttempt, ...] = ()
 
 
 _Attempt = tuple[str, str, str, str, float]
-_FIELDS = tuple(
-    column.name for column in REQUEST_COLUMNS if column.name in RecordedFields.__struct_fields__
-)
+_FIELDS = tuple(column.name for column in REQUEST_COLUMNS if column.name not in ("epoch", "unit"))
 _OBJECTS = tuple(
     column.name for column in REQUEST_COLUMNS if column.kind == "json" and column.name in _FIELDS
 )
-_COLUMNS = listed(_FIELDS)
-_BEFORE = f"SELECT {_COLUMNS} FROM requests WHERE time < ? ORDER BY time DESC LIMIT ?"
-_NAMED = f"SELECT {_COLUMNS} FROM requests WHERE request_id = ?"
+COLUMNS: Final = listed(_FIELDS)
+"""Of a request, as `with_attempts` takes its row; the first are `time` and `request_id`."""
+_BEFORE = f"SELECT {COLUMNS} FROM requests WHERE time < ? ORDER BY time DESC LIMIT ?"
+_NAMED = f"SELECT {COLUMNS} FROM requests WHERE request_id = ?"
 _ATTEMPTS = """SELECT request_id, backend, role, outcome, ms FROM attempts
     WHERE request_id IN ({marks}) ORDER BY request_id, number"""
 _AT_ONCE = 500
@@ -42,16 +46,17 @@ _AT_ONCE = 500
 
 def before(session: Session, time: float, limit: int) -> list[RecordedRequest]:
     """Return the requests that ended before `time`, Unix seconds, newest first."""
-    return _with_attempts(session, session.rows(tuple[object, ...], _BEFORE, time, limit))
+    return with_attempts(session, session.rows(tuple[object, ...], _BEFORE, time, limit))
 
 
 def by_id(session: Session, request_id: str) -> RecordedRequest | None:
-    for one in _with_attempts(session, session.rows(tuple[object, ...], _NAMED, request_id)):
+    for one in with_attempts(session, session.rows(tuple[object, ...], _NAMED, request_id)):
         return one
     return None
 
 
-def _with_attempts(session: Session, rows: Sequence[tuple[object, ...]]) -> list[RecordedRequest]:
+def with_attempts(session: Session, rows: Sequence[tuple[object, ...]]) -> list[RecordedRequest]:
+    """Return the requests of rows, in order, each with its attempts."""
     values = [dict(zip(_FIELDS, row, strict=True)) for row in rows]
     for one in values:
         for name in _OBJECTS:

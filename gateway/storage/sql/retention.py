@@ -18,6 +18,7 @@ _OLD = """DELETE FROM {table} WHERE {id} IN
 _TABLES = (
     ("requests", "request_id", "1 = 1"),
     ("attempts", "request_id", "1 = 1"),
+    ("tagged_requests", "request_id", "1 = 1"),
     ("feedback", "request_id", "joined = 1 AND (experiment = '' OR unit = '')"),
     ("spool_files", "file", "1 = 1"),
     ("spend_writers", "writer", "1 = 1"),

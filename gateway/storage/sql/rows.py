@@ -56,6 +56,10 @@ class RecordedFields(Struct, frozen=True, omit_defaults=True, gc=False):
                 JSON object in the database and its export; `None` without any.
     client:     the client program, without its version, as its User-Agent names it; "": unknown.
     request_tags: that the caller sent, sorted; a JSON array in the database and its export.
+    client_request_id: the client's x-request-id, if it may be logged.
+    param, message: the field that the error names, and its sentence, of at most 500 characters.
+                Like the code, they repeat nothing of the request's content, except what the
+                sentence quotes.
     """
 
     time: float
@@ -86,6 +90,9 @@ class RecordedFields(Struct, frozen=True, omit_defaults=True, gc=False):
     attributes: Mapping[str, Attribute] | None = None
     client: str = ""
     request_tags: tuple[str, ...] = ()
+    client_request_id: str = ""
+    param: str = ""
+    message: str = ""
 
 
 class RowAttempt(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -106,6 +113,8 @@ class RequestRow(
     epoch, unit: of its experiment; the unit is a hash that does not identify it.
     writer, batch: the process that recorded it, and the number of its batch; "" for neither.
     attempted: its attempts in order, also those that sent nothing; for sums of traffic.
+    total_cost_usd: of all its attempts, also those that the client saw nothing of; `None` if no
+                    price is known.
     """
 
     epoch: int = 0
@@ -113,6 +122,7 @@ class RequestRow(
     writer: str = ""
     batch: int = 0
     attempted: tuple[RowAttempt, ...] = ()
+    total_cost_usd: float | None = None
 
 
 class AttemptRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="attempt", gc=False):
@@ -210,8 +220,8 @@ def _kind(name: str, found: Type) -> Kind:
             raise TypeError(f"{name}: a field of this type has no column")
 
 
-REQUEST_COLUMNS: Final = columns_of(RequestRow, without={"tags", "writer", "batch", "attempted"})
-"""Without `tags`, which only sums of usage have, whom the batch came from, and the attempts."""
+REQUEST_COLUMNS: Final = columns_of(RequestRow, without={"writer", "batch", "attempted"})
+"""Without whom the batch came from, and the attempts."""
 
 ATTEMPT_COLUMNS: Final = columns_of(AttemptRow, without={"key", "team", "user", "tags", "route"})
 """Without what the row of the request has."""

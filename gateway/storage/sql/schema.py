@@ -17,6 +17,7 @@ import msgspec
 from strowger_gateway.gateway.audit.chain import NO_HASH
 from strowger_gateway.gateway.storage.sql.database import Driver, Session
 from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
+from strowger_gateway.gateway.storage.sql.request_log.indexes import INDEXES
 from strowger_gateway.gateway.storage.sql.rows import (
     ATTEMPT_COLUMNS,
     REQUEST_COLUMNS,
@@ -43,14 +44,19 @@ def _declared(columns: Iterable[TableColumn]) -> str:
 
 
 _RECORDS: Final = (
-    f"""CREATE TABLE requests ({_declared(REQUEST_COLUMNS)}, batch BIGINT NOT NULL,
-        PRIMARY KEY (request_id))""",
-    "CREATE INDEX requests_time ON requests (time)",
+    # `ended` is `time` once more, for the indexes of the search.
+    f"""CREATE TABLE requests ({_declared(REQUEST_COLUMNS)}, ended DOUBLE PRECISION NOT NULL,
+        batch BIGINT NOT NULL, PRIMARY KEY (request_id))""",
+    """CREATE TABLE tagged_requests (
+        tag {text} NOT NULL, time DOUBLE PRECISION NOT NULL, request_id {text} NOT NULL,
+        PRIMARY KEY (tag, time, request_id))""",
+    "CREATE INDEX tagged_requests_time ON tagged_requests (time)",
     "CREATE INDEX requests_batch ON requests (batch, request_id)",
     f"""CREATE TABLE attempts ({_declared(ATTEMPT_COLUMNS)}, batch BIGINT NOT NULL,
         PRIMARY KEY (request_id, number))""",
     "CREATE INDEX attempts_time ON attempts (time)",
     "CREATE INDEX attempts_batch ON attempts (batch, request_id, number)",
+    *INDEXES,
     """CREATE TABLE feedback (
         request_id {text} NOT NULL, metric {text} NOT NULL, key {text} NOT NULL,
         time DOUBLE PRECISION NOT NULL, value DOUBLE PRECISION, given DOUBLE PRECISION,

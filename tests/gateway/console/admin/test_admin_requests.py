@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from strowger_gateway.gateway.console.admin.backends import ModelList
-from strowger_gateway.gateway.console.admin.requests import RequestList, RequestView
+from strowger_gateway.gateway.console.admin.request_log.listing import RequestList
+from strowger_gateway.gateway.console.admin.request_log.views import RequestView
 from tests.gateway.cli.command_line import run, table
 from tests.gateway.experiments import recorded_gateway
 from tests.gateway.experiments.recorded_gateway import Recorded, recorded
@@ -268,13 +269,16 @@ async def test_requests_no_longer_in_memory_come_from_the_store(tmp_path: Path) 
             up.settle()
             (before,) = (await operated(up, "?limit=1")).json()["requests"]
         async with recorded(text, tmp_path) as up:
-            none = (await operated(up, "")).json()["requests"]
+            listed = (await operated(up, "")).json()["requests"]
             older = (await operated(up, f"?limit=2&before={before['time']}")).json()["requests"]
             one = (await operated(up, f"/{older[1]['request_id']}")).json()
             unknown = await operated(up, "/none")
 
     ids = [answer.headers["x-gateway-request-id"] for answer in answers]
-    assert (before["source"], before["request_id"], none) == ("memory", ids[2], [])
+    assert (before["source"], before["request_id"]) == ("memory", ids[2])
+    assert [(past["source"], past["request_id"]) for past in listed] == [
+        ("store", one) for one in reversed(ids)
+    ]
     assert [past["request_id"] for past in older] == [ids[1], ids[0]]
     assert one == older[1]
     assert (one["source"], one["backend"], one["fallback"]) == ("store", "a/backup", True)

@@ -131,7 +131,7 @@ def test_columns_are_those_of_the_tables(store: SqlStore) -> None:
     Recorded(store).add(1)
     with store.database.reading() as session:
         for name, columns, other in (
-            ("requests", REQUESTS, {"batch"}),
+            ("requests", REQUESTS, {"ended", "batch"}),
             ("attempts", ATTEMPTS, {"batch"}),
         ):
             for column in (*columns, *other):

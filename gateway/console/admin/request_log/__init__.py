@@ -1,0 +1,1 @@
+"""Recorded requests under /admin: the API, its export and its live tail."""

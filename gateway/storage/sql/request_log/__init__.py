@@ -1,0 +1,1 @@
+"""The recorded requests as operators search them: filters, pages, totals, and what is new."""

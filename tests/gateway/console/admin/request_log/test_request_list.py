@@ -1,0 +1,244 @@
+"""/admin/requests over two gateways: what a team's requests came to, why, and at what cost."""
+
+import asyncio
+import csv
+import io
+import json
+import time
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from msgspec import Struct
+
+from tests.gateway.commanded import SOON_S
+from tests.gateway.console.admin.request_log.two_gateways import (
+    BEARER,
+    Two,
+    admin,
+    listed,
+    recorded,
+    two_gateways,
+)
+from tests.stand_ins.postgres import Postgres
+
+pytestmark = pytest.mark.anyio
+
+
+class Sent(Struct, frozen=True, kw_only=True):
+    """ids: of the requests by what they are. since: before the first of them, Unix seconds."""
+
+    up: Two
+    ids: dict[str, str]
+    since: float
+
+
+@pytest.fixture(scope="module")
+async def sent(
+    postgres: Postgres, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[Sent]:
+    async with two_gateways(postgres, tmp_path_factory.mktemp("two")) as up:
+        since = time.time()
+        answers = {
+            "red fell back": await up.ask(up.one, "red", "talk"),
+            "red failed": await up.ask(up.one, "red", "broken", **{"x-request-id": "mine"}),
+            "red asked wrongly": await up.ask(up.one, "red", "no-such-model"),
+            "blue failed": await up.ask(up.two, "blue", "broken"),
+            "blue was answered": await up.ask(up.two, "blue"),
+        }
+        ids = {name: one.headers["x-gateway-request-id"] for name, one in answers.items()}
+        await recorded(up.one, ids)
+        await recorded(up.two, ids)
+        yield Sent(up=up, ids=ids, since=since)
+
+
+async def found(sent: Sent, **query: str) -> list[str]:
+    """Return the names of what the second gateway lists, which got other requests."""
+    names = {request_id: name for name, request_id in sent.ids.items()}
+    return [names[one["request_id"]] for one in (await listed(sent.up.two, **query))["requests"]]
+
+
+async def test_one_call_tells_which_requests_of_a_team_failed_why_and_at_what_cost(
+    sent: Sent,
+) -> None:
+    answer = await listed(
+        sent.up.two, team="red", status="failed", since=str(sent.since), totals="true"
+    )
+
+    wrong, failed = answer["requests"]
+    assert [wrong["request_id"], failed["request_id"]] == [
+        sent.ids["red asked wrongly"],
+        sent.ids["red failed"],
+    ]
+    assert (failed["status"], failed["error"]) == (502, "upstream_failed")
+    assert "out of order" in failed["message"]
+    assert [(one["backend"], one["outcome"]) for one in failed["attempts"]] == [
+        ("p/bad", "upstream_failed")
+    ]
+    assert wrong["error"] == "model_not_found"
+    totals = answer["totals"]
+    assert (totals["requests"], totals["failed"], totals["errors"]) == (2, 2, 1)
+    assert (totals["cost_usd"], totals["since"]) == (0.0, None)
+    assert answer["next"] == ""
+
+
+async def test_each_gateway_lists_the_requests_of_the_other(sent: Sent) -> None:
+    everything = [one["request_id"] for one in (await listed(sent.up.one))["requests"]]
+
+    assert set(everything) == set(sent.ids.values())
+    assert everything == [one["request_id"] for one in (await listed(sent.up.two))["requests"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ({"model": "talk"}, ["red fell back"]),
+        ({"model": "chat"}, ["blue was answered", "red fell back"]),
+        ({"model": "no-such-model"}, ["red asked wrongly"]),
+        ({"backend": "p/flaky"}, ["blue was answered", "red fell back"]),
+        ({"backend": "p/good", "team": "blue"}, ["blue was answered"]),
+        ({"key": "blue-app", "status": "502"}, ["blue failed"]),
+        ({"status": "refused"}, ["red asked wrongly"]),
+        ({"status": "error"}, ["blue failed", "red failed"]),
+        ({"status": "4xx"}, ["red asked wrongly"]),
+        ({"error": "upstream_failed", "key": "red-app"}, ["red failed"]),
+        ({"id": "mine"}, ["red failed"]),
+        ({"stream": "true"}, []),
+        ({"surface": "anthropic"}, []),
+        ({"since": "15m", "until": "0s", "status": "ok"}, ["blue was answered", "red fell back"]),
+        ({"until": "1h"}, []),
+        ({"payload": "true", "team": "red"}, ["red asked wrongly", "red failed"]),
+    ],
+)
+async def test_it_filters(query: dict[str, str], names: list[str], sent: Sent) -> None:
+    if "payload" in query:  # stored by another thread
+        async with asyncio.timeout(SOON_S):
+            while await found(sent, **query) != names:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+
+    assert await found(sent, **query) == names
+
+
+async def test_pages_follow_each_other(sent: Sent) -> None:
+    ids, after = list[str](), ""
+    while True:
+        page = await listed(sent.up.two, limit="2", after=after)
+        ids += [one["request_id"] for one in page["requests"]]
+        after = page["next"]
+        if not after:
+            break
+
+    assert ids == [one["request_id"] for one in (await listed(sent.up.two))["requests"]]
+
+
+async def test_a_request_has_the_cost_of_all_attempts_and_its_payload(sent: Sent) -> None:
+    fell_back = (await admin(sent.up.two, f"/requests/{sent.ids['red fell back']}")).json()
+    failed = (await admin(sent.up.two, "/requests/mine")).json()
+
+    assert fell_back["total_cost_usd"] == fell_back["cost_usd"] == 10.0
+    assert [one["outcome"] for one in fell_back["attempts"]] == ["upstream_failed", "ok"]
+    assert (failed["request_id"], failed["source"]) == (sent.ids["red failed"], "store")
+    assert failed["payload"] == f"/admin/payloads/{sent.ids['red failed']}"
+    assert (await admin(sent.up.one, failed["payload"].removeprefix("/admin"))).status_code == 200
+    assert fell_back["payload"] == ""
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"since": "yesterday"}, "since: 'yesterday' is not a time; give Unix seconds"),
+        ({"until": "nan"}, "until: 'nan' is not a time"),
+        ({"status": "bad"}, "status: 'bad' is unknown; give failed"),
+        ({"stream": "maybe"}, "stream: 'maybe' is not a flag; give true or false"),
+        ({"after": "here"}, "after: 'here' is not a place in the list"),
+        ({"limit": "0"}, "limit: "),
+        ({"modle": "x"}, "modle: unknown query parameter; known: since"),
+        ({"team": "x" * 600}, "team: "),
+    ],
+)
+async def test_a_wrong_parameter_is_named(query: dict[str, str], words: str, sent: Sent) -> None:
+    answer = await admin(sent.up.one, "/requests", **query)
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"].startswith(words)
+
+
+async def test_an_export_has_all_that_match(sent: Sent) -> None:
+    lines = await admin(sent.up.two, "/requests/export", team="red")
+    table = await admin(sent.up.two, "/requests/export", format="csv", status="failed")
+    newest = await admin(sent.up.two, "/requests/export", limit="1")
+
+    rows = [json.loads(line) for line in lines.text.splitlines()]
+    assert [one["request_id"] for one in rows] == [
+        sent.ids[name] for name in ("red asked wrongly", "red failed", "red fell back")
+    ]
+    assert lines.headers["content-type"] == "application/jsonl"
+    cells = list(csv.DictReader(io.StringIO(table.text)))
+    assert [one["request_id"] for one in cells] == [
+        sent.ids[name] for name in ("blue failed", "red asked wrongly", "red failed")
+    ]
+    assert cells[0]["attempts"] == "p/bad:upstream_failed"
+    assert "requests.csv" in table.headers["content-disposition"]
+    assert len(newest.text.splitlines()) == 1
+
+
+async def followed(response: httpx.Response) -> AsyncGenerator[tuple[str, str, Any]]:
+    """Yield the events of a stream: name, id, data."""
+    fields = dict[str, str]()
+    async for line in response.aiter_lines():
+        if line:
+            name, _, value = line.partition(":")
+            fields[name] = value.strip()
+        else:
+            if "data" in fields:
+                yield fields.get("event", ""), fields.get("id", ""), json.loads(fields["data"])
+            fields = {}
+
+
+async def test_the_tail_of_one_gateway_has_the_requests_of_both(sent: Sent) -> None:
+    async with (
+        sent.up.one.client(**BEARER) as client,
+        client.stream("GET", "/admin/requests/tail", params={"model": "absent"}) as stream,
+        asyncio.timeout(SOON_S),
+    ):
+        events = followed(stream)
+        name, begin, _ = await anext(events)
+        answers = [
+            await sent.up.ask(sent.up.two, "blue", "absent"),
+            await sent.up.ask(sent.up.two, "blue", "other"),
+            await sent.up.ask(sent.up.one, "red", "absent"),
+        ]
+        seen = [await anext(events) for _ in range(2)]
+        await events.aclose()
+    async with (
+        sent.up.two.client(**BEARER, **{"last-event-id": begin}) as client,
+        client.stream("GET", "/admin/requests/tail", params={"model": "absent"}) as stream,
+        asyncio.timeout(SOON_S),
+    ):
+        events = followed(stream)
+        again = [await anext(events) for _ in range(3)]
+        await events.aclose()
+
+    ids = [answers[place].headers["x-gateway-request-id"] for place in (0, 2)]
+    assert name == "begin"
+    assert {event[2]["request_id"] for event in seen} == set(ids)
+    assert [event[0] for event in again] == ["begin", "request", "request"]
+    assert {event[2]["request_id"] for event in again[1:]} == set(ids)
+
+
+async def test_a_tail_ends_when_its_gateway_stops(postgres: Postgres, tmp_path: Path) -> None:
+    async with two_gateways(postgres, tmp_path) as up:
+        async with (
+            up.one.client(**BEARER) as client,
+            client.stream("GET", "/admin/requests/tail") as stream,
+            asyncio.timeout(SOON_S),
+        ):
+            events = followed(stream)
+            await anext(events)
+            up.one.process.terminate()
+            last = [event async for event in events]
+        assert await up.one.process.wait() == 0
+
+    assert [event[0] for event in last] == ["end"]
