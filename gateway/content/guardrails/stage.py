@@ -6,6 +6,7 @@ backends are ordered; the filter that it adds examines the answer, whole or as i
 
 from collections.abc import Awaitable, Callable
 
+from strowger_gateway.gateway.content.guardrails.findings.column import record_findings
 from strowger_gateway.gateway.content.hooks.counts import GuardCounts
 from strowger_gateway.gateway.content.hooks.guarded_request import GuardedRequest, Guards
 from strowger_gateway.gateway.routing.planning.plan import Plan
@@ -23,6 +24,7 @@ class GuardrailStage(BaseStage):
     """Of one route and generation."""
 
     place = Place.EXAMINE
+    leaves = True
 
     def __init__(self, guards: Guards, counts: GuardCounts) -> None:
         self._guards = guards
@@ -48,6 +50,11 @@ class GuardrailStage(BaseStage):
         if record.payload is not None:
             record.payload.withheld = False
         return None
+
+    def leave(self, request: RequestContext) -> None:
+        """Record what was found."""
+        if request.record.findings:
+            record_findings(request.record, request.record.findings)
 
 
 class GuardedAnswer(AnswerFilter):

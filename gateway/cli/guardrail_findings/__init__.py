@@ -1,0 +1,1 @@
+"""`strowger guardrails`: what guardrails have found in recorded requests."""

@@ -1,0 +1,1 @@
+"""What guardrails have found in recorded requests: counts and the last of them, never the texts."""
