@@ -39,6 +39,7 @@ _NAMES: Final = (
     "strowger_gateway.gateway.experiments.hidden.part:HiddenVariantsPart",
     "strowger_gateway.gateway.console.configuration.part:ConfigurationPart",
     "strowger_gateway.gateway.console.models.part:ModelsPart",
+    "strowger_gateway.gateway.console.problems.part:ProblemsPart",
 )
 
 

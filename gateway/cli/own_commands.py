@@ -32,6 +32,8 @@ NAMES: Final = (
     "prices",
     "models",
     "health",
+    "status",
+    "events",
     "doctor",
     "import",
 )
@@ -47,6 +49,7 @@ MODULES: Final[Mapping[str, str]] = {
     "engine": "engine_server.command",
     "engines": "engine_list.command",
     "experiments": "experiments.command",
+    "events": "problems.command",
     "explain": "explaining.command",
     "guardrails": "guardrail_findings.command",
     "import": "litellm_import.command",
@@ -56,6 +59,7 @@ MODULES: Final[Mapping[str, str]] = {
     "placement": "placement.command",
     "prompts": "prompts.command",
     "records": "records.command",
+    "status": "problems.command",
     "store": "store.command",
 }
 """Modules of commands that are in a folder of `gateway/cli`."""

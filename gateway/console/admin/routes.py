@@ -8,7 +8,6 @@ from strowger_gateway.gateway.console.admin.audit import audit_route
 from strowger_gateway.gateway.console.admin.backends import backends_route
 from strowger_gateway.gateway.console.admin.budgets import budgets_route
 from strowger_gateway.gateway.console.admin.engines import engines_route
-from strowger_gateway.gateway.console.admin.events import events_route
 from strowger_gateway.gateway.console.admin.exclusions import exclusion_routes
 from strowger_gateway.gateway.console.admin.experiments import experiment_routes
 from strowger_gateway.gateway.console.admin.explain import explain_route
@@ -48,7 +47,6 @@ def admin_routes(current: Callable[[], Gateway]) -> OwnRouter:
             explain_route(current),
             *live_routes(current, traffic),
             backends_route(current),
-            events_route(current),
             *request_routes(current),
             export_route(current),
             tail_route(current),

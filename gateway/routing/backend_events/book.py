@@ -40,9 +40,13 @@ _Place = tuple[str, str, str]
 
 
 class EventBook(Collector):
-    """`add` what processes report. Not thread-safe."""
+    """`add` what processes report. Not thread-safe.
+
+    on_kept: is called with each event that is listed.
+    """
 
     def __init__(self) -> None:
+        self.on_kept: Callable[[ListedEvent], None] = _nothing
         self._kept: deque[ListedEvent] = deque(maxlen=KEPT)
         self._down: dict[_Place, Phase] = {}
         self._cooling: dict[_Place, float] = {}
@@ -98,6 +102,7 @@ class EventBook(Collector):
 
     def _keep(self, listed: ListedEvent) -> None:
         self._kept.append(listed)
+        self.on_kept(listed)
         level = level_of(listed.event)
         if level is not None:
             _log.log(level, "%s", line_of(listed))
@@ -153,6 +158,10 @@ class EventBook(Collector):
             except RuntimeError:
                 return  # a test, or a command
             self._timer = loop.call_later(WINDOW_S, self.show_left_out)
+
+
+def _nothing(listed: ListedEvent) -> None:
+    pass
 
 
 def _bound(known: dict[_Place, Phase] | dict[_Place, float]) -> None:

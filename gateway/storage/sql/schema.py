@@ -274,6 +274,14 @@ _HOLDS: Final = (
         held_by {text} NOT NULL, since DOUBLE PRECISION NOT NULL, held_until DOUBLE PRECISION,
         seen DOUBLE PRECISION NOT NULL)""",
 )
+_EVENTS: Final = (
+    """CREATE TABLE gateway_events (
+        number BIGINT NOT NULL, gateway {text} NOT NULL, time DOUBLE PRECISION NOT NULL,
+        kind {text} NOT NULL, model {text} NOT NULL, backend {text} NOT NULL,
+        body {text} NOT NULL, PRIMARY KEY (number, gateway))""",
+    """CREATE TABLE gateway_problems (
+        gateway {text} PRIMARY KEY, seen DOUBLE PRECISION NOT NULL, body {text} NOT NULL)""",
+)
 _Steps = Sequence[Sequence[str]]
 MIGRATIONS: Final[_Steps] = (
     (
@@ -289,6 +297,7 @@ MIGRATIONS: Final[_Steps] = (
         *_REPLAYS,
         *_PROMPTS,
         *_HOLDS,
+        *_EVENTS,
     ),
 )
 """Entry n migrates version n to n + 1; a released migration never changes."""

@@ -9,15 +9,12 @@ from markupsafe import Markup
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.console.admin.access import principal_of
-from strowger_gateway.gateway.console.admin.backends import listed
 from strowger_gateway.gateway.console.admin.page.document import Frame, state_mark
 from strowger_gateway.gateway.console.admin.page.formatting import span
-from strowger_gateway.gateway.console.admin.page.outages import Outages, outages_of, outages_section
 from strowger_gateway.gateway.console.admin.part_calls import views_of
-from strowger_gateway.gateway.coordination.process_side import CoordinationSide
+from strowger_gateway.gateway.console.problems.band import band, state_of
+from strowger_gateway.gateway.console.problems.process_side import ProblemsSide
 from strowger_gateway.gateway.platform.language import words_of
-from strowger_gateway.gateway.routing.backend_events.book import KEPT
-from strowger_gateway.gateway.routing.backend_events.process_side import BackendEventsSide
 
 say = words_of(__file__)
 
@@ -48,10 +45,9 @@ def bare_frame(gateway: Gateway, request: _Request) -> Frame:
 
 
 async def frame_sections(gateway: Gateway) -> Sequence[Markup]:
-    """Return the sections of the frame that change: the state, and what is down."""
-    outages = outages_of(listed(gateway.runtime, gateway.processes.clock()).models)
-    events = await gateway.side(BackendEventsSide).newest(KEPT)
-    return state_mark(*_state(gateway, outages)), outages_section(outages, events)
+    """Return the sections of the frame that change: the state, and what is wrong."""
+    problems = await gateway.side(ProblemsSide).current()
+    return state_mark(*state_of(problems)), band(problems)
 
 
 def footer_text(gateway: Gateway) -> str:
@@ -69,22 +65,3 @@ def _here(request: _Request) -> str:
         return "/admin"
     query = request.scope["query_string"].decode("latin-1")
     return f"{request.scope['path']}?{query}" if query else request.scope["path"]
-
-
-def _state(gateway: Gateway, outages: Outages) -> tuple[str, str]:
-    """A tone, and a label."""
-    if gateway.admission.refusing or gateway.admission.draining:
-        return "warn", say("draining")
-    if not gateway.runtime.ready:
-        return "warn", say("loading")
-    if many := gateway.side(CoordinationSide).differing:
-        what = (
-            say("ready · 1 gateway runs another configuration")
-            if many == 1
-            else say("ready · {count} gateways run another configuration", count=many)
-        )
-        return "warn", what
-    if outages.mark is not None:
-        tone, label = outages.mark
-        return tone, say("ready · {what}", what=label)
-    return "good", say("ready")

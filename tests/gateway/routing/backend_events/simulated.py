@@ -100,7 +100,7 @@ class Simulated:
 
     async def band(self) -> str:
         """What the page has at its top."""
-        return (await self.page()).partition('id="outages"')[2].partition("</section>")[0]
+        return (await self.page()).partition('id="problems"')[2].partition("</section>")[0]
 
     async def events(self, **wanted: str) -> list[dict[str, object]]:
         """Oldest first."""

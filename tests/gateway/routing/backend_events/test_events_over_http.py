@@ -105,15 +105,15 @@ async def test_an_outage_of_the_only_backend_is_one_story_everywhere(
             after = (await client.get("/admin/live", headers=headers)).text
             kinds = [one["kind"] for one in await listed(client)]
 
-    band = page.partition('id="outages"')[2].partition("</section>")[0]
+    band = page.partition('id="problems"')[2].partition("</section>")[0]
     assert kinds == ["failing", "no_backend", "recovered", "backend_again"]
     assert "no backend works" in band
     assert "upstream_failed: p: down" in band
-    assert "ready · 1 model has no backend left" in page
-    assert page.index('id="outages"') < page.index('id="traffic"') < page.index('id="models"')
+    assert "1 serious problem" in page
+    assert page.index('id="problems"') < page.index('id="traffic"') < page.index('id="models"')
     assert page.index('id="models"') < page.index('id="events"')
     assert 'strowger_backend_available{backend="p/m",model="chat"} 0.0' in metrics
-    assert 'aria-label="Outages" hidden' in after
+    assert 'aria-label="What is wrong now" hidden' in after
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 2 + ["INFO"] * 2
 
 

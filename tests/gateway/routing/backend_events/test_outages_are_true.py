@@ -149,7 +149,7 @@ async def test_a_backend_that_was_never_tried_is_neither_down_nor_healthy(tmp_pa
     assert f"{sample} 0.0" in after
     assert "not tried yet" in page
     assert ">healthy<" not in page
-    assert 'class="band" role="status" aria-label="Outages" hidden' in page
+    assert 'class="problems " aria-label="What is wrong now" hidden' in page
 
 
 async def test_a_cooldown_is_an_event_and_ends_by_itself(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ async def test_a_model_with_another_backend_or_a_fallback_names_what_is_left(
         band = await one.band()
 
     assert alone == ["failing"]
-    assert "ready · 1 backend is down" in head
+    assert "ready · 1 warning" in head
     assert without["fallback"] == ["chat"]
     assert "no backend works" in band
     assert "requests go to chat" in band
@@ -197,7 +197,8 @@ async def test_a_refused_account_is_down_until_something_succeeds(tmp_path: Path
         kinds = await one.kinds(model="chat", backend="p")
 
     assert later == 0.0
-    assert "account or model refused for 60 min" in band
+    assert "p/m: its vendor refuses the account or the model" in band
+    assert "for 60 min" in band
     assert kinds == ["refused", "recovered"]
     async with simulated(tmp_path) as one:
         assert await one.gauge(CHAT) == 1.0
@@ -291,7 +292,7 @@ async def test_events_are_filtered_and_unknown_filters_are_named(tmp_path: Path)
         "limit": ["no_backend"],
     }
     assert (unknown.status_code, wrong.status_code, stranger.status_code) == (400, 400, 401)
-    assert "Invalid enum value 'opened'" in wrong.json()["error"]["message"]
+    assert "kind: 'opened' is not a kind of event" in wrong.json()["error"]["message"]
 
 
 async def test_a_circuit_that_other_gateways_open_and_close_is_an_event_here_too(

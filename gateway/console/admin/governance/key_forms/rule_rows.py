@@ -103,7 +103,7 @@ _LISTS: Final = frozenset({"models", "alerts"})
 
 
 class ReadRules(Struct, frozen=True, kw_only=True):
-    """rules: those of the rows that are filled in. places: the row of each.
+    """limits, budgets: those of the rows that are filled in. places: the row of each.
 
     errors: by the name of a form's field.
     """

@@ -144,7 +144,7 @@ async def test_a_key_is_issued_and_revoked_by_keyboard_without_a_script(
 ) -> None:
     async with visiting(browser, up, script=False) as page:
         await page.click("nav.parts >> text=Keys")
-        await page.locator("summary").focus()
+        await page.locator("summary").first.focus()
         await page.keyboard.press("Enter")
         await page.fill("[name=name]", "by-keyboard")
         await page.keyboard.press("Enter")

@@ -1,0 +1,1 @@
+"""`strowger status` and `strowger events`."""

@@ -1,0 +1,193 @@
+"""The view of events: what has happened, by kind, backend, model and time, in all gateways."""
+
+from datetime import UTC, datetime
+from typing import Final
+from urllib.parse import urlencode
+
+import msgspec
+from markupsafe import Markup
+
+from strowger_gateway.gateway.console.problems.admin import (
+    EVENT_KINDS,
+    LONGEST,
+    EventsWanted,
+    query_of,
+)
+from strowger_gateway.gateway.console.problems.happening import Happening
+from strowger_gateway.gateway.console.problems.process_side import ProblemsSide
+from strowger_gateway.gateway.parts.console import AdminCall, PageView
+from strowger_gateway.gateway.platform.formatting import NONE, span
+from strowger_gateway.gateway.platform.language import sentence, words_of
+
+say = words_of(__file__)
+
+_SECTION = say.template("""
+<section aria-label="[[Events]]">
+<form class="row filters" method="get" action="/admin/view/events">
+<label>[[Kind]] <select name="kind">{kinds}</select></label>
+<label class="grow">[[Model]] <input name="model" value="{model}" maxlength="{longest}"
+ autocomplete="off"></label>
+<label class="grow">[[Backend]] <input name="backend" value="{backend}" maxlength="{longest}"
+ autocomplete="off" placeholder="[[provider, or provider/model]]"></label>
+<button class="primary">[[Show]]</button>
+</form>
+{incomplete}
+</section>
+<section id="events" {live} aria-label="[[Events]]">
+{table}
+{older}
+</section>
+""")
+_TABLE = say.template("""<div class="card table plain happened"><table>
+<thead><tr><th scope="col">[[What]]</th><th scope="col">[[When]]</th>
+<th scope="col">[[Event]]</th><th scope="col">[[Lasted]]</th><th scope="col">[[Gateway]]</th>
+</tr></thead>
+<tbody>{rows}</tbody></table></div>""")
+_ROW = say.template("""<tr>
+<th scope="row">{what}</th>
+<td data-label="[[When]]"><time datetime="{iso}">{when}</time></td>
+<td data-label="[[Event]]"><span class="state {tone}">{kind}</span> {requests}</td>
+<td data-label="[[Lasted]]">{lasted}</td>
+<td data-label="[[Gateway]]">{gateway}</td>
+</tr>""")
+_REQUESTS = say.template("""<a href="/admin/view/requests?{query}">[[requests]]</a>""")
+_NONE = say.template('<p class="card empty">[[No event matches.]]</p>')
+_INCOMPLETE = say.template(
+    '<p class="verdict warn">[[The store does not answer: these are the last events of this'
+    " gateway only.]]</p>"
+)
+_OLDER = say.template(
+    '<nav class="pages" aria-label="[[Pages]]"><a class="button" href="/admin/view/events?{query}">'
+    "[[Older]]</a></nav>"
+)
+_OPTION = Markup('<option value="{}"{}>{}</option>')
+_NAMES: Final = {
+    "failing": sentence("failing"),
+    "circuit_opened": sentence("circuit open"),
+    "refused": sentence("account or model refused"),
+    "circuit_closed": sentence("circuit closed"),
+    "recovered": sentence("works again"),
+    "removed": sentence("removed"),
+    "cooldown": sentence("cooling down"),
+    "no_backend": sentence("no backend left"),
+    "backend_again": sentence("a backend works again"),
+    "check_failed": sentence("health check fails"),
+    "check_passed": sentence("health check passes again"),
+    "draining": sentence("draining"),
+    "disabled": sentence("disabled"),
+    "enabled": sentence("enabled again"),
+    "started": sentence("started"),
+    "stopped": sentence("stopped"),
+    "reloaded": sentence("configuration reloaded"),
+    "reload_rejected": sentence("configuration rejected"),
+    "worker_exited": sentence("process exited"),
+    "ended": sentence("problem over"),
+    "many_failures": sentence("many failures"),
+    "engine_down": sentence("engine down"),
+    "process_silent": sentence("process silent"),
+    "store_down": sentence("store unreachable"),
+    "store_read_only": sentence("store not writable"),
+    "redis_down": sentence("Redis unreachable"),
+    "spool_down": sentence("spool not writable"),
+    "importer_down": sentence("importer down"),
+    "import_late": sentence("import late"),
+    "records_lost": sentence("records lost"),
+    "audit_lost": sentence("audit events lost"),
+    "audit_late": sentence("audit late"),
+    "audit_file_down": sentence("audit file not written"),
+    "export_failing": sentence("export fails"),
+    "keys_stale": sentence("keys stale"),
+    "budgets_stale": sentence("budgets stale"),
+    "budget_spent": sentence("budget spent"),
+    "limit_full": sentence("limit full"),
+    "alerts_waiting": sentence("alerts not delivered"),
+    "identity_provider_down": sentence("identity provider down"),
+    "configuration_rejected": sentence("configuration rejected"),
+    "configuration_differs": sentence("configurations differ"),
+    "certificate_expires": sentence("certificate expires soon"),
+    "certificate_expired": sentence("certificate expired"),
+    "certificate_rejected": sentence("certificate rejected"),
+    "split_mismatch": sentence("sample ratio mismatch"),
+    "experiment_paused": sentence("experiment paused"),
+    "workers_exited": sentence("processes exited"),
+    "internal_errors": sentence("internal errors"),
+}
+_NOT_EVENTS: Final = (
+    "model_down",
+    "model_on_fallback",
+    "circuit_open",
+    "backend_refused",
+    "backend_failing",
+    "names_down",
+    "backend_held",
+    "loading",
+)
+"""Kinds of problems that are events of backends under other names."""
+
+
+async def render(call: AdminCall[EventsWanted]) -> Markup:
+    """Raises InvalidRequest."""
+    given = call.given
+    found, complete = await call.side(ProblemsSide).events(query_of(given))
+    table = _TABLE.format(rows=Markup().join(map(_row, found))) if found else _NONE.format()
+    return _SECTION.format(
+        kinds=_kinds(given.kind),
+        model=given.model,
+        backend=given.backend,
+        longest=LONGEST,
+        incomplete="" if complete else _INCOMPLETE.format(),
+        live=Markup("data-live") if given.before is None else "",
+        table=table,
+        older=_older(given, found) if len(found) == given.limit else "",
+    )
+
+
+VIEW: Final = PageView(
+    name="events",
+    title=sentence("Events"),
+    say=say,
+    group="overview",
+    role="viewer",
+    takes=EventsWanted,
+    render=render,
+)
+
+
+def _kinds(chosen: str) -> Markup:
+    options = [_OPTION.format("", "", say("all"))]
+    for kind in EVENT_KINDS:
+        if kind not in _NOT_EVENTS:
+            mark = Markup(" selected") if kind == chosen else ""
+            options.append(_OPTION.format(kind, mark, say(_NAMES[kind])))
+    return Markup().join(options)
+
+
+def _row(one: Happening) -> Markup:
+    at = datetime.fromtimestamp(one.time, UTC)
+    name = say(_NAMES.get(one.kind, one.kind))
+    if one.kind == "ended":
+        name = say("over: {what}", what=say(_NAMES.get(one.subject, one.subject)))
+    return _ROW.format(
+        what=one.text or name,
+        iso=at.isoformat(timespec="milliseconds"),
+        when=at.strftime("%Y-%m-%d %H:%M:%S"),
+        tone=one.tone,
+        kind=name,
+        requests=_requests(one),
+        lasted=NONE if one.duration_s is None else span(one.duration_s),
+        gateway=one.gateway or NONE,
+    )
+
+
+def _requests(one: Happening) -> Markup:
+    """Link to the requests around an event of a backend."""
+    if not one.backend or one.tone != "bad":
+        return Markup()
+    backend = one.backend.partition(" @ ")[0]
+    around = {"since": f"{one.time - 300:.0f}", "until": f"{one.time + 300:.0f}"}
+    return _REQUESTS.format(query=urlencode({"backend": backend, **around}))
+
+
+def _older(given: EventsWanted, found: list[Happening]) -> Markup:
+    asked = {name: value for name, value in msgspec.structs.asdict(given).items() if value}
+    return _OLDER.format(query=urlencode({**asked, "before": f"{found[-1].time:.6f}"}))
