@@ -20,6 +20,7 @@ _NAMES: Final = (
     "strowger_gateway.gateway.governance.end_users.part:EndUsersPart",
     "strowger_gateway.gateway.governance.attribution.part:AttributionPart",
     "strowger_gateway.gateway.governance.identities.part:IdentitiesPart",
+    "strowger_gateway.gateway.governance.provider_keys.part:KeyPoolsPart",
     "strowger_gateway.gateway.backends.replicas.part:ReplicasPart",
     "strowger_gateway.gateway.routing.backend_events.part:BackendEventsPart",
     "strowger_gateway.gateway.routing.backend_holds.part:BackendHoldsPart",

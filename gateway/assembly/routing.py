@@ -62,7 +62,7 @@ class Routing:
                 replica.note(None if reading is None else reading.waiting + reading.running, busy)
 
     def divide_budgets(self, processes: int) -> None:
-        """Take this process's part of the budgets of retries and hedges.
+        """Take this process's part of the budgets of retries and hedges, and of limits of keys.
 
         processes: all that serve, of all gateways.
         """
@@ -70,6 +70,8 @@ class Routing:
         hedging = (route.hedging.budget for route in routes if route.hedging)
         for budget in (*self.upstreams.budgets.values(), *hedging):
             budget.processes = processes
+        for pool in self.upstreams.key_pools.values():
+            pool.processes = processes
 
     def retire(self) -> None:
         """Stop watching the engines, because this generation gets no more requests."""

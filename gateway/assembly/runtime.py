@@ -11,6 +11,7 @@ from strowger_gateway.gateway.assembly.wiring.engine_processes import engine_pro
 from strowger_gateway.gateway.backends.discovery.discovered import NOTHING_DISCOVERED, Discovered
 from strowger_gateway.gateway.backends.engines.process.process import EngineView
 from strowger_gateway.gateway.backends.upstream.base import Upstream
+from strowger_gateway.gateway.backends.upstream.key_pool.pool import KeyPool
 from strowger_gateway.gateway.backends.upstream.local_engine import LocalUpstream
 from strowger_gateway.gateway.config.adapter_names import LOCAL
 from strowger_gateway.gateway.config.parts.named import named
@@ -118,6 +119,11 @@ class Runtime:
     def upstreams(self) -> Mapping[str, Upstream]:
         """By provider."""
         return self.routing.upstreams.by_provider
+
+    @property
+    def key_pools(self) -> Mapping[str, KeyPool]:
+        """Of the providers with several keys."""
+        return self.routing.upstreams.key_pools
 
     @property
     def links(self) -> Mapping[str, LocalUpstream]:

@@ -38,7 +38,7 @@ def aws_region(aws: Aws, base_url: str) -> str:
 
 def signs(provider: Provider) -> bool:
     """True if requests carry a signature and not an API key."""
-    return provider.aws is not None and not provider.api_key
+    return provider.aws is not None and not provider.first_key
 
 
 def check_aws(provider: Provider, aws: Aws, path: Path, problems: Problems) -> None:
@@ -60,7 +60,7 @@ def check_aws(provider: Provider, aws: Aws, path: Path, problems: Problems) -> N
     if provider.oauth is not None:
         problems.add(place, "conflicts with oauth; give one of them")
     keys = bool(aws.access_key_id or aws.secret_access_key or aws.session_token)
-    if provider.api_key:
+    if provider.first_key:
         if keys or aws.profile is not None or aws.role_arn is not None:
             problems.add(place, "its keys conflict with api_key; give one of them")
         return

@@ -29,7 +29,7 @@ def check_cloud_credentials(provider: Provider, path: Path, problems: Problems) 
 
 def _alone(provider: Provider, name: str, path: Path, problems: Problems) -> None:
     others = {
-        "api_key": bool(provider.api_key) and not problems.at((*path, "api_key")),
+        "api_key": bool(provider.first_key) and not problems.at((*path, "api_key")),
         "oauth": provider.oauth is not None,
         "aws": provider.aws is not None,
         "google": provider.google is not None,

@@ -79,6 +79,9 @@ class Decoder:
     def _value(self, tree: Tree, kind: Kind, path: Path, default: object) -> object:
         if tree is None and kind.nullable:
             return None
+        if "shorthand" in kind.extra and isinstance(tree, str | Unresolved):
+            assert kind.struct is not None
+            tree = cast(Tree, {_own(kind.struct)[0].name: tree})
         if kind.struct is not None and not (kind.words and isinstance(tree, str | bool)):
             return self.struct(tree, kind.struct, path)
         if isinstance(tree, Unresolved):

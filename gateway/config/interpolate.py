@@ -93,7 +93,7 @@ class Interpolation:
             return None
         if default is not None:
             return value or default
-        if value == "" and path and path[-1] == "api_key":
+        if value == "" and path and (path[-1] == "api_key" or "api_keys" in path):
             self._problems.add(
                 path,
                 f"the environment variable {name} is set, and empty; give it the key, "

@@ -164,7 +164,7 @@ def _place(provider: Provider) -> str:
     else:
         host = urlsplit(provider.base_url or "").hostname or ""
     parts = (
-        *(provider.name, provider.adapter, provider.base_url, provider.api_key),
+        *(provider.name, provider.adapter, provider.base_url, provider.first_key),
         *(sorted(provider.headers.items()), provider.oauth, provider.aws),
         *(provider.google, provider.azure),
         socket.gethostname() if is_loopback(host) else "",

@@ -61,6 +61,7 @@ class AttemptRecord(Struct, kw_only=True, omit_defaults=True, gc=False):
     hedge:   it started in parallel to an attempt that was late.
     pattern: the backend as configured, if that is a wildcard.
     replica: HOST:PORT of the replica that was asked; "" if the backend has none.
+    provider_key: the name of the key that it was sent with last, if the provider has several.
     continued: it broke off after content, and the next attempt continued its text.
     refused: nothing was sent, because the backend's API cannot express the request.
     late:    deltas after its usage had arrived: Anthropic sends a first one with the beginning.
@@ -90,6 +91,7 @@ class AttemptRecord(Struct, kw_only=True, omit_defaults=True, gc=False):
     late: int = 0
     replica: str = ""
     service_tier: str = ""
+    provider_key: str = ""
 
     @property
     def recorded_role(self) -> Literal["served", "failed", "hedge", "mirror"]:

@@ -12,6 +12,7 @@ from strowger_gateway.gateway.backends.upstream.credentials.factory import crede
 from strowger_gateway.gateway.backends.upstream.http import HttpUpstream
 from strowger_gateway.gateway.backends.upstream.image_fetching.image import ImageSource
 from strowger_gateway.gateway.backends.upstream.image_fetching.upstream import with_image_fetching
+from strowger_gateway.gateway.backends.upstream.key_pool.pool import KeyPool
 from strowger_gateway.gateway.backends.upstream.no_replicas import NoReplicas
 from strowger_gateway.gateway.backends.upstream.origin import addresses_of
 from strowger_gateway.gateway.backends.upstream.tls import TlsContexts
@@ -19,6 +20,7 @@ from strowger_gateway.gateway.backends.upstream.transport import Transport
 from strowger_gateway.gateway.backends.upstream.wire import WireTransport
 from strowger_gateway.gateway.backends.upstream.wire.dialing import resolve, resolve_at
 from strowger_gateway.gateway.config.schema.config import Provider
+from strowger_gateway.schemas.secret import Secret
 
 
 def remote_upstream(
@@ -29,32 +31,47 @@ def remote_upstream(
     provider: Provider,
     *,
     at: HostPort | NoReplicas | None = None,
+    pool: KeyPool | None = None,
 ) -> Upstream:
     """Return it as new, without a connection.
 
     workers: processes that share its connections. at: where its replica is; `None`: at the host
-    of its base_url. Raises InvalidConfig and ValueError for settings that cannot be used.
+    of its base_url. pool: of its keys, if it has several. Raises InvalidConfig and ValueError for
+    settings that cannot be used.
     """
     base_url = (provider.base_url or registry.base_url(provider.adapter)).rstrip("/")
-    endpoint = ProviderEndpoint(
-        name=provider.name,
-        base_url=base_url,
-        key=provider.api_key,
-        headers=tuple((name, value.reveal()) for name, value in provider.headers.items()),
-        contexts=provider.num_ctx,
-        continues=None if provider.continues == "no" else provider.continues,
+    transport = (
+        at if isinstance(at, NoReplicas) else _transport(provider, base_url, contexts, workers, at)
     )
-    adapter = registry.build(provider.adapter, endpoint)
-    upstream = HttpUpstream(
-        provider.name,
-        adapter,
-        at if isinstance(at, NoReplicas) else _transport(provider, base_url, contexts, workers, at),
-        provider.timeouts,
-        credentials=credentials_of(provider, base_url, registry),
-        client_fields=provider.client_fields,
-        addresses=addresses_of(base_url),
-        most_bytes=provider.max_answer_bytes,
-    )
+
+    def asked_with(key: Secret) -> HttpUpstream:
+        endpoint = ProviderEndpoint(
+            name=provider.name,
+            base_url=base_url,
+            key=key,
+            headers=tuple((name, value.reveal()) for name, value in provider.headers.items()),
+            contexts=provider.num_ctx,
+            continues=None if provider.continues == "no" else provider.continues,
+        )
+        return HttpUpstream(
+            provider.name,
+            registry.build(provider.adapter, endpoint),
+            transport,
+            provider.timeouts,
+            credentials=credentials_of(provider, base_url, registry),
+            client_fields=provider.client_fields,
+            addresses=addresses_of(base_url),
+            most_bytes=provider.max_answer_bytes,
+        )
+
+    upstream: Upstream
+    if pool is None:
+        upstream = asked_with(provider.api_key)
+    else:
+        # Late, because few providers have several keys.
+        from strowger_gateway.gateway.backends.upstream.key_pool.upstream import PooledUpstream
+
+        upstream = PooledUpstream(pool, [asked_with(one.key) for one in provider.api_keys])
     return adapt(
         with_image_fetching(upstream, images),
         None if provider.tokenizer is None else Path(provider.tokenizer),

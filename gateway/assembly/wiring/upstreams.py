@@ -12,12 +12,14 @@ from strowger_gateway.gateway.assembly.wiring.engines import (
     engine_elsewhere,
     engine_here,
 )
+from strowger_gateway.gateway.assembly.wiring.key_pools import pools_of
 from strowger_gateway.gateway.assembly.wiring.remotes import remote_upstream
 from strowger_gateway.gateway.backends.discovery.discovered import NOTHING_DISCOVERED, Discovered
 from strowger_gateway.gateway.backends.discovery.source import HostPort
 from strowger_gateway.gateway.backends.engines.process.process import EngineView
 from strowger_gateway.gateway.backends.upstream.base import Upstream
 from strowger_gateway.gateway.backends.upstream.image_fetching.image import ImageSource
+from strowger_gateway.gateway.backends.upstream.key_pool.pool import KeyPool
 from strowger_gateway.gateway.backends.upstream.local_engine import LocalUpstream
 from strowger_gateway.gateway.backends.upstream.no_replicas import NoReplicas
 from strowger_gateway.gateway.backends.upstream.tls import TlsContexts
@@ -38,6 +40,7 @@ class Upstreams(Struct, kw_only=True, eq=False):
     fetcher: downloads images for providers that do not accept URLs; `None` until one needs it.
     replicas: by provider and address; without an address, of a backend whose replicas are unknown.
     contexts: the TLS contexts of this configuration.
+    key_pools: of the providers with several keys; kept as long as those do not change.
     """
 
     config: Config
@@ -51,6 +54,7 @@ class Upstreams(Struct, kw_only=True, eq=False):
         default_factory=dict[tuple[str, HostPort | None], Upstream]
     )
     contexts: TlsContexts = field(default_factory=TlsContexts)
+    key_pools: dict[str, KeyPool] = field(default_factory=dict[str, KeyPool])
 
     def images(self) -> ImageSource:
         """The fetcher, created for the first provider that needs it: few do, and it takes 7 MB."""
@@ -91,6 +95,7 @@ def build_upstreams(
     remote = partial(
         remote_upstream, Registry(), built.images, built.contexts, config.server.workers
     )
+    built.key_pools = pools_of(config, before)
     for provider in config.providers:
         name, engine = provider.name, engines.get(provider.name)
         kept = None if before is None else _unchanged(before, provider, engine, same_fetch)
@@ -107,21 +112,27 @@ def build_upstreams(
         elif provider.adapter == GUARDRAILS:
             built.by_provider[name] = _guardrails(config, provider, before)
         else:
-            built.by_provider[name] = kept or remote(provider)
+            built.by_provider[name] = kept or remote(provider, pool=built.key_pools.get(name))
     providers = {provider.name: provider for provider in config.providers}
     for name, address in _addresses(config, discovered):
         kept = before.replicas.get((name, address)) if before else None
         if before is None or not same_fetch or providers[name] not in before.config.providers:
             kept = None
         at = NoReplicas(name) if address is None else address
-        built.replicas[name, address] = kept or remote(providers[name], at=at)
-    built.budgets = {
+        pool = built.key_pools.get(name)
+        built.replicas[name, address] = kept or remote(providers[name], at=at, pool=pool)
+    built.budgets = _budgets(built, before)
+    return built
+
+
+def _budgets(built: Upstreams, before: Upstreams | None) -> dict[str, RetryBudget]:
+    """Return those of the previous generation where it has the same upstream."""
+    return {
         name: before.budgets[name]
         if before and before.by_provider.get(name) is upstream
         else RetryBudget()
         for name, upstream in built.by_provider.items()
     }
-    return built
 
 
 def _guardrails(config: Config, provider: Provider, before: Upstreams | None) -> Upstream:

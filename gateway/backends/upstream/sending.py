@@ -43,24 +43,27 @@ class Sending(Protocol):
     waited_s: seconds in which it did so. They say nothing about the backend.
     share:  how much of the prompt was sent, if the upstream makes several calls of the request:
             0.25 for a quarter of the inputs, 2.0 for two choices of the whole prompt.
+    provider_key: the name of the key that it was sent with, if the provider has several.
     """
 
     unread: bool
     share: float
     waiting: bool
     waited_s: float
+    provider_key: str
 
 
 class PartSending:
     """See Sending: of one of several calls, or of a call that nothing records."""
 
-    __slots__ = ("share", "unread", "waited_s", "waiting")
+    __slots__ = ("provider_key", "share", "unread", "waited_s", "waiting")
 
     def __init__(self) -> None:
         self.unread = True
         self.share = 1.0
         self.waiting = False
         self.waited_s = 0.0
+        self.provider_key = ""
 
 
 def is_unread(error: GatewayError) -> bool:
@@ -85,3 +88,6 @@ def add_up(
     if failure is not None:
         failure.unread = whole.unread
     whole.waited_s += max((part.waited_s for part, _ in parts), default=0.0)
+    whole.provider_key = next(
+        (part.provider_key for part, _ in parts if part.provider_key), whole.provider_key
+    )

@@ -4,8 +4,8 @@ import ipaddress
 import re
 from hashlib import sha256
 
+from strowger_gateway.gateway.config.checks.credentials import check_key
 from strowger_gateway.gateway.config.checks.models import check_model_patterns
-from strowger_gateway.gateway.config.checks.providers import check_key
 from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
 from strowger_gateway.gateway.config.schema.auth import HASHED
 from strowger_gateway.gateway.config.schema.config import Config

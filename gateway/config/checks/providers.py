@@ -8,7 +8,12 @@ from urllib.parse import SplitResult, urlsplit
 
 from strowger_gateway.gateway.config.adapter_names import LOCAL, WITHOUT_WIRE, Defaults
 from strowger_gateway.gateway.config.aws import aws_base_url, check_aws
-from strowger_gateway.gateway.config.checks.credentials import check_keyless
+from strowger_gateway.gateway.config.checks.credentials import (
+    check_credential,
+    check_key,
+    check_keyless,
+)
+from strowger_gateway.gateway.config.checks.key_pools import check_key_pool
 from strowger_gateway.gateway.config.cloud_credentials import check_cloud_credentials
 from strowger_gateway.gateway.config.pool_headers import check_pool
 from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
@@ -19,12 +24,10 @@ from strowger_gateway.gateway.config.schema.units import MIB
 from strowger_gateway.schemas.secret import Secret
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_BEARER = re.compile(r"bearer\s", re.IGNORECASE)
 _V1 = ("vllm", "sglang")
 """Adapters without a default address whose servers use the path `/v1`."""
 _ONE_ROUTE = ("/chat/completions", "/completions", "/embeddings", "/messages")
 _PATH = re.compile(r"/[!\"$-~]*")  # without spaces and fragments
-_VISIBLE = re.compile(r"[\x20-\x7e]*")
 _OURS = frozenset(
     {
         "host",
@@ -49,6 +52,7 @@ ENGINE_PACKAGES = ("torch", "transformers")
 REMOTE_ONLY: Mapping[str, object] = {
     "base_url": None,
     "api_key": Secret(""),
+    "api_keys": (),
     "oauth": None,
     "aws": None,
     "google": None,
@@ -82,24 +86,6 @@ def check_providers(config: Config, problems: Problems, adapters: Mapping[str, D
                 (*path, "name"), Found(provider.name), " has an @, which is for replicas of engines"
             )
         _adapter(provider, path, problems, adapters)
-
-
-def check_credential(secret: Secret, path: Path, problems: Problems) -> None:
-    """Check that a header can carry the credential: visible ASCII, no spaces at the ends."""
-    value = secret.reveal()
-    if not _VISIBLE.fullmatch(value) or value != value.strip():
-        problems.add(
-            path,
-            "starts or ends with a space, or contains a line break or another character that "
-            "headers cannot carry",
-        )
-
-
-def check_key(secret: Secret, path: Path, problems: Problems) -> None:
-    """Check a credential that is sent after `Bearer` or another scheme name."""
-    check_credential(secret, path, problems)
-    if _BEARER.match(secret.reveal()) and not problems.at(path):
-        problems.add(path, "starts with the word Bearer, which is not part of a key; remove it")
 
 
 def _adapter(
@@ -213,6 +199,7 @@ def _remote(
             place, "is missing; adapter ", Found(provider.adapter), " has no default address"
         )
     check_key(provider.api_key, (*path, "api_key"), problems)
+    check_key_pool(provider, path, problems)
     if provider.num_ctx and provider.adapter != "ollama" and not problems.at((*path, "num_ctx")):
         problems.add((*path, "num_ctx"), "only adapter ollama has it; remove it")
     if (
@@ -284,7 +271,7 @@ def _oauth(
     provider: Provider, oauth: OAuth, path: Path, problems: Problems, defaults: Defaults | None
 ) -> None:
     place = (*path, "oauth")
-    if provider.api_key and not problems.at((*path, "api_key")):
+    if provider.first_key and not problems.at((*path, "api_key")):
         problems.add(place, "conflicts with api_key; give one of them")
     if any(name.lower() == "authorization" for name in provider.headers):
         problems.add(place, "its token and headers.authorization are the same header; give one")

@@ -116,6 +116,11 @@ class _Structs:
         """Return the alternatives of a value that is present."""
         if kind.struct is not None:
             words = leaf_schemas(kind) if kind.words else ()
+            if "shorthand" in kind.extra:
+                words = (
+                    *words,
+                    *self._values(kind_of(msgspec.structs.fields(kind.struct)[0].type), path),
+                )
             return (*words, self.schema(kind.struct, path))
         if kind.item is not None:
             return (self._list(kind, path),)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 
 from strowger_gateway.gateway.config.schema.audit import Audit
 from strowger_gateway.gateway.config.schema.auth import Auth, CallerPlan, Team
@@ -22,6 +23,7 @@ from strowger_gateway.gateway.config.schema.connection import (
     Google,
     HealthCheck,
     OAuth,
+    ProviderKey,
     Timeouts,
     Tls,
 )
@@ -223,6 +225,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An account or a connection.
 
     base_url:  scheme, authority and path prefix; optional if the adapter has a default.
+    api_keys:  several keys of one account or of several, instead of an api_key.
     oauth:     instead of an api_key. headers: sent with every request; all of them secrets.
     aws:       keys that sign, instead of an api_key; its region is valid with both.
     google:    tokens of a Google account instead of an api_key; azure: tokens of Entra ID.
@@ -240,6 +243,9 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     adapter: Name
     base_url: str | None = None
     api_key: Secret = Secret("")
+    api_keys: Annotated[
+        tuple[Annotated[ProviderKey, Meta(extra={"shorthand": True})], ...], Meta(max_length=256)
+    ] = ()
     oauth: OAuth | None = None
     aws: Aws | None = None
     google: Google | None = None
@@ -259,6 +265,19 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     engine: Engine | None = None
     engines: Engines | None = None
     replica_of: Annotated[str, Meta(extra={"resolved": True})] = ""
+
+    @property
+    def first_key(self) -> Secret:
+        """Its key, or the first of several; empty without one."""
+        return self.api_keys[0].key if self.api_keys else self.api_key
+
+    @property
+    def pooled_keys(self) -> tuple[ProviderKey, ...]:
+        """Those of `api_keys`, each with a name."""
+        return tuple(
+            replace(one, name=one.name or f"key-{place}")
+            for place, one in enumerate(self.api_keys, 1)
+        )
 
     def connections_of(self, workers: int) -> int:
         """Return how many connections each of the gateway's processes may open, at least 1."""

@@ -1,8 +1,8 @@
 """Connection settings of a provider: timeouts, certificates, tokens and keys."""
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from strowger_gateway.gateway.config.schema.units import Count, Name, Path, Seconds, Size
 from strowger_gateway.schemas.secret import Secret
@@ -28,6 +28,22 @@ class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     first_token_s: Seconds | None = None
     between_tokens_s: Seconds | None = None
     total_s: Seconds | None = None
+
+
+class ProviderKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One of several keys of a provider; a text in its place is the key alone.
+
+    name:   in logs, metrics and records; "": by its place, key-1 for the first.
+    weight: its share of the requests.
+    requests_per_minute, tokens_per_minute: of its account at the vendor; `None`: not known, so that
+            its 429s say when they are used up.
+    """
+
+    key: Secret
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
+    weight: Annotated[float, Meta(gt=0, le=1_000_000)] = 1.0
+    requests_per_minute: Count | None = None
+    tokens_per_minute: Count | None = None
 
 
 CHECK_S: Final = 10.0

@@ -217,6 +217,7 @@ def _rows_from_line(
                 cache_write_1h_tokens=line.cache_write_1h_tokens,
                 reasoning_tokens=line.reasoning_tokens,
                 cost_usd=line.cost_usd,
+                provider_key=line.attempts[0].provider_key,
             )
         )
     return rows
@@ -273,4 +274,5 @@ def attempt_row(
         cache_write_1h_tokens=usage.cache_write_1h_tokens,
         reasoning_tokens=usage.reasoning_tokens,
         cost_usd=None if price is None else cost_of(usage, price.of_answer(usage, tier)),
+        provider_key=attempt.provider_key,
     )

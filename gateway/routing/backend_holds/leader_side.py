@@ -101,12 +101,14 @@ class HoldsLeader(LeaderSide[None, HoldList]):
             found = await self._in_thread(partial(read_holds, self._at.store.database), within_s)
         except StoreUnavailable as exc:
             if not self._unavailable:
-                _log.error("store unreachable; continuing with the last known holds: %s", exc)
+                _log.error(
+                    "holds of backends cannot be read; the last known ones stay in effect: %s", exc
+                )
             self._unavailable = str(exc)
             self._use(self._stored or self.latest.holds)
             raise
         if self._unavailable:
-            _log.warning("store reachable again; holds of backends are up to date")
+            _log.warning("holds of backends are read again, and up to date")
         self._unavailable, self._stored = "", found
         self._use(found)
 

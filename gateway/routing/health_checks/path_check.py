@@ -54,7 +54,7 @@ async def get(
 def _headers(provider: Provider) -> tuple[tuple[str, str], ...]:
     """The provider's own headers, and its key as a bearer token."""
     headers = [(name, value.reveal()) for name, value in provider.headers.items()]
-    key = provider.api_key.reveal()
+    key = provider.first_key.reveal()
     if key and not any(name.lower() == "authorization" for name, _ in headers):
         headers.append(("authorization", f"Bearer {key}"))
     return tuple(headers)

@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from strowger_gateway.gateway.routing.planning.rendezvous import ranked
+from strowger_gateway.gateway.platform.rendezvous import ranked
 
 
 class BackendStats(Struct, frozen=True, kw_only=True, gc=False):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Final
 
+from strowger_gateway.gateway.platform.rendezvous import ranked
 from strowger_gateway.gateway.routing.planning.candidate import Candidate
 from strowger_gateway.gateway.routing.planning.policies import (
     SLACK,
@@ -16,7 +17,6 @@ from strowger_gateway.gateway.routing.planning.policies import (
     Policy,
     by_weight,
 )
-from strowger_gateway.gateway.routing.planning.rendezvous import ranked
 
 LATER: Final = 1021.0
 """A prime, so that the later digits of a draw do not depend on the weights of few backends."""

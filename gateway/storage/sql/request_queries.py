@@ -18,6 +18,7 @@ class RecordedAttempt(Struct, frozen=True, kw_only=True):
     role: str
     outcome: str
     ms: float
+    provider_key: str = ""
 
 
 class RecordedRequest(RecordedFields, frozen=True, kw_only=True):
@@ -30,7 +31,7 @@ class RecordedRequest(RecordedFields, frozen=True, kw_only=True):
     attempts: tuple[RecordedAttempt, ...] = ()
 
 
-_Attempt = tuple[str, str, str, str, float]
+_Attempt = tuple[str, str, str, str, float, str]
 _FIELDS = tuple(column.name for column in REQUEST_COLUMNS if column.name not in ("epoch", "unit"))
 _OBJECTS = tuple(
     column.name for column in REQUEST_COLUMNS if column.kind == "json" and column.name in _FIELDS
@@ -39,7 +40,7 @@ COLUMNS: Final = listed(_FIELDS)
 """Of a request, as `with_attempts` takes its row; the first are `time` and `request_id`."""
 _BEFORE = f"SELECT {COLUMNS} FROM requests WHERE time < ? ORDER BY time DESC LIMIT ?"
 _NAMED = f"SELECT {COLUMNS} FROM requests WHERE request_id = ?"
-_ATTEMPTS = """SELECT request_id, backend, role, outcome, ms FROM attempts
+_ATTEMPTS = """SELECT request_id, backend, role, outcome, ms, provider_key FROM attempts
     WHERE request_id IN ({marks}) ORDER BY request_id, number"""
 _AT_ONCE = 500
 
@@ -68,7 +69,9 @@ def with_attempts(session: Session, rows: Sequence[tuple[object, ...]]) -> list[
     for begin in range(0, len(ids), _AT_ONCE):
         some = ids[begin : begin + _AT_ONCE]
         sql = _ATTEMPTS.format(marks=", ".join("?" * len(some)))
-        for request_id, backend, role, outcome, ms in session.rows(_Attempt, sql, *some):
-            one = RecordedAttempt(backend=backend, role=role, outcome=outcome, ms=ms)
+        for request_id, backend, role, outcome, ms, key in session.rows(_Attempt, sql, *some):
+            one = RecordedAttempt(
+                backend=backend, role=role, outcome=outcome, ms=ms, provider_key=key
+            )
             attempts[request_id].append(one)
     return [replace(one, attempts=tuple(attempts[one.request_id])) for one in requests]

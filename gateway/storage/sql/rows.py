@@ -130,6 +130,7 @@ class AttemptRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="att
 
     number: within the request, from 1. outcome: `ok`, `cancelled` or an error code.
     usage_source: the origin of the token counts; "": unknown, and the counts are None.
+    provider_key: the name of the key that it was sent with, if the provider has several.
     key, team, user, tags, route: only in a mirror's row, which comes apart from its request's.
     """
 
@@ -148,6 +149,7 @@ class AttemptRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="att
     cache_write_1h_tokens: int | None = None
     reasoning_tokens: int | None = None
     cost_usd: float | None = None
+    provider_key: str = ""
     key: str = ""
     team: str = ""
     user: str = ""

@@ -40,8 +40,8 @@ def test_all_errors_are_reported_at_once() -> None:
         "providers[1].name: is missing; give up to 128 letters, digits and . - _, "
         "starting with a letter or digit",
         'providers[2]: expected a mapping, found text; its keys: "name", "adapter", "base_url", '
-        '"api_key", "oauth", "aws", "google", "azure", "headers", "timeouts", "health_check", '
-        '"max_connections" and 10 more',
+        '"api_key", "api_keys", "oauth", "aws", "google", "azure", "headers", "timeouts", '
+        '"health_check" and 11 more',
         'models[0].polcy: unknown key; did you mean "policy"?',
         'models[0].backends[0].weight: expected a number of at least 0 or null, found "lots"',
         "models[0].retry.attempts: expected an integer of at least 1, found 0",

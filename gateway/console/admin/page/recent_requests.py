@@ -210,6 +210,8 @@ def _attempt(attempt: AttemptRecord) -> Markup:
         if not attempt.refused
         else [say("not sent: its API cannot express this request")]
     )
+    if attempt.provider_key:
+        more.append(attempt.provider_key)
     if attempt.hedge:
         more.append(say("hedge"))
     if attempt.role == "mirror":

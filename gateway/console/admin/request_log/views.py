@@ -19,6 +19,7 @@ class AttemptView(Struct, frozen=True, kw_only=True):
     hedge:   started in parallel because the first attempt was late; from the store: the one of two
              parallel attempts that did not serve.
     refused: nothing was sent, because the backend's API cannot express the request; not stored.
+    provider_key: the name of the vendor's key, if the provider has several.
     """
 
     backend: str
@@ -26,6 +27,7 @@ class AttemptView(Struct, frozen=True, kw_only=True):
     ms: float
     hedge: bool
     refused: bool
+    provider_key: str = ""
 
 
 class RuledOutView(Struct, frozen=True, kw_only=True):
@@ -97,6 +99,7 @@ def of_store(one: RecordedRequest) -> RequestView:
             ms=round(attempt.ms, 3),
             hedge=attempt.role == "hedge",
             refused=False,
+            provider_key=attempt.provider_key,
         )
         for attempt in one.attempts
         if attempt.role != "mirror"
@@ -128,4 +131,5 @@ def _attempt(attempt: AttemptRecord) -> AttemptView:
         ms=round(attempt.ms, 3),
         hedge=attempt.hedge,
         refused=attempt.refused,
+        provider_key=attempt.provider_key,
     )
