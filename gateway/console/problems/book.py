@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from strowger_gateway.gateway.console.problems.happening import Happening, begun, ended
-from strowger_gateway.gateway.console.problems.metric_rules import COUNTERS, Totals, grown
+from strowger_gateway.gateway.console.problems.metric_rules import COUNTERS, CounterTotals, grown
 from strowger_gateway.gateway.console.problems.problem import GatewayProblem
 
 KEPT: Final = 500
@@ -45,7 +45,7 @@ class ProblemBook:
         self.unstored: deque[tuple[int, Happening]] = deque(maxlen=KEPT)
         self._known: dict[_Key, GatewayProblem] = {}
         self._missed: set[_Key] = set()
-        self._totals: deque[Totals] = deque()
+        self._totals: deque[CounterTotals] = deque()
         self._number = 0
 
     @property
@@ -59,7 +59,7 @@ class ProblemBook:
         self.events.append((self._number, event))
         self.unstored.append((self._number, event))
 
-    def judge(self, found: Iterable[GatewayProblem], totals: Totals) -> None:
+    def judge(self, found: Iterable[GatewayProblem], totals: CounterTotals) -> None:
         """Take the problems of now; those that began or ended become events.
 
         One that is missing once, and there again, has not ended.

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from strowger_gateway.gateway.console.problems.happening import Happening
-from strowger_gateway.gateway.console.problems.metric_rules import Totals
+from strowger_gateway.gateway.console.problems.metric_rules import CounterTotals
 from strowger_gateway.gateway.console.problems.problem import GatewayProblem
 
 
@@ -11,7 +11,7 @@ class Judged(Struct, frozen=True, kw_only=True, tag=True):
     """What is wrong now, as one process sees it."""
 
     problems: tuple[GatewayProblem, ...]
-    totals: Totals
+    totals: CounterTotals
 
 
 class KnownAsked(Struct, frozen=True, kw_only=True, tag=True):

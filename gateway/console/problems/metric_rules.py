@@ -55,23 +55,23 @@ COUNTERS: Final[Mapping[str, str]] = {
 """Counters that are a problem for a while after they have grown."""
 
 
-class Totals(Struct, frozen=True, kw_only=True):
+class CounterTotals(Struct, frozen=True, kw_only=True):
     """The values of COUNTERS at one time, Unix seconds, summed over their labels."""
 
     time: float
     values: Mapping[str, float]
 
 
-def totals_of(families: MetricFamilies, at: float) -> Totals:
+def totals_of(families: MetricFamilies, at: float) -> CounterTotals:
     found = dict.fromkeys(COUNTERS, 0.0)
     for family in families:
         for sample in family.samples:
             if sample.name in found:
                 found[sample.name] += sample.value
-    return Totals(time=at, values=found)
+    return CounterTotals(time=at, values=found)
 
 
-def grown(before: Totals | None, now: Totals) -> Iterator[GatewayProblem]:
+def grown(before: CounterTotals | None, now: CounterTotals) -> Iterator[GatewayProblem]:
     """Problems of counters. before: some minutes ago, or at the start."""
     if before is None:
         return

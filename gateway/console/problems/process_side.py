@@ -23,7 +23,7 @@ from strowger_gateway.gateway.console.problems.event_rows import (
 from strowger_gateway.gateway.console.problems.happening import Happening, of_backend
 from strowger_gateway.gateway.console.problems.messages import Judged, Known, KnownAsked
 from strowger_gateway.gateway.console.problems.metric_rules import (
-    Totals,
+    CounterTotals,
     metric_problems,
     totals_of,
 )
@@ -107,7 +107,7 @@ class ProblemsSide(ProcessSide[None, None]):
                 self._at.send(Judged(problems=tuple(problems), totals=totals))
             await asyncio.sleep(JUDGE_S)
 
-    async def _look(self) -> tuple[list[GatewayProblem], Totals]:
+    async def _look(self) -> tuple[list[GatewayProblem], CounterTotals]:
         gateway, at = self._gateway, time.time()
         found = list[GatewayProblem]()
         if gateway.admission.refusing or gateway.admission.draining:

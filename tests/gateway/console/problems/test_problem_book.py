@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from strowger_gateway.gateway.console.problems.band import state_of
 from strowger_gateway.gateway.console.problems.book import WINDOW_S, ProblemBook, since_known
-from strowger_gateway.gateway.console.problems.metric_rules import Totals, metric_problems
+from strowger_gateway.gateway.console.problems.metric_rules import CounterTotals, metric_problems
 from strowger_gateway.gateway.console.problems.problem import ORDER, GatewayProblem, by_weight
 from strowger_gateway.gateway.console.problems.words import KINDS, problem
 from strowger_gateway.gateway.observability.telemetry.metric_snapshot import Family, Sample
@@ -19,8 +19,10 @@ def found(*kinds: str) -> list[GatewayProblem]:
     return [problem(kind, seconds="61") for kind in kinds]
 
 
-def totals(at: float, **values: float) -> Totals:
-    return Totals(time=at, values={f"strowger_{name}_total": one for name, one in values.items()})
+def totals(at: float, **values: float) -> CounterTotals:
+    return CounterTotals(
+        time=at, values={f"strowger_{name}_total": one for name, one in values.items()}
+    )
 
 
 @given(st.lists(st.sets(st.sampled_from(NAMES)), max_size=30))
