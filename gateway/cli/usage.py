@@ -31,7 +31,10 @@ from strowger_gateway.schemas.errors import InvalidConfig, InvalidRequest
 def _filters(command: click.Command) -> click.Command:
     """`--key NAME` and the like."""
     for name in FILTERS:
-        option = click.Option([f"--{name}"], metavar="NAME", help=f"Only this {name}.")
+        words = name.replace("_", "-")
+        option = click.Option(
+            [f"--{words}"], metavar="NAME", help=f"Only this {words.replace('-', ' ')}."
+        )
         command.params.append(option)
     return command
 

@@ -18,7 +18,7 @@ from strowger_gateway.gateway.governance.usage.periods import usage_range
 from strowger_gateway.gateway.governance.usage.report import (
     DEFAULT,
     DIMENSIONS,
-    Dimension,
+    FILTERS,
     Read,
     UsageQuery,
     UsageReport,
@@ -79,17 +79,14 @@ def usage_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
         tag: _Only = None,
         model: _Only = None,
         backend: _Only = None,
+        provider: _Only = None,
         role: _Only = None,
+        client: _Only = None,
+        request_tag: _Only = None,
+        end_user: _Only = None,
     ) -> Response[bytes]:
-        only: dict[Dimension, str | None] = {
-            "key": key,
-            "team": team,
-            "user": user,
-            "tag": tag,
-            "model": model,
-            "backend": backend,
-            "role": role,
-        }
+        given = (key, team, user, tag, model, backend, provider, role, client, request_tag)
+        only = dict(zip(FILTERS, (*given, end_user), strict=True))
         query = UsageQuery(
             range=usage_range(
                 time.time(), days=days, month=month, begin=begin, end=end, time_zone=time_zone

@@ -61,13 +61,24 @@ def _untraced() -> None:
     """No copy is traced."""
 
 
+def _unattributed(record: RequestRecord) -> None:
+    """No copy is attributed to a client program."""
+
+
 class Mirrors:
     """The copies of one process."""
 
     def __init__(
-        self, on_mirrored: OnMirrored, tracing: "Callable[[], Tracing | None]" = _untraced
+        self,
+        on_mirrored: OnMirrored,
+        tracing: "Callable[[], Tracing | None]" = _untraced,
+        attribute: Callable[[RequestRecord], None] = _unattributed,
     ) -> None:
-        """on_mirrored: called with each outcome, also of shed copies. tracing: exports them."""
+        """on_mirrored: called with each outcome, also of shed copies. tracing: exports them.
+
+        attribute: sets the client program and the tags of a request, for those of its copy.
+        """
+        self._attribute = attribute
         self._on_mirrored = on_mirrored
         self._running: set[asyncio.Task[None]] = set()
         self._tracing = tracing
@@ -170,6 +181,7 @@ class Mirrors:
                     generation.prices,
                     shadow.service_tier,
                 )
+                self._attribute(record)
                 self._on_mirrored(line, _charged(row, record))
             if (tracing := self._tracing()) is not None:
                 tracing.add_mirrored(shadow, time.time() - now())
@@ -204,6 +216,9 @@ def _charged(row: AttemptRow, record: RequestRecord) -> AttemptRow:
         user=record.user,
         tags=record.tags,
         route=record.route,
+        client=record.client,
+        request_tags=record.request_tags,
+        end_user=record.spender,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from strowger_gateway.gateway.experiments.mirror.mirroring import Mirrors
 from strowger_gateway.gateway.experiments.mirror.stage import MirrorStage
+from strowger_gateway.gateway.governance.attribution.attributor import Attributor
 from strowger_gateway.gateway.observability.telemetry.mirror_log_entry import MirrorLogEntry
 from strowger_gateway.gateway.observability.tracing.part import TracingSide
 from strowger_gateway.gateway.parts.leader_side import Work
@@ -46,7 +47,8 @@ class MirrorsSide(RequestSide[None, None]):
     def __init__(self, at: ProcessContext) -> None:
         self._config, self._load = at.config, at.own(ProcessLoad)
         traced = at.side(TracingSide)
-        self.copies = Mirrors(at.own(RecordsCopies).record_mirrored, lambda: traced.tracing)
+        record, attribute = at.own(RecordsCopies).record_mirrored, at.own(Attributor).attribute
+        self.copies = Mirrors(record, lambda: traced.tracing, attribute)
 
     def stages(self, generation: Generation, prepared: None, at: HotRoute) -> Sequence[Stage]:
         mirrored = any(one.mirror is not None for one in generation.table.routes.values())

@@ -15,12 +15,45 @@ from strowger_gateway.gateway.storage.sql.usage_rows import Usage, UsageCounts, 
 from strowger_gateway.schemas.errors import InvalidRequest
 
 Dimension = Literal[
-    "hour", "day", "week", "month", "key", "team", "user", "tag", "tags", "model", "backend", "role"
+    "hour",
+    "day",
+    "week",
+    "month",
+    "key",
+    "team",
+    "user",
+    "tag",
+    "tags",
+    "model",
+    "backend",
+    "provider",
+    "role",
+    "client",
+    "request_tag",
+    "request_tags",
+    "end_user",
 ]
 DIMENSIONS: Final[tuple[Dimension, ...]] = get_args(Dimension)
 SPANS: Final[tuple[Span, ...]] = get_args(Span)
 DEFAULT: Final[tuple[Dimension, ...]] = ("day", "key", "model", "backend")
-FILTERS: Final[tuple[Dimension, ...]] = ("key", "team", "user", "tag", "model", "backend", "role")
+FILTERS: Final[tuple[Dimension, ...]] = (
+    "key",
+    "team",
+    "user",
+    "tag",
+    "model",
+    "backend",
+    "provider",
+    "role",
+    "client",
+    "request_tag",
+    "end_user",
+)
+_MANY: Final[Mapping[Dimension, Literal["tags", "request_tags"]]] = {
+    "tag": "tags",
+    "request_tag": "request_tags",
+}
+"""Dimensions of which a request may have several values."""
 _NOTHING: Final = UsageCounts()
 Read = Callable[[Sequence[tuple[int, int]]], list[Usage]]
 
@@ -65,6 +98,8 @@ class UsageRow(Used, frozen=True, kw_only=True):
     """One row; it has the fields that the report is `by`. tag: "" for requests without one.
 
     tags: all tags of the key. model: its own name, whichever alias was requested.
+    request_tag, request_tags: as tag and tags, of what the caller sent. client: its program.
+    end_user: a hash, where a budget holds end users apart.
     """
 
     hour: str | UnsetType = UNSET
@@ -78,7 +113,12 @@ class UsageRow(Used, frozen=True, kw_only=True):
     tags: tuple[str, ...] | UnsetType = UNSET
     model: str | UnsetType = UNSET
     backend: str | UnsetType = UNSET
+    provider: str | UnsetType = UNSET
     role: str | UnsetType = UNSET
+    client: str | UnsetType = UNSET
+    request_tag: str | UnsetType = UNSET
+    request_tags: tuple[str, ...] | UnsetType = UNSET
+    end_user: str | UnsetType = UNSET
 
     def text(self, dimension: Dimension) -> str:
         """The value of a dimension that the report is by, as one text."""
@@ -177,7 +217,7 @@ def usage_report(query: UsageQuery, read: Read) -> UsageReport:
         end=datetime.fromtimestamp(query.range.end, UTC).astimezone(query.range.zone),
         time_zone=query.range.time_zone,
         by=query.by,
-        rows_overlap="tag" in query.by and not query.only.get("tag"),
+        rows_overlap=any(one in query.by and not query.only.get(one) for one in _MANY),
         rows=rows,
         total=msgspec.convert(total.fields(), Used),
     )
@@ -194,8 +234,7 @@ def _places(
     query: UsageQuery, part: UsagePeriod, payer: UsagePayer
 ) -> Iterator[tuple[str | tuple[str, ...], ...]]:
     """The rows that a payer counts in: several only by its tags."""
-    only = query.only.get("tag")
-    yield from product(*(_values(one, part, payer, only) for one in query.by))
+    yield from product(*(_values(one, part, payer, query.only.get(one)) for one in query.by))
 
 
 def _values(
@@ -204,17 +243,21 @@ def _values(
     match dimension:
         case "hour" | "day" | "week" | "month":
             return (part.label,)
-        case "tag":
-            return (only,) if only else payer.tags or ("",)
-        case "tags":
-            return (payer.tags,)
+        case "tag" | "request_tag":
+            return (only,) if only else getattr(payer, _MANY[dimension]) or ("",)
+        case "tags" | "request_tags":
+            return (getattr(payer, dimension),)
         case "model":
             return (payer.route,)
-        case "key" | "team" | "user" | "backend" | "role":
+        case "provider":
+            return (payer.backend.partition("/")[0],)
+        case "key" | "team" | "user" | "backend" | "role" | "client" | "end_user":
             return (getattr(payer, dimension),)
 
 
 def _has(payer: UsagePayer, dimension: Dimension, value: str) -> bool:
-    if dimension == "tag":
-        return value in (payer.tags or ("",))
+    if dimension in _MANY:
+        return value in (getattr(payer, _MANY[dimension]) or ("",))
+    if dimension == "provider":
+        return payer.backend.partition("/")[0] == value
     return (payer.route if dimension == "model" else getattr(payer, dimension)) == value

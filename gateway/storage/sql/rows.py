@@ -131,7 +131,7 @@ class AttemptRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="att
     number: within the request, from 1. outcome: `ok`, `cancelled` or an error code.
     usage_source: the origin of the token counts; "": unknown, and the counts are None.
     provider_key: the name of the key that it was sent with, if the provider has several.
-    key, team, user, tags, route: only in a mirror's row, which comes apart from its request's.
+    key … end_user: only in a mirror's row, which comes apart from its request's.
     """
 
     request_id: str
@@ -155,6 +155,9 @@ class AttemptRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="att
     user: str = ""
     tags: tuple[str, ...] = ()
     route: str = ""
+    client: str = ""
+    request_tags: tuple[str, ...] = ()
+    end_user: str = ""
 
 
 class FeedbackRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="feedback", gc=False):
@@ -225,7 +228,10 @@ def _kind(name: str, found: Type) -> Kind:
 REQUEST_COLUMNS: Final = columns_of(RequestRow, without={"writer", "batch", "attempted"})
 """Without whom the batch came from, and the attempts."""
 
-ATTEMPT_COLUMNS: Final = columns_of(AttemptRow, without={"key", "team", "user", "tags", "route"})
+_OF_REQUESTS: Final = frozenset(
+    {"key", "team", "user", "tags", "route", "client", "request_tags", "end_user"}
+)
+ATTEMPT_COLUMNS: Final = columns_of(AttemptRow, without=_OF_REQUESTS)
 """Without what the row of the request has."""
 
 Row = RequestRow | AttemptRow | FeedbackRow | AuditEvent

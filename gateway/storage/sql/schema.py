@@ -185,9 +185,10 @@ _USAGE: Final = (
     """CREATE TABLE usage_payers (
         id BIGINT PRIMARY KEY, key {text} NOT NULL, team {text} NOT NULL,
         "user" {text} NOT NULL, tags {text} NOT NULL, route {text} NOT NULL,
-        backend {text} NOT NULL, role {text} NOT NULL)""",
-    """CREATE UNIQUE INDEX usage_payers_all
-        ON usage_payers (key, team, "user", tags, route, backend, role)""",
+        backend {text} NOT NULL, role {text} NOT NULL, client {text} NOT NULL,
+        request_tags {text} NOT NULL, end_user {text} NOT NULL)""",
+    """CREATE UNIQUE INDEX usage_payers_all ON usage_payers
+        (key, team, "user", tags, route, backend, role, client, request_tags, end_user)""",
     """CREATE TABLE usage_sums (
         slot BIGINT NOT NULL, payer BIGINT NOT NULL, attempts BIGINT NOT NULL,
         prompt_tokens BIGINT NOT NULL, completion_tokens BIGINT NOT NULL,

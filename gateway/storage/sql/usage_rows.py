@@ -4,7 +4,7 @@ Reports read them instead of the requests: there are fewer, and a request's team
 of the moment it was sent.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -13,6 +13,13 @@ from msgspec import Struct
 from strowger_gateway.gateway.storage.sql.database import Insert, Session, listed, marks, pieces
 from strowger_gateway.gateway.storage.sql.rows import AttemptRow, RequestRow
 from strowger_gateway.gateway.storage.sql.spend_rows import MOST_TOKENS, MOST_USD, NANOS, slot_of
+
+OTHERS: Final = "(others)"
+"""Stands for what clients say of themselves beyond MOST_CLAIMED."""
+
+MOST_CLAIMED: Final = 5000
+"""Payers per key. Clients choose their names and tags, so without a bound they would decide how
+much is stored for as long as usage is kept."""
 
 _MAX_PAYERS: Final = 64
 """Payers per statement; a power of two."""
@@ -23,6 +30,7 @@ class UsagePayer(Struct, frozen=True, order=True):
 
     key, team, user, tags: of the API key when the request was sent; tags in order, each once.
     route: the model's own name. role: as of AttemptRow.
+    client, request_tags, end_user: what clients claim; OTHERS if their key has MOST_CLAIMED payers.
     """
 
     key: str
@@ -32,6 +40,9 @@ class UsagePayer(Struct, frozen=True, order=True):
     route: str
     backend: str
     role: str
+    client: str = ""
+    request_tags: tuple[str, ...] = ()
+    end_user: str = ""
 
 
 class UsageCounts(Struct, frozen=True):
@@ -106,11 +117,13 @@ def new_copies(session: Session, attempts: Iterable[AttemptRow]) -> list[Attempt
 
 def add_usage(session: Session, sums: UsageSums) -> None:
     """Add to what the store has."""
-    ids = _ids(session, sorted({payer for _, payer in sums}))
-    rows = [
-        (slot, ids[payer], *msgspec.structs.astuple(counts))
-        for (slot, payer), counts in sums.items()
-    ]
+    kept = _bounded(session, {payer for _, payer in sums})
+    ids = _ids(session, sorted(set(kept.values())))
+    added: dict[tuple[int, int], UsageCounts] = {}
+    for (slot, payer), counts in sums.items():
+        place = slot, ids[kept[payer]]
+        added[place] = added.get(place, _NOTHING) + counts
+    rows = [(*place, *msgspec.structs.astuple(counts)) for place, counts in added.items()]
     session.insert(_SUMS, sorted(rows))
 
 
@@ -134,12 +147,7 @@ def usage(session: Session, periods: Sequence[tuple[int, int]]) -> list[Usage]:
 
 def _ids(session: Session, wanted: Sequence[UsagePayer]) -> dict[UsagePayer, int]:
     """Return the ids of payers; new ones get one."""
-    ids: dict[UsagePayer, int] = {}
-    for piece in pieces(wanted, _MAX_PAYERS):
-        which = " OR ".join([f"({_SAME})"] * len(piece))
-        sql = f"SELECT id, {_COLUMNS} FROM usage_payers WHERE {which}"
-        texts = [text for payer in piece for text in _texts(payer)]
-        ids.update((payer, id) for id, payer in _read(session.rows(_PayerRow, sql, *texts)))
+    ids = _known(session, wanted)
     missing = [payer for payer in wanted if payer not in ids]
     if missing:
         sql = "SELECT COALESCE(MAX(id), 0) FROM usage_payers"
@@ -149,10 +157,46 @@ def _ids(session: Session, wanted: Sequence[UsagePayer]) -> dict[UsagePayer, int
     return ids
 
 
+def _known(session: Session, wanted: Sequence[UsagePayer]) -> dict[UsagePayer, int]:
+    """Return the ids of the payers that the store has."""
+    ids: dict[UsagePayer, int] = {}
+    for piece in pieces(wanted, _MAX_PAYERS):
+        which = " OR ".join([f"({_SAME})"] * len(piece))
+        sql = f"SELECT id, {_COLUMNS} FROM usage_payers WHERE {which}"
+        texts = [text for payer in piece for text in _texts(payer)]
+        ids.update((payer, id) for id, payer in _read(session.rows(_PayerRow, sql, *texts)))
+    return ids
+
+
+def _bounded(session: Session, payers: Collection[UsagePayer]) -> dict[UsagePayer, UsagePayer]:
+    """Return what each payer is stored as: without its claims if its key has too many already."""
+    kept = {payer: payer for payer in payers}
+    claiming = sorted(payer for payer in payers if payer.client or payer.request_tags)
+    if not claiming:
+        return kept
+    known = _known(session, claiming)
+    counts: dict[str, int] = {}
+    for payer in claiming:
+        if payer in known:
+            continue
+        if payer.key not in counts:
+            sql = "SELECT COUNT(*) FROM usage_payers WHERE key = ?"
+            counts[payer.key] = session.rows(tuple[int], sql, payer.key)[0][0]
+        if counts[payer.key] >= MOST_CLAIMED:
+            tags = (OTHERS,) if payer.request_tags else ()
+            user = payer.end_user and OTHERS
+            claims = {"client": OTHERS, "request_tags": tags, "end_user": user}
+            kept[payer] = msgspec.structs.replace(payer, **claims)
+        else:
+            counts[payer.key] += 1
+    return kept
+
+
 def _payer(owner: RequestRow | AttemptRow, attempt: AttemptRow) -> UsagePayer:
     who = (owner.key, owner.team, owner.user)
     tags = tuple(sorted(set(owner.tags))) if owner.tags else ()
-    return UsagePayer(*who, tags, owner.route, _clean(attempt.backend), attempt.role)
+    claimed = _clean(owner.client), tuple(map(_clean, owner.request_tags)), owner.end_user
+    return UsagePayer(*who, tags, owner.route, _clean(attempt.backend), attempt.role, *claimed)
 
 
 def _counts(one: AttemptRow) -> UsageCounts:
@@ -173,13 +217,16 @@ def _counts(one: AttemptRow) -> UsageCounts:
 
 
 def _texts(payer: UsagePayer) -> tuple[str, ...]:
-    tags = _encode(payer.tags).decode()
-    return (payer.key, payer.team, payer.user, tags, payer.route, payer.backend, payer.role)
+    tags, sent = _encode(payer.tags).decode(), _encode(payer.request_tags).decode()
+    who = payer.key, payer.team, payer.user, tags, payer.route, payer.backend, payer.role
+    return *who, payer.client, sent, payer.end_user
 
 
 def _read(rows: Iterable["_PayerRow"]) -> Iterator[tuple[int, UsagePayer]]:
-    for id, key, team, user, tags, *place in rows:
-        yield id, UsagePayer(key, team, user, _tags.decode(tags), *place)
+    for id, key, team, user, tags, route, backend, role, client, sent, end_user in rows:
+        who = key, team, user, _tags.decode(tags)
+        claimed = client, _tags.decode(sent), end_user
+        yield id, UsagePayer(*who, route, backend, role, *claimed)
 
 
 def _clean(text: str) -> str:
@@ -190,7 +237,7 @@ def _clean(text: str) -> str:
 _NOTHING: Final = UsageCounts()
 _PAYER: Final = UsagePayer.__struct_fields__
 _COLUMNS: Final = listed(_PAYER)
-_PayerRow = tuple[int, str, str, str, str, str, str, str]
+_PayerRow = tuple[int, str, str, str, str, str, str, str, str, str, str]
 _COUNTS: Final = UsageCounts.__struct_fields__
 _SAME: Final = " AND ".join(f'"{one}" = ?' for one in _PAYER)
 _SumRow = tuple[int, int, int, int, int, int, int, int, int, int]

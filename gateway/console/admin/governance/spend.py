@@ -17,7 +17,18 @@ from strowger_gateway.gateway.platform.language import sentence, words_of
 
 say = words_of(__file__)
 
-SpendBy = Literal["team", "key", "user", "tag", "model"]
+SpendBy = Literal[
+    "team",
+    "key",
+    "user",
+    "tag",
+    "model",
+    "provider",
+    "backend",
+    "client",
+    "request_tag",
+    "end_user",
+]
 SpendPer = Literal["day", "week", "month"]
 BY: Final[Mapping[SpendBy, str]] = {
     "team": sentence("Team"),
@@ -25,6 +36,11 @@ BY: Final[Mapping[SpendBy, str]] = {
     "model": sentence("Model"),
     "user": sentence("User"),
     "tag": sentence("Tag"),
+    "provider": sentence("Provider"),
+    "backend": sentence("Backend"),
+    "client": sentence("Client program"),
+    "request_tag": sentence("Tag of the request"),
+    "end_user": sentence("End user"),
 }
 PER: Final[Mapping[SpendPer, str]] = {
     "day": sentence("Days (30)"),
@@ -37,7 +53,21 @@ _BY_TITLES: Final[Mapping[SpendBy, str]] = {
     "model": sentence("By model"),
     "user": sentence("By user"),
     "tag": sentence("By tag"),
+    "provider": sentence("By provider"),
+    "backend": sentence("By backend"),
+    "client": sentence("By client program"),
+    "request_tag": sentence("By tag of the request"),
+    "end_user": sentence("By end user"),
 }
+_FILTERS: Final[Mapping[SpendBy, str]] = {
+    "team": "team",
+    "key": "key",
+    "model": "model",
+    "backend": "backend",
+    "client": "client",
+    "request_tag": "tag",
+}
+"""How the page of requests names what a row is about."""
 _PER_TITLES: Final[Mapping[SpendPer, str]] = {
     "day": sentence("US dollars per day"),
     "week": sentence("US dollars per week"),
@@ -69,7 +99,7 @@ _SECTION = say.template("""
 </section>
 """)
 _BODY = say.template("""
-<dl class="tiles three">{tiles}</dl>
+<dl class="tiles">{tiles}</dl>
 <div class="plots one">{plot}</div>
 <div class="card table plain">
 <header><h3>{title}</h3><p class="facts">{facts}</p>
@@ -98,6 +128,7 @@ _TILE = Markup(
     '<div class="card tile"><dt>{title}</dt><dd><span class="big">{value}</span>'
     '<span class="more">{more}</span></dd></div>'
 )
+_LINK = Markup('<a href="/admin/view/requests?{}">{}</a>')
 _EMPTY = say.template("""<p class="empty">[[Nothing was used in this time.]]</p>""")
 
 
@@ -105,6 +136,7 @@ class SpendPart(Struct, frozen=True, kw_only=True):
     """What the part shows.
 
     rows: the report by value. series: the report by period and value. parts: the periods.
+    months: this one and the last, whatever `per` is.
     """
 
     by: SpendBy
@@ -114,7 +146,16 @@ class SpendPart(Struct, frozen=True, kw_only=True):
     series: UsageReport | None = None
     parts: Sequence[UsagePeriod] = ()
     budgets: Sequence[Budget] = ()
+    months: "Months | None" = None
     refused: str = ""
+
+
+class Months(Struct, frozen=True, kw_only=True):
+    """What was spent, 10⁻⁹ US dollars: this month so far, last month by then, and all of that."""
+
+    this: int
+    last_by_now: int
+    last: int
 
 
 def spend_section(part: SpendPart) -> Markup:
@@ -140,6 +181,7 @@ def _body(part: SpendPart, report: UsageReport, series: UsageReport) -> Markup:
             say("{count} attempts", count=count(total.attempts)),
         ),
         (say("Tokens"), count(total.prompt_tokens + total.completion_tokens), _tokens(report)),
+        *_month_tile(part.months),
     )
     query = {"by": f"{part.per},{part.by}", "time_zone": part.time_zone, "format": "csv"}
     query["from"], query["to"] = report.begin.isoformat(), report.end.isoformat()
@@ -164,7 +206,7 @@ def _table(part: SpendPart, rows: Sequence[UsageRow], total: int) -> Markup:
     lines = [
         _ROW.format(
             key=_KEY.format(place % COLOURS) if place < LINES else "",
-            name=_name(row.text(part.by)),
+            name=_linked(part, row.text(part.by)),
             spent=_cost(row.cost_nano_usd, row.unpriced),
             share=share(row.cost_nano_usd, total),
             served=_cost(row.served_nano_usd, row.served_unpriced),
@@ -200,7 +242,7 @@ def _lines(part: SpendPart, rows: Sequence[UsageRow], series: UsageReport) -> It
         cell[row.text(part.per)] = cell.get(row.text(part.per), 0) + row.cost_nano_usd
     for place, name in enumerate(shown):
         yield Line(label=_name(name), place=place, values=_values(part, cells[name]))
-    if others and part.by != "tag":
+    if others and part.by not in ("tag", "request_tag"):
         yield Line(label=say("all others"), place=0, values=_values(part, others), tone="soft")
 
 
@@ -229,6 +271,36 @@ def _values(part: SpendPart, cells: Mapping[str, int]) -> tuple[float | None, ..
 
 def _name(value: str) -> str:
     return value or say("(none)")
+
+
+def _linked(part: SpendPart, value: str) -> str | Markup:
+    """The name, as a link to its requests where the page of requests has such a filter."""
+    name = _FILTERS.get(part.by)
+    if name is None or not value or part.rows is None:
+        return _name(value)
+    query = {name: value, "since": part.rows.begin.isoformat()}
+    return _LINK.format(urlencode(query), value)
+
+
+def _month_tile(months: Months | None) -> Sequence[tuple[str, str, str]]:
+    if months is None:
+        return ()
+    change = ""
+    if months.last_by_now:
+        grown = (months.this - months.last_by_now) / months.last_by_now
+        change = f" ({grown:+.0%})"
+    return (
+        (
+            say("This month so far"),
+            dollars(months.this),
+            say(
+                "{before} by then last month{change}, {all} in all of it",
+                before=dollars(months.last_by_now),
+                change=change,
+                all=dollars(months.last),
+            ),
+        ),
+    )
 
 
 def _cost(nanos: int, unpriced: int) -> str:

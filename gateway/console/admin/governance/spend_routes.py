@@ -16,6 +16,7 @@ from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.console.admin.governance.frame import shown
 from strowger_gateway.gateway.console.admin.governance.spend import (
     PERIODS,
+    Months,
     SpendBy,
     SpendPart,
     SpendPer,
@@ -31,6 +32,7 @@ from strowger_gateway.gateway.governance.usage.report import (
     usage_report,
 )
 from strowger_gateway.gateway.platform.time_zones import zone_named
+from strowger_gateway.gateway.storage.sql.spend_rows import SLOT_S
 from strowger_gateway.schemas.errors import GatewayError
 
 _Request = Request[object, object, State]
@@ -58,24 +60,40 @@ def spend_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
 async def _read(gateway: Gateway, part: SpendPart) -> SpendPart:
     """Raises InvalidRequest, Unavailable."""
     found = _range(part)
-    rows, series = await read_usage(gateway, partial(_reports, part, found))
+    rows, series, months = await read_usage(gateway, partial(_reports, part, found))
     return msgspec.structs.replace(
         part,
         rows=rows,
         series=series,
+        months=months,
         parts=periods(found, part.per),
         budgets=gateway.side(KeysSide).rules.budgets(),
     )
 
 
-def _reports(part: SpendPart, found: UsageRange, read: Read) -> tuple[UsageReport, UsageReport]:
-    """The reports by value, and by period and value, from one reading. Blocks."""
+def _reports(
+    part: SpendPart, found: UsageRange, read: Read
+) -> tuple[UsageReport, UsageReport, Months]:
+    """The reports by value, and by period and value, from one reading; and two months. Blocks."""
     used = read([(one.begin, one.end) for one in periods(found, part.per)])
     at_once = [msgspec.structs.replace(one, period=0) for one in used]
     return (
         usage_report(UsageQuery(range=found, by=(part.by,)), lambda _: at_once),
         usage_report(UsageQuery(range=found, by=(part.per, part.by)), lambda _: used),
+        _months(part.time_zone, read),
     )
+
+
+def _months(time_zone: str, read: Read) -> Months:
+    """This month so far, and the last one. Blocks."""
+    now = time.time()
+    this = usage_range(now, month="this", time_zone=time_zone)
+    last = usage_range(now, month="last", time_zone=time_zone)
+    by_now = min(last.begin + int((now - this.begin) // SLOT_S + 1) * SLOT_S, last.end)
+    spent = [0, 0, 0]
+    for one in read([(this.begin, this.end), (last.begin, by_now), (last.begin, last.end)]):
+        spent[one.period] += one.counts.nanos
+    return Months(this=spent[0], last_by_now=spent[1], last=spent[2])
 
 
 def _range(part: SpendPart) -> UsageRange:

@@ -3,10 +3,12 @@
 import random
 from collections import defaultdict
 
+import pytest
 from msgspec.structs import replace
 
 from strowger_gateway.gateway.storage.sql.rows import AttemptRow, RequestRow
 from strowger_gateway.gateway.storage.sql.sql import SqlStore
+from strowger_gateway.gateway.storage.sql.usage_rows import OTHERS
 from tests.gateway.storage.sql.rows import NOON, attempt_row, request_row
 from tests.gateway.storage.sql.used import used
 
@@ -131,3 +133,42 @@ def test_a_request_counts_in_the_quarter_of_an_hour_in_which_it_ended(store: Sql
 
     assert (first.period, first.counts.attempts) == (0, 2 - int(NOON % 900 > 0))
     assert (second.period, second.counts.attempts) == (1, 1 + int(NOON % 900 > 0))
+
+
+def test_usage_has_the_client_program_the_callers_tags_and_the_provider(store: SqlStore) -> None:
+    said = {"client": "codex", "request_tags": ("a=1", "b"), "end_user": "hash"}
+    rows = [
+        replace(request_row("r"), **said),
+        attempt_row("r", cost=0.5),
+        replace(attempt_row("r", 2, role="mirror", cost=1.0), key="key", **said),
+        request_row("plain"),
+        attempt_row("plain", cost=0.25),
+    ]
+    store.import_rows("f", 0, 1, rows)
+
+    (row,) = used(store, "client,request_tags,end_user,provider,tags")[1:]
+    assert (row.client, row.request_tags, row.end_user) == ("codex", ("a=1", "b"), "hash")
+    assert (row.provider, row.tags, row.cost_usd) == ("remote", (), "1.50")
+    spent = {one.request_tag: one.served_usd for one in used(store, "request_tag")}
+    assert spent == {"": "0.25", "a=1": "0.50", "b": "0.50"}
+
+
+def test_clients_that_choose_ever_new_tags_do_not_decide_how_much_is_stored(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strowger_gateway.gateway.storage.sql.usage_rows.MOST_CLAIMED", 5)
+    for number in range(4):
+        rows = list[RequestRow | AttemptRow]()
+        for place in range(5):
+            name = f"{number}-{place}"
+            rows += [replace(request_row(name), request_tags=(name,)), attempt_row(name, cost=0.5)]
+        rows += [replace(request_row(f"c{number}", key="calm"), client="curl")]
+        rows += [attempt_row(f"c{number}", cost=1.0)]
+        store.import_rows("f", number, number + 1, rows)
+
+    sums = used(store, "key,request_tag,client")
+    found = {(one.key, one.request_tag, one.client): one for one in sums}
+    assert len(found) == 7
+    assert found["key", OTHERS, OTHERS].cost_usd == "7.50"
+    assert found["key", "0-0", ""].cost_usd == "0.50"
+    assert found["calm", "", "curl"].cost_usd == "4.00"

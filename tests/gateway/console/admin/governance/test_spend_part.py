@@ -29,7 +29,7 @@ async def test_spend_is_shown_by_team_over_thirty_days_with_the_budget_of_a_day(
         csv = unescape(re.findall(r'href="(/admin/usage\?[^"]*)"', page)[0])
         lines = (await up.client.get(csv)).text.splitlines()
 
-    names = re.findall(r'<th scope="row">.*?</span>([^<]*)</th>', page)
+    names = re.findall(r'<th scope="row">.*?</span>(?:<a[^>]*>)?([^<]*)<', page)
     most = sorted(report["rows"], key=lambda row: -row["cost_nano_usd"])
     assert names == [row["team"] or "(none)" for row in most]
     text = text_of(page)
@@ -39,6 +39,7 @@ async def test_spend_is_shown_by_team_over_thirty_days_with_the_budget_of_a_day(
     assert page.count('class="line budget"') == 2, "in the chart and in its legend"
     assert urlsplit(csv).query.startswith("by=day%2Cteam")
     assert lines[0].startswith("day,team,")
+    assert re.search(r'href="/admin/view/requests\?team=search&amp;since=20', page)
     cost = lines[0].split(",").index("cost_usd")
     spent = sum(round(float(line.split(",")[cost]) * 1e9) for line in lines[1:])
     assert spent == report["total"]["cost_nano_usd"]
@@ -51,6 +52,9 @@ async def test_spend_is_shown_by_team_over_thirty_days_with_the_budget_of_a_day(
         ("by=tag&per=month", "US dollars per month", "a request counts under each of its tags"),
         ("by=model&per=day&time_zone=Asia/Kathmandu", "US dollars per day", "By model"),
         ("by=user&per=month", "budget everyone $200.00", "ann@example.org"),
+        ("by=provider&per=month", "By provider", "by then last month"),
+        ("by=client&per=day", "By client program", "This month so far"),
+        ("by=request_tag&per=day", "By tag of the request", "(none)"),
     ],
 )
 async def test_other_views(query: str, heading: str, shown: str, tmp_path: Path) -> None:
