@@ -7,11 +7,11 @@ import shutil
 import subprocess
 import sys
 
-from tests.clients.packages import CLIENTS, RERANKERS, Client
+from tests.clients.packages import CLIENTS, LITELLM, RERANKERS, Client
 
 
 def main(names: list[str]) -> None:
-    known = {**CLIENTS, RERANKERS.name: RERANKERS}
+    known = {**CLIENTS, RERANKERS.name: RERANKERS, LITELLM.name: LITELLM}
     for client in [known[name] for name in names] or known.values():
         install(client)
 

@@ -75,6 +75,20 @@ RERANKERS: Final = Client(
 )
 """All in one folder, for `scripts/rerankers.py` (test_rerank_clients.py)."""
 
+LITELLM: Final = Client(
+    name="litellm",
+    python=(
+        "litellm==1.110.2",
+        "litellm-proxy-extras==0.4.110",
+        "PyNaCl==1.6.2",
+        "backoff==2.2.1",
+        "fastapi==0.165.0",
+        "orjson==3.13.0",
+        "redis==8.1.0",
+    ),
+)
+"""Its migrations and functions, for `scripts/litellm_rows.py` (test_litellm_database.py)."""
+
 AGENTS: Final = {
     client.name: client
     for client in (

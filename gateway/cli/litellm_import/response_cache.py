@@ -50,14 +50,18 @@ class ResponseCache:
             known = self.redis_url = redis_url(self.values, params, _PARAMS, "")
         elif redis:
             self._known(params, router)
+        listed: Path = ()
         if redis and known is None:
+            listed = (*_PARAMS, "type") if "type" in params else (_SECTION, "cache")
+            known = self.redis_url = self.values.variable("REDIS_URL")
             self.ledger.omit(
-                (*_PARAMS, "type"),
-                "the address of Redis is not in the file",
-                "set store.redis_url and cache.store: redis; until then each worker has its own",
+                listed,
+                "LiteLLM reads the address of Redis from REDIS_URL, or REDIS_HOST and REDIS_PORT",
+                "set the environment variable REDIS_URL to redis://:PASSWORD@HOST:PORT",
             )
-        self.ledger.translate((*_PARAMS, "type"), "cache.store")
-        self.ledger.translate((_SECTION, "cache"), "cache")
+        for path in ((*_PARAMS, "type"), (_SECTION, "cache")):
+            if path != listed:
+                self.ledger.translate(path, "cache.store")
         self.cache = {"store": "redis" if redis and known is not None else "memory"}
         seconds = number(params.get("ttl"))
         kept: dict[str, object] = {"ttl_s": seconds} if seconds else {}

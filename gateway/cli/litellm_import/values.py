@@ -52,6 +52,11 @@ class Values:
         )
         return self.variable(name)
 
+    def secrets(self) -> dict[str, str]:
+        """Return the secrets of the document, by the variables that stand for them."""
+        found = ((name, self._secrets.get(name)) for name in self.variables)
+        return {name: secret for name, secret in found if secret is not None}
+
     def _free(self, name: str, secret: str) -> str:
         """Return the first of NAME, NAME_2, … that has this secret or none."""
         free, count = name, 1

@@ -135,7 +135,12 @@ def test_the_cache_keeps_its_time_and_its_place(config: Config) -> None:
             'redis_url: "redis://:${P}@${H}:7"',
             [],
         ),
-        ("{cache: true}", 'store: "memory"', []),
+        ("{cache: true}", 'redis_url: "${REDIS_URL}"', ["cache"]),
+        (
+            "{cache: true, cache_params: {type: redis, ttl: 5}}",
+            'redis_url: "${REDIS_URL}"',
+            ["cache_params.type"],
+        ),
         (
             "{cache: true, cache_params: {type: redis-semantic, similarity_threshold: 0.8}}",
             "",

@@ -1,0 +1,1 @@
+"""The database of a LiteLLM proxy: its keys, teams, budgets, models and settings."""
