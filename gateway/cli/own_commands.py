@@ -25,6 +25,7 @@ NAMES: Final = (
     "limits",
     "budgets",
     "guardrails",
+    "requests",
     "records",
     "store",
     "audit",
@@ -60,6 +61,7 @@ MODULES: Final[Mapping[str, str]] = {
     "prompts": "prompts.command",
     "records": "records.command",
     "status": "problems.command",
+    "requests": "requests.command",
     "store": "store.command",
 }
 """Modules of commands that are in a folder of `gateway/cli`."""

@@ -361,6 +361,7 @@ def test_only_commands_that_work_are_listed() -> None:
         "prompts",
         "keys",
         "prices",
+        "requests",
         "records",
         "store",
         "backends",

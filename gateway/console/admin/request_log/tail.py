@@ -95,7 +95,7 @@ class _Followers:
         runtime, ends = gateway.runtime, monotonic() + LONGEST_S
         self._open += 1
         try:
-            yield _event("begin", batch)
+            yield _event("begin", batch, batch)
             said = monotonic()
             while not _is_over(gateway) and gateway.runtime is runtime and monotonic() < ends:
                 try:
@@ -119,7 +119,7 @@ class _Followers:
                     said = monotonic()
                     yield b": \n\n"
                 await asyncio.sleep(EVERY_S)
-            yield _event("end", batch)
+            yield _event("end", batch, batch)
         finally:
             self._open -= 1
 

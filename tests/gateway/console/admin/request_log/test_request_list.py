@@ -1,9 +1,12 @@
-"""/admin/requests over two gateways: what a team's requests came to, why, and at what cost."""
+"""/admin/requests and `strowger requests` over two gateways: what failed, why, at what cost."""
 
 import asyncio
 import csv
 import io
 import json
+import os
+import select
+import signal
 import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -13,8 +16,10 @@ import httpx
 import pytest
 from msgspec import Struct
 
+from tests.gateway.cli.command_line import table
 from tests.gateway.commanded import SOON_S
 from tests.gateway.console.admin.request_log.two_gateways import (
+    ADMIN,
     BEARER,
     Two,
     admin,
@@ -22,6 +27,7 @@ from tests.gateway.console.admin.request_log.two_gateways import (
     recorded,
     two_gateways,
 )
+from tests.gateway.forked_commands import fork_into, printed
 from tests.stand_ins.postgres import Postgres
 
 pytestmark = pytest.mark.anyio
@@ -242,3 +248,64 @@ async def test_a_tail_ends_when_its_gateway_stops(postgres: Postgres, tmp_path: 
         assert await up.one.process.wait() == 0
 
     assert [event[0] for event in last] == ["end"]
+
+
+async def command(sent: Sent, *words: str) -> tuple[str, str]:
+    """Ask the second gateway; return what is printed on stdout and stderr."""
+    given = ("--url", sent.up.two.url, "--admin-key", ADMIN)
+    status, out, err = await printed("requests", *words, *given)
+    assert status == 0, err
+    return out, err
+
+
+async def test_one_command_shows_which_requests_of_a_team_failed_why_and_at_what_cost(
+    sent: Sent,
+) -> None:
+    out, err = await command(sent, "list", "--team", "red", "--status", "failed", "--key=red-app")
+    as_json, _ = await command(sent, "list", "--team", "red", "--status", "failed", "--json")
+
+    newest = next(row for row in table(out, "ENDED") if sent.ids["red failed"] in row)
+    assert newest[2:7] == ["502", "upstream_failed", "broken", "p/bad", "red-app"]
+    assert "out of order" in newest[-1]
+    assert "failed, of these 1 errors" in err
+    assert sent.ids["red failed"] in [one["request_id"] for one in json.loads(as_json)["requests"]]
+
+
+async def test_a_command_shows_one_request(sent: Sent) -> None:
+    out, _ = await command(sent, "show", sent.ids["red fell back"])
+    _, nothing, err = await printed(
+        "requests", "show", "none", "--url", sent.up.two.url, "--admin-key", ADMIN
+    )
+
+    assert "model        talk (chat)" in out
+    assert "cost         $10" in out
+    assert [row[1:3] for row in table(out, "ATTEMPT")] == [
+        ["p/flaky", "upstream_failed"],
+        ["p/good", "ok"],
+    ]
+    assert (nothing, "request 'none' not found" in err) == ("", True)
+
+
+async def test_a_command_exports(sent: Sent) -> None:
+    out, _ = await command(sent, "export", "--format", "csv", "--id", "mine")
+
+    (row,) = csv.DictReader(io.StringIO(out))
+    assert row["request_id"] == sent.ids["red failed"]
+
+
+async def test_a_command_follows_and_ends_at_an_interrupt(sent: Sent) -> None:
+    read, write = os.pipe()
+    words = ("requests", "tail", "--model", "followed", "--json")
+    given = ("--url", sent.up.two.url, "--admin-key", ADMIN)
+    process = await fork_into((*words, *given), dict(os.environ), [write, os.dup(2)])
+    with os.fdopen(read, "rb") as out:
+        async with asyncio.timeout(SOON_S):
+            while not select.select([out], [], [], 0)[0]:
+                await sent.up.ask(sent.up.one, "red", "followed")  # until it follows
+                await asyncio.sleep(0.5)
+            line = await asyncio.to_thread(out.readline)
+            process.send_signal(signal.SIGINT)
+            status = await process.wait()
+
+    assert json.loads(line)["error"] == "model_not_found"
+    assert status == 130

@@ -1,0 +1,1 @@
+"""`strowger requests`: recorded requests of a running gateway."""
