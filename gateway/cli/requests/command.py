@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from strowger_gateway.gateway.cli.http_client import fetch
 from strowger_gateway.gateway.cli.requests.options import (
-    Asked,
+    AskedGateway,
     filter_options,
     gateway_options,
     target,
@@ -42,7 +42,7 @@ requests.add_command(export)
 @filter_options
 @click.option("--limit", type=click.IntRange(1, _MOST), default=50, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: requests and totals.")
-def listed(asked: Asked, limit: int, as_json: bool, **filters: str) -> None:
+def listed(asked: AskedGateway, limit: int, as_json: bool, **filters: str) -> None:
     """List requests, the newest first, and what they cost together.
 
     Without --url, the configuration has the gateway's address and its admin key.
@@ -87,7 +87,7 @@ def listed(asked: Asked, limit: int, as_json: bool, **filters: str) -> None:
 @gateway_options
 @click.argument("request_id")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def show(asked: Asked, request_id: str, as_json: bool) -> None:
+def show(asked: AskedGateway, request_id: str, as_json: bool) -> None:
     """Show one request: its outcome, its attempts and their reasons, its cost.
 
     REQUEST_ID is x-gateway-request-id, or the client's own x-request-id.

@@ -20,7 +20,7 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., object])
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class AskedGateway(Struct, frozen=True, kw_only=True):
     """A gateway, and the operator's key for it."""
 
     address: Address
@@ -28,7 +28,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 def gateway_options(
-    command: Callable[Concatenate[Asked, P], R],
+    command: Callable[Concatenate[AskedGateway, P], R],
 ) -> Callable[..., R]:
     """`--url`, `--admin-key` and `--config`, as the parameter `asked`."""
 
@@ -44,7 +44,7 @@ def gateway_options(
             config = load(path)
             address = address_of(config, tls)
             admin_key = admin_key or config.auth.admin_key.reveal()
-        return command(Asked(address=address, key=admin_key), *args, **more)
+        return command(AskedGateway(address=address, key=admin_key), *args, **more)
 
     called.__doc__, called.__name__ = command.__doc__, command.__name__
     called.__dict__.update(command.__dict__)

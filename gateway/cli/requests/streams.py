@@ -20,7 +20,7 @@ from strowger_gateway.gateway.cli.http_client import (
     upstream_faults,
 )
 from strowger_gateway.gateway.cli.requests.options import (
-    Asked,
+    AskedGateway,
     filter_options,
     gateway_options,
     target,
@@ -43,7 +43,7 @@ _text = msgspec.json.Decoder(str)
 @gateway_options
 @filter_options
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON per request.")
-def tail(asked: Asked, as_json: bool, **filters: str) -> None:
+def tail(asked: AskedGateway, as_json: bool, **filters: str) -> None:
     """Print requests of all gateways as they are recorded, until Ctrl-C.
 
     A line has the time, the id, status and error, model, backends, key, duration, cost and reason.
@@ -61,7 +61,7 @@ def tail(asked: Asked, as_json: bool, **filters: str) -> None:
 @filter_options
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), default="jsonl")
 @click.option("--limit", type=click.IntRange(1), help="Only the newest; default: all.")
-def export(asked: Asked, form: str, limit: int | None, **filters: str) -> None:
+def export(asked: AskedGateway, form: str, limit: int | None, **filters: str) -> None:
     """Write all requests in the store that match to standard output, the newest first.
 
     \b
@@ -73,13 +73,13 @@ def export(asked: Asked, form: str, limit: int | None, **filters: str) -> None:
         asyncio.run(_copy(asked, path))
 
 
-async def _copy(asked: Asked, path: str) -> None:
+async def _copy(asked: AskedGateway, path: str) -> None:
     async for data in _pieces(asked, path):
         sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
 
-async def _follow(asked: Asked, path: str, *, as_json: bool) -> None:
+async def _follow(asked: AskedGateway, path: str, *, as_json: bool) -> None:
     """Print what comes, and connect again where the last stream ended. Raises Faults."""
     last, failures, followed = "", 0, False
     while True:
@@ -113,7 +113,7 @@ def _print(name: str, body: bytes, *, as_json: bool) -> None:
             pass
 
 
-async def _pieces(asked: Asked, path: str, headers: Headers = ()) -> AsyncGenerator[bytes]:
+async def _pieces(asked: AskedGateway, path: str, headers: Headers = ()) -> AsyncGenerator[bytes]:
     """Yield an answer as it arrives. Raises Faults."""
     site = Site(asked.address)
     clock = asyncio.get_running_loop().time

@@ -27,6 +27,7 @@ from strowger_gateway.gateway.console.admin.payloads import payload_routes
 from strowger_gateway.gateway.console.admin.request_log.export import export_route
 from strowger_gateway.gateway.console.admin.request_log.routes import request_routes
 from strowger_gateway.gateway.console.admin.request_log.tail import tail_route
+from strowger_gateway.gateway.console.admin.request_views.routes import request_views
 from strowger_gateway.gateway.console.admin.sessions import session_routes
 from strowger_gateway.gateway.console.admin.traffic.reader import TrafficReader
 from strowger_gateway.gateway.console.admin.traffic.series import series_route
@@ -62,7 +63,7 @@ def admin_routes(current: Callable[[], Gateway]) -> OwnRouter:
     )
     pages = [*page_routes(current, traffic), language_route(current), *sign_in_routes(current)]
     handlers = [api, *pages, *governance_routes(current), *part_views(current)]
-    handlers.append(explain_view_routes(current))
+    handlers += [explain_view_routes(current), request_views(current)]
     return OwnRouter(
         path="/admin",
         guards=[admin_exists(current)],

@@ -366,4 +366,7 @@ def test_only_commands_that_work_are_listed() -> None:
         "store",
         "backends",
         "config",
+        "guardrails",
+        "events",
+        "status",
     }

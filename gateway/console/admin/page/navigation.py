@@ -26,6 +26,7 @@ GROUPS: Final[Mapping[Group, str]] = {
 
 _OWN: Final[Mapping[str, tuple[Group, str]]] = {
     OVERVIEW: ("overview", "/admin"),
+    sentence("Requests"): ("requests", "/admin/view/requests"),
     sentence("Spend"): ("spend", "/admin/view/spend"),
     sentence("Budgets"): ("spend", "/admin/view/budgets"),
     sentence("Limits"): ("spend", "/admin/view/limits"),

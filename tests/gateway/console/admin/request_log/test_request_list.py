@@ -309,3 +309,87 @@ async def test_a_command_follows_and_ends_at_an_interrupt(sent: Sent) -> None:
 
     assert json.loads(line)["error"] == "model_not_found"
     assert status == 130
+
+
+async def view(sent: Sent, path: str, **query: str) -> str:
+    """Return a view of the second gateway's page."""
+    answer = await admin(sent.up.two, path, **query)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/html")
+    return answer.text
+
+
+async def test_the_page_answers_in_three_clicks(sent: Sent) -> None:
+    """The navigation, the form with its button, and the request."""
+    overview = await view(sent, "")
+    form = await view(sent, "/view/requests")
+    found = await view(
+        sent, "/view/requests", team="red", status="failed", since=str(sent.since), id="mine"
+    )
+    one = await view(sent, f"/view/requests/{sent.ids['red failed']}")
+
+    assert '<a href="/admin/view/requests">Requests</a>' in overview
+    assert all(f'name="{name}"' in form for name in ("team", "status", "since"))
+    assert f'href="/admin/view/requests/{sent.ids["red failed"]}"' in found
+    assert sent.ids["blue failed"] not in found
+    assert "out of order" in found
+    assert "1 requests · 1 failed" in found
+    assert "$0.00 for all attempts" in found
+    assert "502 upstream_failed" in one
+    assert 'class="timeline"' in one
+    assert "?payload=true" in one
+
+
+async def test_every_value_of_the_list_is_a_link_that_filters(sent: Sent) -> None:
+    page = await view(sent, "/view/requests", team="blue")
+
+    for link in (
+        "/admin/view/requests?team=blue&amp;model=chat",
+        "/admin/view/requests?team=blue&amp;backend=p%2Fflaky",
+        "/admin/view/requests?team=blue&amp;key=blue-app",
+        "/admin/view/requests?team=blue&amp;error=upstream_failed",
+        "/admin/requests/export?team=blue&amp;format=csv",
+        "/admin/view/requests?team=blue&amp;live=true",
+    ):
+        assert link in page, link
+
+
+async def test_the_page_shows_a_payload_and_the_audit_log_who_read_it(sent: Sent) -> None:
+    """Both are stored a moment later."""
+    request_id, read = sent.ids["blue failed"], list[str]()
+    async with asyncio.timeout(SOON_S):
+        while request_id not in read:
+            page = await view(sent, f"/view/requests/{request_id}", payload="true")
+            await asyncio.sleep(0.2)
+            entries = (await admin(sent.up.two, "/audit", action="payload.read")).json()["rows"]
+            read = [one["target"] for one in entries]
+
+    assert "&#34;messages&#34;" in page
+
+
+async def test_a_view_that_follows_refreshes_itself(sent: Sent) -> None:
+    live = await view(sent, "/view/requests", live="true")
+    still = await view(sent, "/view/requests")
+
+    assert 'id="requests" aria-label="Requests" data-live data-every="2"' in live
+    assert "data-every" not in still.partition('id="requests"')[2].partition(">")[0]
+
+
+async def test_a_wrong_filter_is_explained_in_the_form(sent: Sent) -> None:
+    answer = await admin(sent.up.two, "/view/requests", since="yesterday", team="<b>")
+    unknown = await admin(sent.up.two, "/view/requests/none")
+
+    assert answer.status_code == 400
+    assert "is not a time" in answer.text
+    assert 'value="yesterday"' in answer.text
+    assert "<b>" not in answer.text.partition('id="requests"')[2]
+    assert unknown.status_code == 404
+    assert "not found" in unknown.text
+
+
+async def test_the_view_speaks_chinese(sent: Sent) -> None:
+    async with sent.up.two.client(**BEARER, **{"accept-language": "zh"}) as client:
+        page = (await client.get("/admin/view/requests", params={"team": "red"})).text
+
+    assert "最新在前" in page
+    assert "错误代码" in page

@@ -1,0 +1,1 @@
+"""Recorded requests in the page: the list with its filters, and one request."""
