@@ -38,6 +38,7 @@ _NAMES: Final = (
     "strowger_gateway.gateway.content.guardrails.part:GuardrailsPart",
     "strowger_gateway.gateway.content.cache.part:CachePart",
     "strowger_gateway.gateway.experiments.hidden.part:HiddenVariantsPart",
+    "strowger_gateway.gateway.governance.answer_costs.part:AnswerCostsPart",
     "strowger_gateway.gateway.console.configuration.part:ConfigurationPart",
     "strowger_gateway.gateway.console.models.part:ModelsPart",
     "strowger_gateway.gateway.console.problems.part:ProblemsPart",

@@ -7,6 +7,7 @@ Headers = list[tuple[bytes, bytes]]
 _EXPOSED = (
     b"x-request-id, x-gateway-request-id, x-gateway-backend, x-gateway-experiment, "
     b"x-gateway-variant, x-gateway-replay, x-gateway-attempts, x-gateway-hedged, "
+    b"x-gateway-cost-usd, "
     b"x-gateway-dropped-params, "
     b"x-gateway-defaulted-params, x-gateway-repairs, x-gateway-budget, x-gateway-budget-model, "
     b"x-gateway-cache, age, "

@@ -1,0 +1,1 @@
+"""What an answer cost, shown to its client."""
