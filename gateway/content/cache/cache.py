@@ -5,13 +5,14 @@ Of equal requests at the same time, the first one calls the backend, and the oth
 """
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Final, Literal
 
 from strowger_gateway.gateway.config.schema.cache import CacheConfig
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.content.cache.counts import CacheCounts, StoreSize
+from strowger_gateway.gateway.content.cache.key import model_of
 from strowger_gateway.gateway.content.cache.remote_store import CacheUnavailable, RemoteStore
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.platform.eventloop.inline_task import in_task
@@ -156,6 +157,21 @@ class MemoryStore:
         """Forget all entries."""
         self._entries.clear()
         self.bytes = 0
+
+    def clear_model(self, model: str) -> int:
+        """Forget the entries of a model, "" for all; return how many."""
+        if not model:
+            count = len(self)
+            self.clear()
+            return count
+        keys = [key for key in self._entries if model_of(key) == model]
+        for key in keys:
+            self._drop(key)
+        return len(keys)
+
+    def by_model(self) -> dict[str, int]:
+        """Return how many entries there are, expired ones included."""
+        return dict(Counter(map(model_of, self._entries)))
 
     def _make_room(self) -> None:
         while self.bytes > self._max_bytes:

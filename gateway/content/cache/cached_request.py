@@ -193,7 +193,7 @@ class CachedRequest:
         if key is None:
             self._say("bypass")
             return None
-        self._key = key
+        self._key = key = f"{record.route}:{key}"  # see `model_of`
         data = None if self._use.oldest_s <= 0 else self._cache.memory.get(key)
         entry = None if data is None else self._usable(data)
         if entry is not None:

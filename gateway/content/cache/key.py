@@ -144,6 +144,11 @@ def cache_key(place: KeyPlace, request: Request) -> str | None:
     return digest.hexdigest()
 
 
+def model_of(key: str) -> str:
+    """Return the model of an entry by its key in a store: the model's own name, and the digest."""
+    return key.rpartition(":")[0]
+
+
 def _is_greedy(request: Request) -> bool:
     if isinstance(request, Unsampled):
         return True

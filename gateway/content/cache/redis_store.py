@@ -5,6 +5,10 @@ https://redis.io/docs/latest/commands/set/
 
 import asyncio
 import logging
+import re
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
 from redis.exceptions import (
@@ -14,6 +18,7 @@ from redis.exceptions import (
     RedisError,
 )
 
+from strowger_gateway.gateway.content.cache.key import model_of
 from strowger_gateway.gateway.content.cache.remote_store import CacheUnavailable
 from strowger_gateway.gateway.platform.clock import now
 from strowger_gateway.gateway.platform.eventloop.inline_task import in_task
@@ -21,7 +26,7 @@ from strowger_gateway.gateway.storage.redis.client import open_client
 from strowger_gateway.gateway.storage.redis.faults import reason_of
 from strowger_gateway.schemas.secret import Secret
 
-PREFIX: Final = "strowger:cache:2:"
+PREFIX: Final = "strowger:cache:3:"
 """Of all keys, with the version of the format."""
 
 CONNECTIONS: Final = 16
@@ -32,6 +37,13 @@ ANSWER_S: Final = 0.5
 
 PAUSE_S: Final = 2.0
 """After a failure, requests pass Redis by for so long, instead of waiting for it each."""
+
+SCAN_S: Final = 20.0
+"""How long an operator waits for entries to be counted or deleted."""
+
+_AT_ONCE: Final = 500
+_GLOB: Final = re.compile(r"[\\*?\[\]^]")
+_ESCAPED: Final = r"\\\g<0>"
 
 _log = logging.getLogger("strowger.cache")
 
@@ -62,6 +74,53 @@ class RedisStore:
         if self._is_unwritable:
             self._is_unwritable = False
             _log.warning("Redis takes responses again")
+
+    async def by_model(self) -> tuple[dict[str, int], bool]:
+        """See RemoteStore."""
+        found: Counter[str] = Counter()
+        async with self._scanning() as ends:
+            async for key in self._client.keys(f"{PREFIX}*"):
+                found[model_of(key.decode("utf-8", "replace").removeprefix(PREFIX))] += 1
+        return dict(found), not ends.expired()
+
+    async def clear_model(self, model: str) -> tuple[int, bool]:
+        """See RemoteStore."""
+        deleted = 0
+        pattern = f"{PREFIX}{_GLOB.sub(_ESCAPED, model)}:*" if model else f"{PREFIX}*"
+        async with self._scanning() as ends:
+            some: list[bytes] = []
+            async for key in self._client.keys(pattern):
+                # A model's name may begin with that of another one and a colon.
+                if model and model_of(key.decode("utf-8", "replace")) != PREFIX + model:
+                    continue
+                some.append(key)
+                if len(some) >= _AT_ONCE:
+                    deleted += await self._delete(some)
+                    some.clear()
+            deleted += await self._delete(some)
+        return deleted, not ends.expired()
+
+    async def _delete(self, keys: Sequence[bytes]) -> int:
+        if not keys:
+            return 0
+        pipeline = self._client.pipeline()
+        for key in keys:
+            pipeline.execute_command("UNLINK", key)
+        return sum(
+            one for one in await pipeline.execute(raise_on_error=False) if isinstance(one, int)
+        )
+
+    @asynccontextmanager
+    async def _scanning(self) -> AsyncGenerator[asyncio.Timeout]:
+        """Bound how long operators wait. Raises CacheUnavailable."""
+        try:
+            async with asyncio.timeout(SCAN_S) as ends:
+                yield ends
+        except TimeoutError:
+            return  # what was counted or deleted until then
+        except (RedisError, RedisClusterException, OSError, RuntimeError) as exc:
+            await self._fail(exc)
+            raise CacheUnavailable from None
 
     async def aclose(self) -> None:
         if self._connecting is not None:

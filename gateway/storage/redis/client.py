@@ -4,7 +4,7 @@ All run without redis-py's retries: a command whose answer is late must not run 
 caller decides what happens in the meantime. https://redis.readthedocs.io/en/stable/
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Final, Protocol, cast
 
 from redis.asyncio import Redis
@@ -31,6 +31,10 @@ HOST_S: Final = 0.5
 """Timeout for each of several hosts, one of which may be a machine that is down, seconds."""
 
 
+_SCANNED: Final = 500
+"""Keys that a server looks at per round."""
+
+
 class Pipeline(Protocol):
     """The part of redis-py's pipelines that we use; redis-py's own types are less exact."""
 
@@ -50,6 +54,13 @@ class Client(Protocol):
     sharded: bool
 
     def pipeline(self) -> Pipeline: ...
+
+    def keys(self, pattern: str) -> AsyncIterator[bytes]:
+        """Yield the keys that match a glob, of all nodes; a key may come twice.
+
+        https://redis.io/docs/latest/commands/scan/
+        """
+        ...
 
     async def hang_up(self) -> None:
         """Close all connections; the next command opens others, and looks for the master again."""
@@ -105,6 +116,9 @@ class _Server:
     def pipeline(self) -> Pipeline:
         return self._client.pipeline(transaction=False)
 
+    def keys(self, pattern: str) -> AsyncIterator[bytes]:
+        return self._client.scan_iter(match=pattern, count=_SCANNED)
+
     async def hang_up(self) -> None:
         await self._client.connection_pool.disconnect()
 
@@ -136,6 +150,9 @@ class _Sentinels:
     def pipeline(self) -> Pipeline:
         return self._client.pipeline(transaction=False)
 
+    def keys(self, pattern: str) -> AsyncIterator[bytes]:
+        return self._client.scan_iter(match=pattern, count=_SCANNED)
+
     async def hang_up(self) -> None:
         for one in (self._client, *self._sentinel.sentinels):
             await one.connection_pool.disconnect()
@@ -163,6 +180,9 @@ class _Cluster:
 
     def pipeline(self) -> Pipeline:
         return self._client.pipeline()
+
+    def keys(self, pattern: str) -> AsyncIterator[bytes]:
+        return self._client.scan_iter(match=pattern, count=_SCANNED)
 
     async def hang_up(self) -> None:
         await self._client.aclose()
@@ -197,6 +217,7 @@ class _Redis(Protocol):
     connection_pool: _Pool
 
     def pipeline(self, *, transaction: bool) -> Pipeline: ...
+    def scan_iter(self, *, match: str, count: int) -> AsyncIterator[bytes]: ...
 
 
 class _FromUrl(Protocol):
@@ -225,6 +246,7 @@ class _NewSentinel(Protocol):
 
 class _RedisCluster(Protocol):
     def pipeline(self) -> Pipeline: ...
+    def scan_iter(self, *, match: str, count: int) -> AsyncIterator[bytes]: ...
     async def aclose(self) -> None: ...
 
 

@@ -1,0 +1,1 @@
+"""`strowger cache`: the response cache of a running gateway."""
