@@ -26,8 +26,12 @@ _PORT = 4000
 class GeneralSettings:
     """The translated settings of the gateway as a whole."""
 
-    def __init__(self, values: Values, document: Mapping[str, Tree]) -> None:
+    def __init__(
+        self, values: Values, document: Mapping[str, Tree], *, issued: bool = False
+    ) -> None:
+        """issued: the keys, teams and users of the database have their own limits and budgets."""
         self.values = values
+        self._issued = issued
         self.ledger = values.ledger
         self.server: dict[str, object] = {"host": "127.0.0.1", "port": _PORT}
         self.store: dict[str, object] = {}
@@ -143,6 +147,13 @@ class GeneralSettings:
         self._spend((section,), settings, {"any": True}, "everything", None)
         for key, who in _DEFAULTS.items():
             found = mapping(settings.get(key))
+            if self._issued:
+                self.ledger.omit(
+                    (section, key),
+                    f"is for {who}s that are made later; those of the database have their own",
+                    "give new keys --limit and --budget, and new teams limits and budgets",
+                )
+                continue
             self._spend((section, key), found, {"any": True}, f"each-{who}", who)
             self._rates((section, key), found, who)
         self._spend(

@@ -117,11 +117,19 @@ class Models:
                 0 if order != first else share if drawn and share is not None else 1
                 for share, order in zip(shares, orders, strict=True)
             ]
-        for one in group:
+        levels = sorted({order for order in orders if order is not None})
+        for one, order in zip(group, orders, strict=True):
             at = (*one.path, "litellm_params")
+            if order is not None and order in levels[2:]:
+                self.ledger.omit(
+                    (*at, "order"),
+                    "the backends of a model have two levels; this one is used as the second is",
+                    "make it a model of its own, and name that in fallback",
+                )
             if key is not None:
                 self.ledger.translate((*at, key), "models[].backends[].weight")
-            self.ledger.translate((*at, "order"), "models[].backends[].weight")
+            if order is None or order not in levels[2:]:
+                self.ledger.translate((*at, "order"), "models[].backends[].weight")
             for other in ("rpm", "tpm"):
                 self.ledger.omit(
                     (*at, other),

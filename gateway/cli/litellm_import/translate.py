@@ -53,7 +53,7 @@ def translate(tree: Tree, people: People | None = None) -> Translation:
             groups = ("model_list", place, "model_info", "access_groups")
             ledger.translate(groups, "models of keys and teams")
     models = Models(deployments, {"router_settings": router, "litellm_settings": litellm})
-    access = GeneralSettings(values, sections)
+    access = GeneralSettings(values, sections, issued=people is not None)
     config: dict[str, object] = {"server": access.server}
     if access.store:
         config["store"] = access.store

@@ -13,6 +13,7 @@ from strowger_gateway.gateway.config.decode import Decoder
 from strowger_gateway.gateway.config.problems import Problems
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.type_names import kind_of
+from strowger_gateway.schemas.errors import InvalidConfig
 from tests.gateway.config.configs import GOOD, read
 
 FOLDER = Path("/etc/strowger")
@@ -113,3 +114,25 @@ logging: {{payloads: {{mode: all}}}}
     )
     assert config.store.redis_url is not None
     assert config.store.redis_url.reveal() == f"rediss://r/0?ssl_ca_certs={tmp_path}/ca.pem"
+
+
+def test_a_store_that_has_moved_keeps_its_spool_where_it_was() -> None:
+    store = "store: {url: postgresql://h/n, moved_from: 'sqlite:///data/old.db'}"
+
+    config = read(f"{GOOD}\n{store}")
+
+    assert config.store.moved_from is not None
+    assert config.store.moved_from.reveal().endswith("/data/old.db")
+    assert str(config.store.spool).endswith("data/strowger-spool")
+
+
+@pytest.mark.parametrize(
+    ("former", "told"),
+    [
+        ("mysql://h/n", "must be sqlite:///FILE or postgresql://HOST/NAME"),
+        ("postgresql://h/n", "is store.url itself; remove it"),
+    ],
+)
+def test_a_former_store_is_another_database(former: str, told: str) -> None:
+    with pytest.raises(InvalidConfig, match=f"store.moved_from: {told}"):
+        read(f"{GOOD}\nstore: {{url: postgresql://h/n, moved_from: '{former}'}}")

@@ -18,7 +18,7 @@ class FoundKey(Struct, frozen=True, kw_only=True):
     """A key of LiteLLM, as it is issued here. Times are Unix seconds.
 
     digest: SHA-256 of the secret in hexadecimal, which is all that LiteLLM stores of it.
-    spend:  US dollars in the current period of its budget.
+    spend:  US dollars in the current period of its budget; 0 without a budget.
     """
 
     name: str

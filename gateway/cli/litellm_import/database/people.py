@@ -34,6 +34,9 @@ _EVERYTHING: Final = ("all-team-models", "all-proxy-models")
 _NOTHING: Final = "no-default-models"
 _DASHBOARD: Final = "litellm-dashboard"
 _ADMIN: Final = "default_user_id"
+_WHOLE: Final = "litellm-proxy-budget"
+"""A user that stands for the proxy; its budget is `litellm_settings.max_budget`."""
+
 _MOST_RULES: Final = 20
 _NO_ROW: Final[Row] = {}
 
@@ -55,7 +58,11 @@ class Translator:
             (text(row, "team_id"), text(row, "team_alias") or text(row, "team_id"))
             for row in database.rows("TeamTable")
         )
-        self._users = {text(row, "user_id"): row for row in database.rows("UserTable")}
+        self._users = {
+            text(row, "user_id"): row
+            for row in database.rows("UserTable")
+            if text(row, "user_id") != _WHOLE
+        }
         self._members = {
             (text(row, "user_id"), text(row, "team_id")): row
             for row in database.rows("TeamMembership")
@@ -76,11 +83,12 @@ class Translator:
             team_spend={
                 self._team_names[text(row, "team_id")]: number(row, "spend") or 0.0
                 for row in self._database.rows("TeamTable")
+                if number(row, "max_budget") is not None
             },
             user_spend={
                 user: number(row, "spend") or 0.0
                 for user, row in self._users.items()
-                if user != _ADMIN
+                if user != _ADMIN and number(row, "max_budget") is not None
             },
             listed=tuple(self._listed),
         )
@@ -193,7 +201,7 @@ class Translator:
             limits=tuple(msgspec.convert(one, OwnLimit) for one in rules.limits[:_MOST_RULES]),
             budgets=tuple(msgspec.convert(one, OwnBudget) for one in rules.budgets[:_MOST_RULES]),
             old=old,
-            spend=number(row, "spend") or 0.0,
+            spend=(number(row, "spend") or 0.0) if _is_held(rules) else 0.0,
         )
 
     def _models(self, row: Row, note: Note) -> tuple[str, ...]:
@@ -255,6 +263,11 @@ class Translator:
     def _list(self, path: str, reason: str, remedy: str) -> None:
         shown = path if path.isprintable() else ascii(path)
         self._listed.append(Listed(shown, reason, remedy))
+
+
+def _is_held(rules: FoundRules) -> bool:
+    """Whether a budget counts all that is spent; without one, it would count for later ones."""
+    return any("models" not in budget for budget in rules.budgets)
 
 
 def _ignore(field: str, reason: str, remedy: str) -> None:

@@ -152,6 +152,11 @@ def _more_budgets(row: Row, linked: Row, note: Note) -> list[Rule]:
         if most is not None:
             duration = entry.get("budget_duration")
             budget = _budget(most, duration, "budget_limits", note)
+            note(
+                f"budget_limits.{duration}",
+                "what was spent is known for max_budget alone, and counts until this period ends",
+                "raise it for this period if keys are refused",
+            )
             found.append({"name": rule_name(f"window-{duration}"), **budget})
     for model, value in {
         **document(linked, "model_max_budget"),
@@ -164,6 +169,11 @@ def _more_budgets(row: Row, linked: Row, note: Note) -> list[Rule]:
         if most is None:
             note(f"model_max_budget.{model}", "has no amount", "set a budget with models")
             continue
+        note(
+            f"model_max_budget.{model}",
+            "what was spent per model is not in the database",
+            "nothing: it begins at 0 here",
+        )
         duration = entry.get("budget_duration", entry.get("time_period"))
         budget = _budget(most, duration, f"model_max_budget.{model}", note)
         found.append({"name": rule_name(model), "models": [model], **budget})

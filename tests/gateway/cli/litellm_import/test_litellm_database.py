@@ -109,7 +109,7 @@ def fill(url: str, base_url: str) -> None:
         key(8, team_id="t1", user_id="cy", rpm_limit=0),
         key(9, budget_duration="12h", max_budget=4, aliases={"gpt-4": "chat"}),
         key(10, models=["no-default-models"]),
-        *(key(number, team_id="t1") for number in range(11, MANY)),
+        *(key(number, team_id="t1", spend=4) for number in range(11, MANY)),
         key(99, team_id="litellm-dashboard"),
     )
     insert(
@@ -194,7 +194,7 @@ async def test_every_key_works_unchanged(company: Imported) -> None:
     answers = {number: await company.ask(secret(number)) for number in range(11, MANY)}
 
     assert {one.status_code for one in answers.values()} == {200}
-    assert "50 keys issued" in company.issued
+    assert "50 keys issued, 0 changed, 0 as they were; what 5 keys" in company.issued
     assert (await company.ask("sk-before-the-rotation")).status_code == 200
     assert (await company.ask(secret(99))).status_code == 401
 
@@ -376,3 +376,15 @@ def test_a_budget_is_never_larger_than_litellms(most: float, count: int, unit: s
     assert isinstance(usd, float)
     assert usd / max(length, period) <= max(most, 1e-9) / period * 1.001 + 1e-6
     assert 0 < usd <= 1e9
+
+
+async def test_settings_for_later_keys_do_not_hold_keys_of_the_database(
+    company: Imported, tmp_path: Path
+) -> None:
+    file, made = tmp_path / "litellm.yaml", tmp_path / "d.yaml"
+    file.write_text("litellm_settings: {default_key_generate_params: {max_budget: 1}}\n")
+
+    told = imported(str(file), "--database", company.database, "-o", str(made))
+
+    assert "default_key_generate_params.max_budget: is for keys that are made later" in told
+    assert "each-key" not in made.read_text()

@@ -117,3 +117,17 @@ def test_switches_are_those_of_yaml_1_1(tmp_path: Path, word: str, outcome: str 
 
     assert config.models[0].on_unsupported == (outcome or "error")
     assert ("litellm_settings.drop_params: no equivalent" in listed) == (outcome is None)
+
+
+def test_an_order_beyond_the_second_is_listed(tmp_path: Path) -> None:
+    models = "\n".join(
+        f"  - {{model_name: m, litellm_params: "
+        f"{{model: openai/{name}, api_key: os.environ/K, order: {order}}}}}"
+        for order, name in enumerate("abc", 1)
+    )
+
+    config, listed = imported(tmp_path, "", models)
+
+    assert [one.weight for one in by_name(config)["m"].backends] == [1, 0, 0]
+    assert "model_list[2].litellm_params.order: the backends of a model have two levels" in listed
+    assert "model_list[1].litellm_params.order" not in listed

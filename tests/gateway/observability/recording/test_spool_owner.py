@@ -145,3 +145,40 @@ def test_a_folder_that_another_store_took_gets_no_records_of_this_one(tmp_path: 
     with pytest.raises(ForeignSpool):
         spool.create()
     assert not list(tmp_path.glob("*.rows"))
+
+
+def moved(folder: Path, database: str, former: str) -> Config:
+    """The configuration of a gateway whose store has moved."""
+    file = folder / f"{database}.yaml"
+    store = f"store: {{url: 'sqlite:///{database}.db', moved_from: 'sqlite:///{former}.db'}}"
+    file.write_text(one_model("http://localhost:1", store))
+    return load_config(file, {})
+
+
+def test_a_store_that_has_moved_takes_over_what_waits_for_the_old_one(tmp_path: Path) -> None:
+    old = configured(tmp_path, "old")
+    before, audited = open_spool(old), audit_spool(old)
+    record(before, "a")
+
+    new = moved(tmp_path, "new", "old")
+    after = open_spool(new)
+    record(before, "b")  # a gateway that was not restarted yet
+
+    assert after.folder == before.folder
+    assert audit_spool(new).folder == audited.folder
+    assert imported(new) == (2, ["a", "b"])
+    assert open_spool(configured(tmp_path, "other")).folder != after.folder
+
+
+def test_what_the_new_store_recorded_apart_before_is_taken_along(tmp_path: Path) -> None:
+    """The gateway was started with the new address before `moved_from` was set."""
+    record(open_spool(configured(tmp_path, "old")), "a")
+    record(open_spool(configured(tmp_path, "new")), "b")
+
+    assert imported(moved(tmp_path, "new", "old")) == (2, ["a", "b"])
+
+
+def test_the_spool_of_a_third_store_is_not_taken_over(tmp_path: Path) -> None:
+    record(open_spool(configured(tmp_path, "third")), "a")
+
+    assert imported(moved(tmp_path, "new", "old")) == (0, [])

@@ -235,4 +235,6 @@ def test_the_error_for_an_unreachable_store_has_no_password(url: str) -> None:
         open_store(Secret(url)).prepare()
 
     assert "secret-word" not in str(caught.value)
-    assert "PostgreSQL at 127.0.0.1:1/x" in str(caught.value) or "unable to open" in str(caught.value)
+    assert "PostgreSQL at 127.0.0.1:1/x" in str(caught.value) or "unable to open" in str(
+        caught.value
+    )
