@@ -42,6 +42,7 @@ _NAMES: Final = (
     "strowger_gateway.gateway.console.configuration.part:ConfigurationPart",
     "strowger_gateway.gateway.console.models.part:ModelsPart",
     "strowger_gateway.gateway.console.problems.part:ProblemsPart",
+    "strowger_gateway.gateway.console.playground.part:PlaygroundPart",
 )
 
 

@@ -22,7 +22,7 @@ from strowger_gateway.gateway.platform.language import sentence, words_of
 say = words_of(__file__)
 
 _SECTION = say.template("""
-<section aria-label="[[Events]]">
+<section aria-label="[[Filters]]">
 <form class="row filters" method="get" action="/admin/view/events">
 <label>[[Kind]] <select name="kind">{kinds}</select></label>
 <label class="grow">[[Model]] <input name="model" value="{model}" maxlength="{longest}"

@@ -34,6 +34,7 @@ _DOCUMENT = Markup("""<!doctype html>
 <script src="/admin/static/page.js"></script>
 <script src="/admin/static/chat.js" defer></script>
 <script src="/admin/static/plots.js" defer></script>
+<script src="/admin/static/playground.js" defer></script>
 {head}
 </head>
 <body class="{kind}">

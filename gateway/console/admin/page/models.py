@@ -55,7 +55,7 @@ _ROW = say.template("""<tr>
 <td data-label="[[TTFT p50]]" class="n">{first}</td>
 <td data-label="[[Latency p50]]" class="n">{whole}</td>
 </tr>""")
-_SINCE = say.template("""<span class="quiet"> [[last failure {} ago]]</span>""")
+_SINCE = say.template("""<br><span class="quiet">[[last failure {} ago]]</span>""")
 _ENGINES = say.template("""
 <div class="card table">
 <header><h3>[[Local engines]]</h3><p class="facts">[[processes of this gateway]]</p></header>

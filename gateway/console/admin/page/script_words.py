@@ -24,6 +24,9 @@ SENTENCES: Final = (
     sentence("{prompt} + {completion} tokens"),
     sentence("Copied"),
     sentence("Press Ctrl+C"),
+    sentence("request"),
+    sentence("the tool's result"),
+    sentence("Send results"),
 )
 """Each is in a call of `say` in page.js."""
 

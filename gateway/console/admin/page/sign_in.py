@@ -66,7 +66,7 @@ _log = logging.getLogger("strowger.sign_in")
 def sign_in_path(scope: Scope) -> str:
     """Return where to sign in, and to come back afterwards to what was requested."""
     query = scope["query_string"].decode("latin-1")
-    wanted = local_path(f"{scope['path']}?{query}" if query else HOME)
+    wanted = local_path(f"{scope['path']}?{query}" if query else scope["path"])
     return _PATH if wanted == HOME else f"{_PATH}?{_RETURN}={quote(wanted, safe='')}"
 
 

@@ -12,6 +12,7 @@ _TYPES = {
     "page.js": "text/javascript; charset=utf-8",
     "plots.js": "text/javascript; charset=utf-8",
     "chat.js": "text/javascript; charset=utf-8",
+    "playground.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
     "icon-bad.svg": "image/svg+xml",
 }

@@ -77,6 +77,7 @@ _TILE = Markup(
 )
 _TRAFFIC = Markup("""
 <section id="traffic" data-live aria-label="{title}">
+<h2 class="hidden">{title}</h2>
 <p class="quiet source">{source}</p>
 <dl class="tiles">{tiles}</dl>
 <div class="plots">{plots}</div>

@@ -162,6 +162,7 @@ function talk() {
     event.preventDefault();
     if (running) return running.abort();
     running = new AbortController();
+    form.noValidate = true; // the button stops although no message is typed
     button.textContent = say("Stop");
     const question = form.message.value;
     form.message.value = "";
@@ -171,6 +172,7 @@ function talk() {
     if (text) turns.push({ role: "assistant", content: text });
     else turns.pop();
     running = null;
+    form.noValidate = false;
     button.textContent = say("Send");
     form.message.focus({ preventScroll: true });
   });
