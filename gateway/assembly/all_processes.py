@@ -69,14 +69,14 @@ class AllProcesses:
         runtime = self._runtime()
         return await self._reports.gather(runtime.engines, runtime.links)
 
-    async def metrics_text(self) -> bytes:
-        """The metrics of all processes, in Prometheus' text format.
+    async def metrics_text(self, accept: str = "") -> tuple[bytes, str]:
+        """The metrics of all processes as a scraper accepts them, and their content type.
 
         Raises Unavailable if another process does not answer.
         """
         reports = await self.engine_reports()
         others = await self.peers.counted()
-        return render(merge((self.counted(reports), *others)))
+        return render(merge((self.counted(reports), *others)), accept)
 
     def counted(self, engines: Sequence[EngineReport] = ()) -> MetricFamilies:
         """The metrics of this process, and those of the engines given."""

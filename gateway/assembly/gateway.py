@@ -18,6 +18,7 @@ from strowger_gateway.gateway.assembly.request_log import RequestLog
 from strowger_gateway.gateway.assembly.runtime import Runtime
 from strowger_gateway.gateway.governance.access.key_shares import KeyShares
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLog
+from strowger_gateway.gateway.observability.telemetry.own_process import OwnProcess
 from strowger_gateway.gateway.parts.part import Part
 from strowger_gateway.gateway.server.asgi.cors import CorsHeaders
 from strowger_gateway.gateway.server.asgi.large_bodies import LargeBodyQueue
@@ -67,6 +68,8 @@ class Gateway:
         self.admission, self.shares = Admission(self.log), KeyShares(LargeBodyQueue())
         self.processes = AllProcesses(lambda: self.runtime, self.log, self.admission, self.shares)
         self.processes.status.worker = 0 if link is None else link.worker
+        name = "gateway" if link is None or link.alone else f"worker {link.worker}"
+        self.log.metrics.registry.register(OwnProcess(name))
         self.generations = Generations(runtime, self._begin, self.log.metrics.internal_errors.count)
         self.parts = ProcessParts(parts, self._state(store), NoLeader() if link is None else link)
         self.parts.build()

@@ -124,7 +124,17 @@ class RequestLog:
         self._batch += 1
         for take in self.takers:
             try:
-                take(EndedRequests(finished, lines, groups, attempts, self._batch, offset))
+                take(
+                    EndedRequests(
+                        finished,
+                        lines,
+                        groups,
+                        attempts,
+                        self._batch,
+                        offset,
+                        self.metrics.exemplify,
+                    )
+                )
             except Exception:  # noqa: BLE001  it must not cost the line and the record
                 part = take.__module__
                 _log.exception("internal error: part %s: taking ended requests failed", part)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, Exemplar, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 Labels = tuple[str | int, ...]
@@ -65,6 +65,7 @@ class FastHistogram(Collector):
         self._bounds_ms = tuple(bound * 1e3 for bound in buckets)
         self._counts: dict[Labels, list[int]] = {}
         self._sums_ms: dict[Labels, float] = {}
+        self._examples: dict[Labels, dict[int, Exemplar]] = {}
         registry.register(self)
 
     def observe(self, labels: Labels, many_ms: Sequence[float]) -> None:
@@ -79,6 +80,15 @@ class FastHistogram(Collector):
             counts[bisect_left(bounds_ms, ms)] += 1
         self._sums_ms[labels] += sum(many_ms)
 
+    def exemplify(self, labels: Labels, ms: float, trace_id: str, time: float) -> None:
+        """Name a trace of an observed duration, the newest of its bucket. time: Unix seconds.
+
+        https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md#exemplars
+        """
+        found = self._examples.setdefault(labels, {})
+        example = Exemplar({"trace_id": trace_id}, ms / 1e3, time)
+        found[bisect_left(self._bounds_ms, ms)] = example
+
     def describe(self) -> Iterator[HistogramMetricFamily]:
         name, meaning, labels = self._about
         yield HistogramMetricFamily(name, meaning, labels=labels)
@@ -87,7 +97,11 @@ class FastHistogram(Collector):
         bounds = [*map(str, self._bounds), "+Inf"]
         for family in self.describe():
             for labels, counts in self._counts.items():
-                buckets = list(zip(bounds, accumulate(counts), strict=True))
+                examples = self._examples.get(labels, {})
+                buckets: list[tuple[str, float] | tuple[str, float, Exemplar]] = []
+                for place, count in enumerate(accumulate(counts)):
+                    bound, example = bounds[place], examples.get(place)
+                    buckets.append((bound, count) if example is None else (bound, count, example))
                 sum_s = self._sums_ms[labels] / 1e3
                 family.add_metric([str(label) for label in labels], buckets, sum_s)
             yield family

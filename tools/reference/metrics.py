@@ -56,7 +56,7 @@ SECTIONS = {
 EXPORTED = ("spans", "data_points")
 """What gateway/observability/otlp/counts.py counts, one object each: `ExportCounts(items)`."""
 
-_PREFIXES = ("strowger_", "vllm:")
+_PREFIXES = ("strowger_", "process_", "vllm:")
 
 
 class Metric(Struct, frozen=True, kw_only=True):

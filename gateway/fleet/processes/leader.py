@@ -16,6 +16,7 @@ from strowger_gateway.gateway.fleet.processes.file_watching import watching
 from strowger_gateway.gateway.fleet.processes.launch import Launch
 from strowger_gateway.gateway.fleet.processes.reload import Reload
 from strowger_gateway.gateway.fleet.processes.worker_pool import WorkerPool
+from strowger_gateway.gateway.observability.telemetry.own_process import OwnProcess
 from strowger_gateway.gateway.platform.background import count_unhandled
 
 
@@ -23,6 +24,7 @@ async def run_leader(config: Config, launch: Launch) -> None:
     """Run until SIGTERM or SIGINT; return when all have exited. Raises CodeChanged."""
     run_dir, records, metrics = launch.run_dir, launch.records, launch.metrics()
     config, addresses = await found_engines(config)
+    metrics.registry.register(OwnProcess("leader"))
     count_unhandled(crashed := metrics.internal_errors.count)
     state = launch.leader_state(config, lambda: reload.config, metrics, alone=False)
     parts = LeaderParts(PARTS, state)

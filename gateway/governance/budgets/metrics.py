@@ -43,23 +43,26 @@ class AccountCollector(Collector):
         self._sync = sync
 
     def collect(self) -> Iterable[Metric]:
-        families = [
-            GaugeMetricFamily(
-                f"strowger_budget_{name}", f"{what}.", labels=["budget", "subject", "unit"]
-            )
-            for name, what in (
-                ("limit", "What a budget allows in its period"),
-                ("spent", "What was spent in the period, as of the records"),
-                ("reserved", "What is reserved or leased by processes, and not spent yet"),
-            )
+        in_usd, in_tokens = [
+            [
+                GaugeMetricFamily(
+                    f"strowger_budget_{name}_{unit}", f"{what}.", labels=["budget", "subject"]
+                )
+                for name, what in (
+                    ("limit", "What a budget allows in its period"),
+                    ("spent", "What was spent in the period, as of the records"),
+                    ("reserved", "What is reserved or leased by processes, and not spent yet"),
+                )
+            ]
+            for unit in ("usd", "tokens")
         ]
         for account in _shown(self._leader.accounts):
             usd = account.budget.usd is not None
-            labels = [account.budget.name, account.subject, "usd" if usd else "tokens"]
+            labels = [account.budget.name, account.subject]
             values = (account.limit, account.spent, account.reserved + account.others)
-            for family, value in zip(families, values, strict=True):
+            for family, value in zip(in_usd if usd else in_tokens, values, strict=True):
                 family.add_metric(labels, value / NANOS if usd else value)
-        yield from families
+        yield from (*in_usd, *in_tokens)
         yield GaugeMetricFamily(
             "strowger_budgets_current",
             "1 while budgets are read from the store, 0 while the last known spend applies.",

@@ -19,6 +19,10 @@ MOST_END_USERS: Final = 20
 """Of those, accounts of end users of one limit: each is a series of its own in Prometheus."""
 
 
+QUANTITIES: Final = ("requests", "tokens", "concurrent")
+"""What a limit counts. Each has metrics of its own, because their units differ."""
+
+
 class LimitCollector(Collector):
     """Requests refused, and requests that wait or have waited, by limit."""
 
@@ -61,23 +65,27 @@ class LimitUseCollector(Collector):
         self._accounts = accounts
 
     def collect(self) -> Iterable[Metric]:
-        labels = ["limit", "subject", "quantity"]
-        allowed = GaugeMetricFamily(
-            "strowger_limit_allowed",
-            "What a limit allows in any span of one period, or at once.",
-            labels=labels,
-        )
-        used = GaugeMetricFamily(
-            "strowger_limit_used",
-            "What is used of a limit now, with what processes have leased.",
-            labels=labels,
-        )
+        pairs = [
+            [
+                GaugeMetricFamily(
+                    f"strowger_limit_{name}_{unit}", f"{what}.", labels=["limit", "subject"]
+                )
+                for name, what in (
+                    ("allowed", "What a limit allows in any span of one period, or at once"),
+                    ("used", "What is used of a limit now, with what processes have leased"),
+                )
+            ]
+            for unit in ("requests", "tokens", "concurrent_requests")
+        ]
+        families = dict[str, list[GaugeMetricFamily]](zip(QUANTITIES, pairs, strict=True))
         for account in self._fullest():
             for quantity, part in _parts(account):
-                place = [account.limit, account.subject, quantity]
+                allowed, used = families[quantity]
+                place = [account.limit, account.subject]
                 allowed.add_metric(place, part.limit)
                 used.add_metric(place, part.limit - part.room)
-        yield from (allowed, used)
+        for pair in pairs:
+            yield from pair
 
     def _fullest(self) -> list[Account]:
         at = monotonic_ns()

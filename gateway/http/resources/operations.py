@@ -62,9 +62,11 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
         return Response({**body, "status": "loading"}, status_code=503)
 
     @get("/metrics", media_type="text/plain; version=0.0.4", summary="Prometheus metrics")
-    async def metrics(request: _Request) -> bytes:
+    async def metrics(request: _Request) -> Response[bytes]:
         await gateway.runtime.access.metrics_access.check(request.scope)
-        return await gateway.processes.metrics_text()
+        accept = request.headers.get("accept", "")
+        text, content_type = await gateway.processes.metrics_text(accept)
+        return Response(text, media_type=content_type)
 
     return [root, healthz, readyz, metrics]
 

@@ -10,6 +10,10 @@ from strowger_gateway.gateway.routing.request_record import RequestRecord
 from strowger_gateway.gateway.storage.sql.rows import AttemptRow
 
 
+def _unmeasured(line: AccessLine, trace_id: str) -> None:
+    """For requests that no metric counts."""
+
+
 class EndedRequests(Struct, frozen=True, eq=False):
     """Created by position.
 
@@ -17,6 +21,7 @@ class EndedRequests(Struct, frozen=True, eq=False):
     lines:    of the access log, in the same order. groups: the same, those that ended alike.
     attempts: of requests with several. batch: the number of the batch of records.
     offset:   Unix time minus the clock, seconds.
+    exemplify: names the trace of a request in the metrics that it counts in.
     """
 
     finished: Sequence[tuple[RequestRecord, int, float, object]]
@@ -25,6 +30,7 @@ class EndedRequests(Struct, frozen=True, eq=False):
     attempts: Sequence[AttemptRow]
     batch: int
     offset: float
+    exemplify: Callable[[AccessLine, str], None] = _unmeasured
 
 
 @runtime_checkable

@@ -135,6 +135,12 @@ class ImporterProcess:
         self._thread = threading.Thread(target=self._keep, name="importer", daemon=True)
 
     @property
+    def pid(self) -> int | None:
+        """Return the process that imports; `None` while there is none."""
+        process = self._process
+        return None if process is None else process.pid
+
+    @property
     def problem(self) -> str:
         """Why nothing is imported, in words; "" while the process reports, and before `start`."""
         if self._failure:

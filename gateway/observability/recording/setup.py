@@ -31,6 +31,7 @@ from strowger_gateway.gateway.observability.recording.metrics import (
 )
 from strowger_gateway.gateway.observability.recording.spool import Spool
 from strowger_gateway.gateway.observability.recording.spool_owner import own_folder, store_id
+from strowger_gateway.gateway.observability.telemetry.own_process import OwnProcess
 from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
 from strowger_gateway.gateway.storage.sql.open import open_store
 from strowger_gateway.gateway.storage.sql.sql import SqlStore
@@ -167,7 +168,10 @@ def import_running(config: Config) -> Generator[Records]:
             export=_export(config),
         )
     )
-    metrics: tuple[Collector, ...] = (ImporterCollector(importer, spool),)
+    metrics: tuple[Collector, ...] = (
+        ImporterCollector(importer, spool),
+        OwnProcess("importer", lambda: importer.pid),
+    )
     if config.store.export is not None:
         metrics += (ExportCollector(importer),)
     if audit is not None:

@@ -107,6 +107,7 @@ def grouped(lines: Iterable[AccessLine]) -> Sequence[LineGroup]:
             line.experiment,
             line.variant,
             line.fallback,
+            line.team,
             attempt.pattern or attempt.backend,
             attempt.outcome,
             attempt.refused,

@@ -5,6 +5,7 @@ request, so that clients cannot increase their number. https://prometheus.io/doc
 """
 
 from collections.abc import Iterable
+from operator import sub
 
 from prometheus_client import CollectorRegistry, Gauge
 
@@ -16,7 +17,12 @@ from strowger_gateway.gateway.observability.telemetry.mirror_metrics import Mirr
 from strowger_gateway.gateway.observability.telemetry.picker_metrics import PickerCollector
 from strowger_gateway.gateway.platform.fast_counters import FastCounter, FastHistogram, Labels
 from strowger_gateway.gateway.storage.sql.rows import AttemptRow, Source
+from strowger_gateway.gateway.storage.sql.traffic.counting import outcome_of
 
+_OVERHEAD = (
+    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1),
+    *(2.5, 10, 60),
+)
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 
@@ -62,6 +68,8 @@ class Metrics:
             ("backend", "outcome"),
             registry=self.registry,
         )
+        self._attempt_seconds, self._overhead = _shares_of_time(self.registry)
+        self._team_requests, self._team_tokens, self._team_cost = _of_teams(self.registry)
         self._hedges, self._continued = _further_attempts(self.registry)
         self.mirrors = MirrorMetrics(self.registry)
         self._cost, self._unpriced = _money(self.registry)
@@ -78,7 +86,13 @@ class Metrics:
         for group in groups:
             line, count = group.lines[0], len(group.lines)
             route, attempts, target = line.route, line.attempts, ""
-            if attempts:
+            if len(attempts) == 1:
+                target = attempts[0].pattern or attempts[0].backend
+                took = [line.attempts[0].ms for line in group.lines]
+                self._attempt_seconds.observe((target, attempts[0].outcome), took)
+                self._overhead.observe((route,), list(map(sub, group.ms, took)))
+            elif attempts:
+                self._time_several(line)
                 served = [one for one in attempts if one.backend == line.backend]
                 last = served[0] if served else attempts[-1]
                 target = last.pattern or last.backend
@@ -102,12 +116,49 @@ class Metrics:
                 costs = [one.cost_usd for one in group.lines if one.cost_usd is not None]
                 if costs:
                     self._cost.add((*place, attempts[0].recorded_role), sum(costs))
+            if line.team:
+                self._count_team(group)
             if line.experiment:
                 fallback = "yes" if line.fallback else "no"
                 part = line.experiment, line.variant, fallback
                 self.experiments.requests.add(part, count)
             if line.unpriced:
                 self._unpriced.add(place, count)
+
+    def exemplify(self, line: AccessLine, trace_id: str) -> None:
+        """Name the trace of a request that was counted."""
+        attempts, target = line.attempts, ""
+        if attempts:
+            served = [one for one in attempts if one.backend == line.backend]
+            last = served[0] if served else attempts[-1]
+            target = last.pattern or last.backend
+        place = line.route, target
+        self._seconds.exemplify(place, line.ms, trace_id, line.time)
+        if line.ttft_ms is not None:
+            self._first.exemplify(place, line.ttft_ms, trace_id, line.time)
+
+    def _time_several(self, line: AccessLine) -> None:
+        """Time the attempts of a request with several. Parallel ones say nothing of the rest."""
+        for one in line.attempts:
+            if not one.refused:
+                place = one.pattern or one.backend, one.outcome
+                self._attempt_seconds.observe(place, (one.ms,))
+        if not any(one.hedge or one.role for one in line.attempts):
+            rest = line.ms - sum([one.ms for one in line.attempts])
+            self._overhead.observe((line.route,), (max(rest, 0.0),))
+
+    def _count_team(self, group: LineGroup) -> None:
+        line, count = group.lines[0], len(group.lines)
+        outcome = outcome_of(line.status, line.error, line.route, tried=bool(line.attempts))
+        self._team_requests.add((line.team, line.route, outcome), count)
+        place = line.team, line.route
+        if group.prompt_tokens:
+            self._team_tokens.add((*place, "prompt"), group.prompt_tokens)
+        if group.completion_tokens:
+            self._team_tokens.add((*place, "completion"), group.completion_tokens)
+        costs = [one.cost_usd for one in group.lines if one.cost_usd]
+        if costs:
+            self._team_cost.add(place, sum(costs))
 
     def count_attempts_usage(self, line: AccessLine, rows: Iterable[AttemptRow]) -> None:
         """Count the usage of each of several attempts; the access line has only the last one's."""
@@ -129,6 +180,52 @@ class Metrics:
             self._tokens.add((*labels, "prompt", source), prompt)
         if completion:
             self._tokens.add((*labels, "completion", source), completion)
+
+
+def _shares_of_time(registry: CollectorRegistry) -> tuple[FastHistogram, FastHistogram]:
+    """Of attempts, and of what is not within one."""
+    attempts = FastHistogram(
+        "strowger_attempt_duration_seconds",
+        "Duration of attempts, from their start to the end of the backend's answer.",
+        ("backend", "outcome"),
+        buckets=_SECONDS,
+        registry=registry,
+    )
+    overhead = FastHistogram(
+        "strowger_gateway_overhead_seconds",
+        "The part of a request that is within none of its attempts: reading it, checks, limits and "
+        "guardrails, waiting for room, pauses between attempts, and the end of the response.",
+        ("model",),
+        buckets=_OVERHEAD,
+        registry=registry,
+    )
+    return attempts, overhead
+
+
+def _of_teams(registry: CollectorRegistry) -> tuple[FastCounter, FastCounter, FastCounter]:
+    """Of requests of keys with a team."""
+    labels = ("team", "model")
+    return (
+        FastCounter(
+            "strowger_team_requests",
+            "Requests by the key's team and how they ended: answered, failed, client_error, "
+            "refused, cancelled.",
+            (*labels, "outcome"),
+            registry=registry,
+        ),
+        FastCounter(
+            "strowger_team_tokens",
+            "Prompt and completion tokens of served responses by the key's team.",
+            (*labels, "kind"),
+            registry=registry,
+        ),
+        FastCounter(
+            "strowger_team_cost_usd",
+            "Cost in US dollars of served responses by the key's team.",
+            labels,
+            registry=registry,
+        ),
+    )
 
 
 def _further_attempts(registry: CollectorRegistry) -> tuple[FastCounter, FastCounter]:

@@ -1,10 +1,14 @@
 """Metrics of the leader process: reloads and worker restarts."""
 
-from typing import Literal
+from importlib.metadata import PackageNotFoundError, version
+from platform import python_version
+from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from strowger_gateway.gateway.observability.telemetry.internal_errors import InternalErrors
+
+_DISTRIBUTION: Final = "strowger-gateway"
 
 
 class ProcessMetrics:
@@ -29,6 +33,12 @@ class ProcessMetrics:
             ("hash",),
             registry=self.registry,
         )
+        Gauge(
+            "strowger_build_info",
+            "1 with the version of the gateway and of Python.",
+            ("version", "python"),
+            registry=self.registry,
+        ).labels(_version(), python_version()).set(1)
         self.workers = Gauge("strowger_workers", "Worker processes.", registry=self.registry)
         self.restarts = Counter(
             "strowger_worker_restarts", "Workers that exited unexpectedly.", registry=self.registry
@@ -47,3 +57,10 @@ class ProcessMetrics:
 
     def refused(self, now: bool) -> None:
         self._refused.set(now)
+
+
+def _version() -> str:
+    try:
+        return version(_DISTRIBUTION)
+    except PackageNotFoundError:
+        return "not installed"

@@ -131,6 +131,7 @@ class Tracing:
             if trace is None or (sampled := trace.sampled) is None:
                 continue
             self._awaited -= 1
+            requests.exemplify(line, trace.trace_id.decode())
             sink = sampled.sink
             if sink is None:
                 continue

@@ -8,9 +8,17 @@ from msgspec import Struct
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.config.schema.limits import Limit
 from strowger_gateway.gateway.governance.issued_keys.process_side import KeysSide
+from strowger_gateway.gateway.governance.limits.metrics import QUANTITIES
 from strowger_gateway.gateway.observability.telemetry.metric_snapshot import MetricFamilies, merge
 
-_GAUGES: Final = {"strowger_limit_allowed": "allowed", "strowger_limit_used": "used"}
+_GAUGES: Final = {
+    f"strowger_limit_{name}_{unit}": (name, quantity)
+    for name in ("allowed", "used")
+    for quantity, unit in zip(
+        QUANTITIES, ("requests", "tokens", "concurrent_requests"), strict=True
+    )
+}
+"""What each gauge shows, and of which quantity."""
 
 
 class LimitState(Struct, frozen=True, kw_only=True):
@@ -59,12 +67,13 @@ def _gauges(families: MetricFamilies) -> dict[tuple[str, str, str], dict[str, fl
     """What is used and allowed, by limit, subject and quantity."""
     found: dict[tuple[str, str, str], dict[str, float]] = {}
     for family in families:
-        if (name := _GAUGES.get(family.name)) is not None:
+        if (shown := _GAUGES.get(family.name)) is not None:
+            name, quantity = shown
             for sample in family.samples:
                 labels = dict(sample.labels)
-                place = labels["limit"], labels["subject"], labels["quantity"]
+                place = labels["limit"], labels["subject"], quantity
                 found.setdefault(place, {})[name] = sample.value
-    return {place: values for place, values in found.items() if len(values) == len(_GAUGES)}
+    return {place: values for place, values in found.items() if len(values) == 2}
 
 
 def _refused(families: MetricFamilies) -> dict[tuple[str, str], float]:

@@ -4,9 +4,10 @@ A place is what a sum is about: a model and a backend, of all clients, of a team
 request counts in up to three places, so that a question about one of them reads no other rows.
 Names are those of the configuration and of keys, so that clients cannot increase their number.
 
-A sum is of 5 seconds at first. It moves to one of a minute, of 15 minutes and of an hour when no
-window needs it as it is any more; a request that comes late moves on its own. So every request is
-in exactly one sum of each of its places, and reading a window adds up what is in it.
+A sum is of 5 seconds at first. It moves to one of a minute, of 15 minutes, of an hour and of 8
+hours when no window needs it as it is any more; a request that comes late moves on its own. So
+every request is in exactly one sum of each of its places, and reading a window adds up what is in
+it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +26,12 @@ from strowger_gateway.gateway.storage.sql.traffic.counting import (
 )
 from strowger_gateway.gateway.storage.sql.traffic.sketch_texts import merge_text, text_of
 
-COARSER: Final = ((5, 60, 960), (60, 900, 4500), (900, 3600, 90_000))
+COARSER: Final = (
+    (5, 60, 960),
+    (60, 900, 4500),
+    (900, 3600, 90_000),
+    (3600, 28_800, 691_200),
+)
 """Seconds of a sum, of the one that it moves to, and its age then: more than any window needs."""
 
 KEPT_S: Final = 31 * 86_400

@@ -248,7 +248,7 @@ async def burst(size: Size, folder: Path, clients: int, pause_s: float) -> None:
 
         kinds = sending.kinds()
         lost = sum(await run.metrics("strowger_budget_lost_usd_total"))
-        spent = await run.metrics("strowger_budget_spent", 'budget="all"')
+        spent = await run.metrics("strowger_budget_spent_usd", 'budget="all"')
         money, total = run.recorded("r.model = 'money'"), run.recorded()
         used = sum(one.used for one in sending.sent if one.model == "tokens")
         used += again["tokens"][1]
@@ -276,7 +276,7 @@ async def burst(size: Size, folder: Path, clients: int, pause_s: float) -> None:
         assert [round(one * 1e9) for one in spent] == [total] * size.gateways
         async with asyncio.timeout(SETTLED_S):  # a gateway may have read it just before
             while True:
-                if await run.metrics("strowger_budget_reserved") == [0] * size.gateways:
+                if await run.metrics("strowger_budget_reserved_usd") == [0] * size.gateways:
                     break
                 await asyncio.sleep(0.1)
         # What killed workers had leased counts as used; no more than that is refused.
@@ -324,8 +324,8 @@ async def _settled(run: Burst) -> None:
     try:
         async with asyncio.timeout(SETTLED_S):
             while True:
-                reserved = await run.metrics("strowger_budget_reserved")
-                spent = await run.metrics("strowger_budget_spent", 'budget="all"')
+                reserved = await run.metrics("strowger_budget_reserved_usd")
+                spent = await run.metrics("strowger_budget_spent_usd", 'budget="all"')
                 unread = [run.recorded() - round(one * 1e9) for one in spent]
                 nothing = [0] * run.size.gateways
                 remains = reserved, await run.leased(), run.held(), unread

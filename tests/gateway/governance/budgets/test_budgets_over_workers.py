@@ -176,7 +176,7 @@ async def test_a_restart_reads_what_was_spent_from_the_records(two: Spending) ->
             ]
         again = Spending(up=up, remote=two.remote, text=two.text)
         spent = [
-            await again.metric(f'strowger_budget_spent{{budget="of-{key}",subject="",unit="usd"}}')
+            await again.metric(f'strowger_budget_spent_usd{{budget="of-{key}",subject=""}}')
             for key in "ab"
         ]
 

@@ -78,9 +78,9 @@ async def test_limits_show_what_is_used_and_what_was_refused(tmp_path: Path) -> 
     assert answers[-1].status_code == 429
     assert "everyone 6 % requests per minute 60 1,000 –" in after
     assert "per-key crawler 100 % requests per minute 60 60 1" in after
-    place = 'limit="per-key",quantity="requests",subject="crawler"'
-    assert f"strowger_limit_used{{{place}}} 60.0" in metrics
-    assert f"strowger_limit_allowed{{{place}}} 60.0" in metrics
+    place = 'limit="per-key",subject="crawler"'
+    assert f"strowger_limit_used_requests{{{place}}} 60.0" in metrics
+    assert f"strowger_limit_allowed_requests{{{place}}} 60.0" in metrics
 
 
 async def test_a_gateway_without_budgets_and_limits_says_how_to_have_some(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_metrics_of_use_have_the_fullest_accounts_and_no_more_than_a_thousand() 
         for _ in range(1 + (number < 3)):
             assert accounts.reserve(0, monotonic_ns()) is not None
 
-    _, used = LimitUseCollector(limits.accounts).collect()
+    _, used, *_ = LimitUseCollector(limits.accounts).collect()
 
     assert len(used.samples) == MOST_ACCOUNTS
     assert {sample.labels["subject"] for sample in used.samples[:3]} == {"k0", "k1", "k2"}
