@@ -103,13 +103,16 @@ def metric_problems(families: MetricFamilies, at: float) -> Iterator[GatewayProb
                     )
             elif sample.name == "strowger_tls_certificate_expiry_timestamp_seconds":
                 yield from _certificate(name, value - at)
-    yield from _full(
-        families,
-        "budget_spent",
-        "strowger_budget_limit",
-        ("strowger_budget_spent", "strowger_budget_reserved"),
-    )
-    yield from _full(families, "limit_full", "strowger_limit_allowed", ("strowger_limit_used",))
+    for unit in ("usd", "tokens"):
+        yield from _full(
+            families,
+            "budget_spent",
+            f"strowger_budget_limit_{unit}",
+            (f"strowger_budget_spent_{unit}", f"strowger_budget_reserved_{unit}"),
+        )
+    for unit in ("requests", "tokens", "concurrent_requests"):
+        used = (f"strowger_limit_used_{unit}",)
+        yield from _full(families, "limit_full", f"strowger_limit_allowed_{unit}", used)
 
 
 def _certificate(name: str, left_s: float) -> Iterator[GatewayProblem]:

@@ -34,7 +34,11 @@ class FilterParameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     since: Annotated[str, _text(f"requests that ended from then on: {TIMES}")] = ""
     until: Annotated[str, _text("requests that ended earlier; as `since`")] = ""
     status: Annotated[
-        str, _text("`failed`, of these `error` or `refused`, `ok`, a class `4xx`, or a code `429`")
+        str,
+        _text(
+            "`failed`, of these `error`, `client_error` or `refused`, `ok`, a class `4xx`, or a "
+            "code `429`"
+        ),
     ] = ""
     error: Annotated[str, _text("an error code")] = ""
     model: Annotated[str, _text("as configured, or as the client named it")] = ""
@@ -58,8 +62,8 @@ def filter_of(given: FilterParameters, now: float) -> RequestFilter:
     """Return the filter. now: Unix seconds, for ages. Raises InvalidRequest."""
     if not is_status(given.status):
         raise InvalidRequest(
-            f"status: {given.status[:50]!r} is unknown; give failed, error, refused, ok, a class "
-            "such as 4xx, or a code such as 429",
+            f"status: {given.status[:50]!r} is unknown; give failed, error, client_error, refused, "
+            "ok, a class such as 4xx, or a code such as 429",
             param="status",
         )
     texts = {

@@ -11,10 +11,10 @@ from msgspec import Struct
 from strowger_gateway.gateway.storage.sql.database import Value
 from strowger_gateway.gateway.storage.sql.request_log.filters import (
     ID_PREFIX,
-    OWN_RULES,
     RequestFilter,
 )
 from strowger_gateway.gateway.storage.sql.request_log.indexes import FAILED
+from strowger_gateway.gateway.storage.sql.traffic.counting import OWN_RULES
 
 _LAST: Final = "\U0010ffff"
 
@@ -56,12 +56,16 @@ class Test(Struct, frozen=True, kw_only=True):
 
 _OWN = ", ".join(f"'{one}'" for one in sorted(OWN_RULES))
 _FAILED = FAILED.replace("status", "{a}.status").replace("error", "{a}.error")
-_ERROR = (
-    "({a}.status >= 500 OR ({a}.status < 400 AND {a}.error <> '') OR ({a}.status = 429 AND NOT"
-    f" ({{a}}.backend = '' AND ({{a}}.error IN ({_OWN}) OR {{a}}.route = ''))))"
+_REFUSED = (
+    "(c.status >= 400 AND (c.error = 'content_blocked' OR (c.backend = '' AND"
+    f" (c.error IN ({_OWN}) OR c.status = 403 OR (c.status = 429 AND c.route = '')))))"
 )
+_ERROR = "(c.status >= 500 OR c.status = 429 OR (c.status < 400 AND c.error <> ''))"
 FAILED_SQL: Final = f"({_FAILED.format(a='c')})"
-ERROR_SQL: Final = f"({FAILED_SQL} AND {_ERROR.format(a='c')})"
+ERROR_SQL: Final = f"({FAILED_SQL} AND {_ERROR} AND NOT {_REFUSED})"
+REFUSED_SQL: Final = f"({FAILED_SQL} AND {_REFUSED})"
+CLIENT_SQL: Final = f"({FAILED_SQL} AND NOT {_ERROR} AND NOT {_REFUSED})"
+"""As `traffic.counting.outcome_of`."""
 _FAILED_WAY = Way(where=f"({_FAILED.format(a='i')})")
 
 
@@ -133,8 +137,10 @@ def _status(wanted: str) -> Test:
             return Test(sql=FAILED_SQL, ways=(_FAILED_WAY,))
         case "error":
             return Test(sql=ERROR_SQL, ways=(_FAILED_WAY,), exact=False)
+        case "client_error":
+            return Test(sql=CLIENT_SQL, ways=(_FAILED_WAY,), exact=False)
         case "refused":
-            return Test(sql=f"({FAILED_SQL} AND NOT {ERROR_SQL})", ways=(_FAILED_WAY,), exact=False)
+            return Test(sql=REFUSED_SQL, ways=(_FAILED_WAY,), exact=False)
         case _ if wanted.endswith("xx"):
             least = int(wanted[0]) * 100
             ways = {4: (_FAILED_WAY, aborted), 5: (_FAILED_WAY,)}.get(int(wanted[0]), ())

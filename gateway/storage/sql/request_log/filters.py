@@ -6,9 +6,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from strowger_gateway.gateway.storage.sql.rows import RecordedFields
-
-OWN_RULES: Final = frozenset({"limit_exceeded", "budget_exceeded", "too_many_wrong_keys"})
-"""Codes of requests that the operator's own rules refuse, although nothing is wrong."""
+from strowger_gateway.gateway.storage.sql.traffic.counting import Outcome, outcome_of
 
 ABORTED: Final = 499
 """The status of a request whose client disconnected: neither answered nor failed."""
@@ -16,8 +14,10 @@ ABORTED: Final = 499
 ID_PREFIX: Final = 8
 """Characters of a request id that are enough to find it. Less would stand for a minute or more."""
 
-StatusWord = Literal["ok", "failed", "error", "refused"]
-"""`failed` is `error`, what went wrong, and `refused`, what was not allowed or not possible."""
+StatusWord = Literal["ok", "failed", "error", "client_error", "refused"]
+"""`failed` is `error`, what went wrong at backends or here, `client_error`, what clients sent
+wrongly, and `refused`, what the operator's own rules refused. Charts of traffic divide them
+the same way."""
 
 
 class RequestFilter(Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
 
 def is_status(text: str) -> bool:
     """Return whether a text can be the status of a filter."""
-    if text in ("", "ok", "failed", "error", "refused"):
+    if text in ("", "ok", "failed", "error", "client_error", "refused"):
         return True
     if len(text) != 3 or text[0] not in "12345":
         return False
@@ -72,9 +72,11 @@ def is_failed(row: RecordedFields) -> bool:
 
 def is_error(row: RecordedFields) -> bool:
     """Return whether something went wrong: 5xx, a broken answer, or 429 because of backends."""
-    if row.status == 429:
-        return not (row.backend == "" and (row.error in OWN_RULES or row.route == ""))
-    return row.status >= 500 or (row.status < 400 and row.error != "")
+    return _outcome(row) == "failed"
+
+
+def _outcome(row: RecordedFields) -> Outcome:
+    return outcome_of(row.status, row.error, row.route, tried=row.backend != "")
 
 
 def matches(wanted: RequestFilter, row: RecordedFields, tried: Collection[str] = ()) -> bool:
@@ -117,9 +119,9 @@ def _has_status(wanted: str, row: RecordedFields) -> bool:
         case "failed":
             return is_failed(row)
         case "error":
-            return is_failed(row) and is_error(row)
-        case "refused":
-            return is_failed(row) and not is_error(row)
+            return is_error(row)
+        case "client_error" | "refused":
+            return _outcome(row) == wanted
         case _ if wanted.endswith("xx"):
             return row.status // 100 == int(wanted[0])
         case _:

@@ -87,19 +87,19 @@ def gauge(name: str, value: float, labels: Mapping[str, str] | None = None) -> F
 def test_gauges_are_problems_by_name_and_value() -> None:
     at = 1_000_000.0
     expiry = "strowger_tls_certificate_expiry_timestamp_seconds"
-    budget = {"budget": "b", "subject": "team-1", "unit": "usd"}
-    other = {"budget": "b", "subject": "team-2", "unit": "usd"}
+    budget = {"budget": "b", "subject": "team-1"}
+    other = {"budget": "b", "subject": "team-2"}
     families = (
         gauge("strowger_store_available", 0.0),
         gauge("strowger_redis_available", 1.0),
         gauge("strowger_import_lag_seconds", 75.0),
         gauge(expiry, at + 3 * 86_400, {"name": "server"}),
         gauge(expiry, at - 1, {"name": "old"}),
-        gauge("strowger_budget_limit", 10.0, budget),
-        gauge("strowger_budget_limit", 10.0, other),
-        gauge("strowger_budget_spent", 9.0, budget),
-        gauge("strowger_budget_reserved", 1.0, budget),
-        gauge("strowger_budget_spent", 9.0, other),
+        gauge("strowger_budget_limit_usd", 10.0, budget),
+        gauge("strowger_budget_limit_usd", 10.0, other),
+        gauge("strowger_budget_spent_usd", 9.0, budget),
+        gauge("strowger_budget_reserved_usd", 1.0, budget),
+        gauge("strowger_budget_spent_usd", 9.0, other),
     )
 
     told = {one.kind: one.message for one in metric_problems(families, at)}

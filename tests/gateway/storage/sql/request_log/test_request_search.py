@@ -35,6 +35,8 @@ OUTCOMES = (
     (429, "limit_exceeded"),
     (429, "upstream_busy"),
     (404, "model_not_found"),
+    (403, "price_unknown"),
+    (400, "content_blocked"),
     (499, ""),
     (502, "upstream_failed"),
 )
@@ -42,7 +44,10 @@ FILTERS = (
     RequestFilter(),
     *(
         RequestFilter(status=one)
-        for one in ("ok", "failed", "error", "refused", "2xx", "4xx", "5xx", "200", "429", "499")
+        for one in (
+            *("ok", "failed", "error", "client_error", "refused"),
+            *("2xx", "4xx", "5xx", "200", "429", "499"),
+        )
     ),
     RequestFilter(error="upstream_failed"),
     RequestFilter(model="chat"),
