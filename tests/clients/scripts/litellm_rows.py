@@ -1,3 +1,4 @@
+# pyright: basic, reportMissingImports=false
 """What LiteLLM's own functions make of secrets, and where its migrations are; JSON to stdout.
 
 Arguments: the salt key, a credential, and the secrets of keys.
@@ -15,6 +16,7 @@ from litellm.proxy.common_utils.encrypt_decrypt_utils import encrypt_value_helpe
 from litellm.proxy.utils import hash_token
 
 extras = find_spec("litellm_proxy_extras")
+assert extras is not None and extras.origin is not None
 print(
     json.dumps(
         {
