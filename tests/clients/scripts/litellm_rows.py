@@ -16,7 +16,8 @@ from litellm.proxy.common_utils.encrypt_decrypt_utils import encrypt_value_helpe
 from litellm.proxy.utils import hash_token
 
 extras = find_spec("litellm_proxy_extras")
-assert extras is not None and extras.origin is not None
+assert extras is not None
+assert extras.origin is not None
 print(
     json.dumps(
         {
