@@ -41,6 +41,7 @@ _NAMES: Final = (
     "strowger_gateway.gateway.governance.answer_costs.part:AnswerCostsPart",
     "strowger_gateway.gateway.console.configuration.part:ConfigurationPart",
     "strowger_gateway.gateway.console.models.part:ModelsPart",
+    "strowger_gateway.gateway.console.gateways.part:GatewaysPart",
     "strowger_gateway.gateway.console.problems.part:ProblemsPart",
     "strowger_gateway.gateway.console.playground.part:PlaygroundPart",
 )

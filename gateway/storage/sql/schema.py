@@ -280,6 +280,8 @@ _EVENTS: Final = (
         number BIGINT NOT NULL, gateway {text} NOT NULL, time DOUBLE PRECISION NOT NULL,
         kind {text} NOT NULL, model {text} NOT NULL, backend {text} NOT NULL,
         body {text} NOT NULL, PRIMARY KEY (number, gateway))""",
+    """CREATE TABLE gateway_reports (
+        gateway {text} PRIMARY KEY, seen DOUBLE PRECISION NOT NULL, body {text} NOT NULL)""",
     """CREATE TABLE gateway_problems (
         gateway {text} PRIMARY KEY, seen DOUBLE PRECISION NOT NULL, body {text} NOT NULL)""",
 )

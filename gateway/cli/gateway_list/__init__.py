@@ -1,0 +1,1 @@
+"""`strowger gateways`: the gateways that share a store."""

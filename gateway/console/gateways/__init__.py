@@ -1,0 +1,1 @@
+"""The gateways that share a store, and the engines of this one, for operators."""
