@@ -1,4 +1,4 @@
-"""`strowger store`: copy the database to another one, such as from SQLite to PostgreSQL."""
+"""`strowger store`: copy the database to another one, such as to PostgreSQL, and check it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +9,7 @@ import msgspec
 
 from strowger_gateway.gateway.cli.config_loading import Faults, faults_shown
 from strowger_gateway.gateway.cli.os_user import os_user
+from strowger_gateway.gateway.cli.store.checking import check
 from strowger_gateway.gateway.cli.store.progress import shown_progress
 from strowger_gateway.gateway.cli.tables import show, table_of
 from strowger_gateway.gateway.config.schema_store import POSTGRES, SQLITE
@@ -33,7 +34,10 @@ _ENDED: Final = {
 
 @click.group()
 def store() -> None:
-    """The database of keys, usage, experiments and responses: copy it to another one."""
+    """The database of keys, usage, experiments and responses: copy it, and check it."""
+
+
+store.add_command(check)
 
 
 def _address(context: click.Context, parameter: click.Parameter, value: str) -> Secret:

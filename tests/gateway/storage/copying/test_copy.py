@@ -20,7 +20,7 @@ from strowger_gateway.gateway.storage.sql.schema import MIGRATIONS
 from strowger_gateway.schemas.errors import InvalidConfig
 from strowger_gateway.schemas.secret import Secret
 from tests.gateway.cli.command_line import run
-from tests.gateway.storage.copying.filled import AUDITED, contents, fill, sqlite
+from tests.gateway.storage.copying.filled import AUDITED, contents, digests, fill, sqlite
 from tests.stand_ins.postgres import Postgres
 
 TRIALS = int(os.environ.get("STROWGER_TRIALS", "0"))
@@ -38,7 +38,7 @@ def new(tmp_path: Path, request: pytest.FixtureRequest) -> NewUrl:
         if kind == "sqlite":
             return sqlite(tmp_path, f"store-{made}")
         postgres: Postgres = request.getfixturevalue("postgres")
-        return Secret(postgres.new_database())
+        return Secret(postgres.empty_database())  # no test has two
 
     return url
 
@@ -321,7 +321,7 @@ def test_a_copy_that_is_killed_goes_on_where_it_was(
 
     assert f"{rows:,}" in output
     assert "audit log: 3 rows verified" in output
-    before, after = contents(source_again(source)), contents(target)
+    before, after = digests(source_again(source)), digests(target)
     for table in tables():
         if table.name not in AUDITED:
             assert after[table.name] == before[table.name], table.name

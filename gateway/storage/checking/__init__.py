@@ -1,0 +1,1 @@
+"""Whether the rows of a store belong together."""
