@@ -306,7 +306,7 @@ def _copied_rows(target: Secret) -> int:
 @pytest.mark.parametrize(
     ("kind", "other", "rows"),
     [
-        pytest.param("sqlite", "postgresql", 30_000),
+        pytest.param("sqlite", "postgresql", 16_000),
         pytest.param("sqlite", "postgresql", TRIALS or 500_000, marks=pytest.mark.nightly),
         pytest.param("postgresql", "sqlite", TRIALS or 500_000, marks=pytest.mark.nightly),
     ],
@@ -317,7 +317,7 @@ def test_a_copy_that_is_killed_goes_on_where_it_was(
     source, target = new(kind), new(other)
     fill(source, 5, {"requests": rows})
 
-    output = kill_and_resume(source, target, 1 if rows <= 30_000 else 3, rows)
+    output = kill_and_resume(source, target, 1 if rows <= 16_000 else 3, rows)
 
     assert f"{rows:,}" in output
     assert "audit log: 3 rows verified" in output
