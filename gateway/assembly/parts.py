@@ -25,6 +25,7 @@ _NAMES: Final = (
     "strowger_gateway.gateway.routing.backend_events.part:BackendEventsPart",
     "strowger_gateway.gateway.routing.backend_holds.part:BackendHoldsPart",
     "strowger_gateway.gateway.routing.health_checks.part:HealthChecksPart",
+    "strowger_gateway.gateway.governance.spend_caps.part:SpendCapsPart",
     "strowger_gateway.gateway.experiments.part:ExperimentsPart",
     "strowger_gateway.gateway.experiments.replay.part:ReplayPart",
     "strowger_gateway.gateway.experiments.adjustment.part:AdjustmentPart",

@@ -25,6 +25,7 @@ NAMES: Final = (
     "usage",
     "limits",
     "budgets",
+    "spend-caps",
     "guardrails",
     "requests",
     "cache",
@@ -64,14 +65,15 @@ MODULES: Final[Mapping[str, str]] = {
     "placement": "placement.command",
     "prompts": "prompts.command",
     "records": "records.command",
+    "spend-caps": "standings.spend_caps",
     "status": "problems.command",
     "requests": "requests.command",
     "store": "store.command",
 }
 """Modules of commands that are in a folder of `gateway/cli`."""
 
-FUNCTIONS: Final[Mapping[str, str]] = {"import": "import_command"}
-"""Functions that cannot have the name of their command, because it is a keyword of Python."""
+FUNCTIONS: Final[Mapping[str, str]] = {"import": "import_command", "spend-caps": "spend_caps"}
+"""Functions that cannot have the name of their command, which is not a name in Python."""
 
 
 def own_command(name: str) -> click.Command:

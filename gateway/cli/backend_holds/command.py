@@ -34,7 +34,11 @@ from strowger_gateway.gateway.routing.backend_holds.names import (
     without_backend,
 )
 from strowger_gateway.gateway.routing.backend_holds.until import ends_at
-from strowger_gateway.gateway.routing.resilience.backend_hold import BackendHold, HoldState, instant
+from strowger_gateway.gateway.routing.resilience.backend_hold import (
+    BackendHold,
+    OperatorState,
+    instant,
+)
 from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
 from strowger_gateway.gateway.storage.sql.open import open_existing, open_store
 from strowger_gateway.gateway.storage.sql.sql import SqlStore
@@ -136,7 +140,7 @@ def enable(name: str, path: Path, reason: str) -> None:
     _show_effects(config, left)
 
 
-def _put(config: Config, name: str, state: HoldState, reason: str, until: str) -> None:
+def _put(config: Config, name: str, state: OperatorState, reason: str, until: str) -> None:
     at, by = time.time(), os_user()
     if len(reason) > LONGEST_REASON:
         raise click.BadParameter(f"at most {LONGEST_REASON} characters", param_hint="--reason")

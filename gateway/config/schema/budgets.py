@@ -74,3 +74,16 @@ class OwnBudget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 OwnBudgets = Annotated[tuple[OwnBudget, ...], Meta(max_length=20)]
+
+
+class SpendCap(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much the backends of a provider may cost in a calendar period; then others serve.
+
+    usd, per, time_zone: as of a Budget.
+    models: the vendor's names of models, which end in `*` for several; they have one cap together.
+    """
+
+    usd: Annotated[float, Meta(gt=0, le=1e9)]
+    per: Per = "month"
+    time_zone: Name = "UTC"
+    models: tuple[Name, ...] = ("*",)

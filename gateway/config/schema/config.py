@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from strowger_gateway.gateway.config.schema.audit import Audit
 from strowger_gateway.gateway.config.schema.auth import Auth, CallerPlan, Team
-from strowger_gateway.gateway.config.schema.budgets import Budget
+from strowger_gateway.gateway.config.schema.budgets import Budget, SpendCap
 from strowger_gateway.gateway.config.schema.cache import CacheConfig, ModelCache, PromptCache
 from strowger_gateway.gateway.config.schema.capabilities import Capability, PublishedFacts
 from strowger_gateway.gateway.config.schema.connection import (
@@ -230,6 +230,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     aws:       keys that sign, instead of an api_key; its region is valid with both.
     google:    tokens of a Google account instead of an api_key; azure: tokens of Entra ID.
     health_check: how its backends are checked without clients' requests; `None`: not at all.
+    spend_caps: of its backends; once one is used up, other backends serve.
     max_connections: of the whole gateway; `None`: CONNECTIONS for each process.
     max_answer_bytes: of a whole answer; one with vectors may have 128 KiB more for each input.
     tokenizer: a tokenizer.json; proxy: a URL, which may contain a password.
@@ -253,6 +254,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     headers: Mapping[str, Secret] = {}
     timeouts: Timeouts = Timeouts()
     health_check: HealthCheck | None = None
+    spend_caps: Annotated[tuple[SpendCap, ...], Meta(max_length=20)] = ()
     max_connections: Count | None = None
     max_answer_bytes: Size = 32 * MIB
     tokenizer: Path | None = None

@@ -31,6 +31,8 @@ EVENT_KINDS: Final = (
     "draining",
     "disabled",
     "enabled",
+    "over_budget",
+    "within_budget",
     "started",
     "stopped",
     "reloaded",

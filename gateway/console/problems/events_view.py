@@ -76,6 +76,8 @@ _NAMES: Final = {
     "draining": sentence("draining"),
     "disabled": sentence("disabled"),
     "enabled": sentence("enabled again"),
+    "over_budget": sentence("over budget"),
+    "within_budget": sentence("within its budget again"),
     "started": sentence("started"),
     "stopped": sentence("stopped"),
     "reloaded": sentence("configuration reloaded"),

@@ -171,6 +171,7 @@ KINDS: Final[Mapping[str, _Row]] = {
 _STATES = (
     sentence("draining"),
     sentence("disabled"),
+    sentence("over_budget"),
     sentence("failed"),
     sentence("restarting"),
     sentence("stopped"),

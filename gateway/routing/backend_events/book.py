@@ -119,7 +119,7 @@ class EventBook(Collector):
                 return news
             case "check_failed" | "check_passed":
                 return (event.kind == "check_failed") != (place in self._began)
-            case "draining" | "disabled" | "enabled":
+            case "draining" | "disabled" | "enabled" | "over_budget" | "within_budget":
                 return True  # the leader reports each change once
             case _:
                 before = self._down.get(place, "up")

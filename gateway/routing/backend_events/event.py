@@ -21,13 +21,16 @@ Kind = Literal[
     "draining",
     "disabled",
     "enabled",
+    "over_budget",
+    "within_budget",
 ]
 """failing: the third attempt in a row has failed. refused: the vendor refuses the operator's
 account, key or model. recovered: something has succeeded after one of these. removed: a reload has
 removed the backend, or changed its provider, while it was down. cooldown: it asked for a pause.
 no_backend: no backend of the model works; backend_again: one does again. check_…: a health check
 has failed after one that passed, or has passed again. draining, disabled, enabled: an operator
-has taken the backend out of service, or put it back; `model` is "" then."""
+has taken the backend out of service, or put it back; `model` is "" then. over_budget,
+within_budget: a spend cap of its provider is used up, or has room again; `model` is "", too."""
 
 
 class BackendEvent(Struct, frozen=True, kw_only=True, tag=True):

@@ -4,7 +4,15 @@ import logging
 
 from strowger_gateway.gateway.routing.backend_events.event import BackendEvent, ListedEvent
 
-WARNED = ("failing", "circuit_opened", "no_backend", "check_failed", "draining", "disabled")
+WARNED = (
+    "failing",
+    "circuit_opened",
+    "no_backend",
+    "check_failed",
+    "draining",
+    "disabled",
+    "over_budget",
+)
 
 
 def level_of(event: BackendEvent) -> int | None:
@@ -58,6 +66,10 @@ def _what(event: BackendEvent) -> str:
             return f"{backend}: draining, no new requests{_by(event)}"
         case "disabled":
             return f"{backend}: disabled, no requests and no health checks{_by(event)}"
+        case "over_budget":
+            return f"{backend}: over budget, other backends serve{_by(event)}"
+        case "within_budget":
+            return f"{backend}: within its spend caps again{lasted}"
         case "enabled":
             return f"{backend}: enabled again{lasted}{_by(event)}"
 

@@ -19,7 +19,12 @@ from strowger_gateway.gateway.routing.backend_holds.names import (
 )
 from strowger_gateway.gateway.routing.backend_holds.process_side import HoldsSide
 from strowger_gateway.gateway.routing.backend_holds.until import ends_at
-from strowger_gateway.gateway.routing.resilience.backend_hold import BackendHold, HoldState, instant
+from strowger_gateway.gateway.routing.resilience.backend_hold import (
+    BackendHold,
+    HoldState,
+    OperatorState,
+    instant,
+)
 from strowger_gateway.schemas.errors import InvalidRequest
 
 LONGEST_NAME: Final = 512
@@ -108,7 +113,7 @@ def not_held(name: str, holds: tuple[BackendHold, ...]) -> str:
     return f"{name!r} is neither drained nor disabled" + (f"; {listed} is" if listed else "")
 
 
-async def _hold(call: AdminCall[HoldAsked], state: HoldState) -> HoldsView:
+async def _hold(call: AdminCall[HoldAsked], state: OperatorState) -> HoldsView:
     at, given = time.time(), call.given
     name = checked_name(given.name, call.config)
     until = ends_at(given.until, at)

@@ -149,7 +149,8 @@ class HoldsLeader(LeaderSide[None, HoldList]):
                 self._report(one, "enabled", at, over)
         for name, one in after.items():
             if before.get(name) != one:
-                self._report(one, one.state, at, one.reason)
+                state = "disabled" if one.state == "disabled" else "draining"
+                self._report(one, state, at, one.reason)
 
     def _report(
         self,

@@ -61,9 +61,16 @@ def covers(hold: BackendHold, place: str) -> bool:
 
 
 def hold_of(holds: Iterable[BackendHold], place: str) -> BackendHold | None:
-    """Return the hold that decides about a backend: a disabling one, then the closest one."""
+    """Return the hold that decides about a backend: a disabling one, then the closest one.
+
+    One that the gateway ends by itself comes after those of operators.
+    """
     found = [one for one in holds if covers(one, place)]
-    return min(found, key=lambda one: (one.state != "disabled", -len(one.name)), default=None)
+    return min(found, key=_order, default=None)
+
+
+def _order(hold: BackendHold) -> tuple[bool, bool, int]:
+    return hold.state != "disabled", hold.state == "over_budget", -len(hold.name)
 
 
 def without_backend(config: Config, holds: Sequence[BackendHold]) -> Iterator[str]:

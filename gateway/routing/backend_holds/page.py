@@ -73,6 +73,7 @@ _ROW: Final = Markup("""<tr>
 _STATES: Final[Mapping[HoldState, str]] = {
     "draining": sentence("draining"),
     "disabled": sentence("disabled"),
+    "over_budget": sentence("over budget"),
 }
 _PHASES: Final[Mapping[str, str]] = {
     "up": sentence("in service"),
@@ -91,7 +92,7 @@ async def render(call: AdminCall[Nothing]) -> Markup:
         (
             _held(call, holds, admin=admin),
             _form(call, opened=not holds) if admin else Markup(),
-            _backends(side.backends, holds),
+            _backends(side.backends, (*holds, *side.caps)),
         )
     )
 

@@ -25,7 +25,10 @@ class HeldGeneration(Protocol):
 
 
 class HoldsSide(ProcessSide[None, HoldList]):
-    """holds: those in effect. backends: of the current generation, by their keys."""
+    """holds: those of operators in effect. caps: those of the gateway itself.
+
+    backends: of the current generation, by their keys.
+    """
 
     receives = HoldList
 
@@ -34,6 +37,7 @@ class HoldsSide(ProcessSide[None, HoldList]):
         self._events = at.side(BackendEventsSide)
         self.backends: Mapping[str, Backend] = {}
         self.holds: tuple[BackendHold, ...] = (at.first(HoldList) or HoldList()).holds
+        self.caps: tuple[BackendHold, ...] = ()
 
     def follow(self, generation: HeldGeneration) -> None:
         self.backends = generation.backends
@@ -41,6 +45,11 @@ class HoldsSide(ProcessSide[None, HoldList]):
 
     def on_message(self, message: HoldList) -> None:
         self.holds = message.holds
+        self._apply()
+
+    def cap(self, caps: tuple[BackendHold, ...]) -> None:
+        """Hold these backends as well, because spend caps are used up."""
+        self.caps = caps
         self._apply()
 
     async def current(self) -> tuple[BackendHold, ...]:
@@ -75,7 +84,7 @@ class HoldsSide(ProcessSide[None, HoldList]):
     def _apply(self) -> None:
         """Put the holds on the backends; this process's requests heed them from now on."""
         at = time.time()
-        holds = [one for one in self.holds if not one.is_over(at)]
+        holds = [one for one in (*self.holds, *self.caps) if not one.is_over(at)]
         changed = False
         for backend in self.backends.values():
             hold = hold_of(holds, backend.place) if holds else None

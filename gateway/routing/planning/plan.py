@@ -1,7 +1,8 @@
 """A plan: the backends that may answer one request, in order, and the bounds for asking them."""
 
+import time
 from collections.abc import Callable, Sequence
-from math import ceil
+from math import ceil, inf
 
 from msgspec import Struct
 
@@ -78,11 +79,19 @@ def no_backend_available(unavailable: Sequence[Candidate], now: float) -> Unavai
     """The error when no backend can be asked in time. Its retry_after is at least one second.
 
     It is a RateLimited (429) if a rate limit is the only problem of each of them. Without one that
-    can become available by itself, `retry_after` is `None`: an operator has to end a hold.
+    can become available by itself, `retry_after` is `None`: an operator has to end a hold. If spend
+    caps are used up, it is the time until the first of them begins again.
     """
     names = ", ".join(f"{one.name}: {why_unavailable(one, now)}" for one in unavailable)
     others = [one for one in unavailable if one.breaker.hold is None]
     if not others:
+        ends = [hold.until for one in unavailable if (hold := one.breaker.hold) and hold.own]
+        if ends:
+            wait = min(ends, key=lambda end: inf if end is None else end)
+            return Unavailable(
+                f"no backend is available ({names})",
+                retry_after=None if wait is None else max(wait - time.time(), 1.0),
+            )
         return Unavailable(
             f"no backend is available ({names}); an operator has taken them out of service, and "
             "puts them back with `strowger backends enable`"

@@ -1,13 +1,15 @@
-"""An operator's hold on a backend: it gets no new requests until the hold ends."""
+"""A hold on a backend, an operator's or the gateway's own: no new requests until it ends."""
 
 from datetime import UTC, datetime
 from typing import Literal
 
 from msgspec import Struct
 
-HoldState = Literal["draining", "disabled"]
+OperatorState = Literal["draining", "disabled"]
+HoldState = Literal["draining", "disabled", "over_budget"]
 """draining: no new requests; those in flight end, and health checks go on. disabled: no health
-checks either, so that nothing reaches the backend."""
+checks either, so that nothing reaches the backend. over_budget: as draining, because a spend cap of
+its provider is used up; the gateway's own."""
 
 
 class BackendHold(Struct, frozen=True, kw_only=True):
@@ -32,6 +34,11 @@ class BackendHold(Struct, frozen=True, kw_only=True):
         if self.reason:
             text += f": {self.reason}"
         return text if self.until is None else f"{text}; until {instant(self.until)}"
+
+    @property
+    def own(self) -> bool:
+        """Whether it is the gateway's, so that no operator has to end it."""
+        return self.state == "over_budget"
 
     def is_over(self, at: float) -> bool:
         """Whether it has ended by itself. at: Unix seconds."""

@@ -365,6 +365,7 @@ def test_only_commands_that_work_are_listed() -> None:
         "records",
         "store",
         "backends",
+        "spend-caps",
         "config",
         "guardrails",
         "events",

@@ -1,0 +1,1 @@
+"""How much a provider's backends may cost in a period: then other backends serve."""

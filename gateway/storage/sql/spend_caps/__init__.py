@@ -1,0 +1,1 @@
+"""What backends have cost, for the caps of their providers."""
