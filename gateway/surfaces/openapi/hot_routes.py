@@ -59,6 +59,7 @@ def operation(summary: str, body: type) -> type[Operation]:
 def operation_with(summary: str, query: type) -> type[Operation]:
     """Describe a route that reads the parameters of its URL itself, once. query: a Struct."""
     schema = _request_schema(query)
+    names = {one.encode_name for one in msgspec.structs.fields(query)}  # without its tag
     parameters = [
         Parameter(
             name=name,
@@ -68,6 +69,7 @@ def operation_with(summary: str, query: type) -> type[Operation]:
             required=name in (schema.required or ()),
         )
         for name, one in (schema.properties or {}).items()
+        if name in names
     ]
 
     @dataclass
