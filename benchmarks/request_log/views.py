@@ -19,7 +19,19 @@ FILTERS: Final[Mapping[str, tuple[RequestFilter, ...]]] = {
     "none": (RequestFilter(),),
     "status": tuple(
         RequestFilter(status=one)
-        for one in ("ok", "failed", "error", "refused", "4xx", "5xx", "429", "499", "418", "200")
+        for one in (
+            "ok",
+            "failed",
+            "error",
+            "client_error",
+            "refused",
+            "4xx",
+            "5xx",
+            "429",
+            "499",
+            "418",
+            "200",
+        )
     ),
     "error": tuple(RequestFilter(error=one) for one in ("upstream_failed", "teapot", "none-such")),
     "model": tuple(RequestFilter(model=one) for one in ("model-0", "model-rare", "an-alias", "x")),

@@ -11,6 +11,10 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """First characters that make spreadsheets run a cell. https://owasp.org/www-community/attacks/CSV_Injection"""
 
 
+_BLANKS: Final = " \n\v\f\xa0\ufeff"
+"""What some spreadsheets leave out before they look at a cell."""
+
+
 def as_csv(report: UsageReport) -> str:
     """Return a line with names and one per row, without a total: spreadsheets add up themselves.
 
@@ -26,5 +30,5 @@ def as_csv(report: UsageReport) -> str:
 
 
 def harmless(text: str) -> str:
-    """Return a cell that no spreadsheet runs."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    """Return a cell that no spreadsheet runs: as text, after an apostrophe."""
+    return f"'{text}" if text.lstrip(_BLANKS).startswith(_FORMULA) else text

@@ -7,6 +7,7 @@ from markupsafe import Markup
 
 from strowger_gateway.gateway.console.admin.page.formatting import NONE, count, number, share, span
 from strowger_gateway.gateway.console.admin.page.interval_chart import draw_intervals
+from strowger_gateway.gateway.console.admin.request_log.links import requests_link
 from strowger_gateway.gateway.experiments.arm_report import ArmReport
 from strowger_gateway.gateway.experiments.contract_report import declared
 from strowger_gateway.gateway.experiments.decision_report import ClauseReport
@@ -85,6 +86,7 @@ _ALARM = Markup('<p class="verdict bad">{}.</p>')
 _CONDITION = Markup("<li>{}.</li>")
 _CONDITIONS = Markup('<ul class="conditions">{}</ul>')
 _NOTES = Markup('<ul class="conditions notes">{}</ul>')
+_LINK = Markup('<a href="{}">{}</a>')
 _ARM = say.template("""<tr>
 <th scope="row">{name}</th>
 <td data-label="[[Backend]]">{backend}</td>
@@ -180,7 +182,7 @@ def _experiment(track: Track, now: float) -> Markup:
         sentence=report.sentence,
         conditions=_CONDITIONS.format(Markup().join(conditions)) if conditions else Markup(),
         plot=_plot(track, now),
-        arms=Markup().join(_arm(arm) for arm in report.arms),
+        arms=Markup().join(_arm(arm, report.experiment) for arm in report.arms),
         metrics=Markup().join(
             _metric(metric, metric.variants[0], one)
             for metric in report.metrics
@@ -237,13 +239,14 @@ def _plot(track: Track, now: float) -> Markup:
     )
 
 
-def _arm(arm: ArmReport) -> Markup:
+def _arm(arm: ArmReport, experiment: str) -> Markup:
+    found = requests_link(experiment=experiment, variant=arm.name)
     return _ARM.format(
         name=arm.name,
         backend=f"{arm.backend}, {arm.prompt}" if arm.prompt else arm.backend,
         weight=number(arm.weight),
         units=count(arm.units),
-        requests=count(arm.requests),
+        requests=_LINK.format(found, count(arm.requests)),
         fallbacks=share(arm.fallbacks, arm.requests),
     )
 

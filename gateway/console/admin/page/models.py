@@ -9,6 +9,7 @@ from strowger_gateway.gateway.console.admin.backends import BackendView, ModelVi
 from strowger_gateway.gateway.console.admin.page.formatting import count, ms, number, share, span
 from strowger_gateway.gateway.console.admin.page.line_chart import COLOURS
 from strowger_gateway.gateway.console.admin.page.traffic import Traffic
+from strowger_gateway.gateway.console.admin.request_log.links import requests_link
 from strowger_gateway.gateway.observability.telemetry.engine_reports import EngineReport
 from strowger_gateway.gateway.platform.language import sentence, words_of
 from strowger_gateway.gateway.routing.backend_status import BackendStatus
@@ -56,6 +57,7 @@ _ROW = say.template("""<tr>
 <td data-label="[[Latency p50]]" class="n">{whole}</td>
 </tr>""")
 _SINCE = say.template("""<br><span class="quiet">[[last failure {} ago]]</span>""")
+_LINK = Markup('<a href="{}">{}</a>')
 _ENGINES = say.template("""
 <div class="card table">
 <header><h3>[[Local engines]]</h3><p class="facts">[[processes of this gateway]]</p></header>
@@ -112,7 +114,8 @@ def models_section(served: ServedModels, traffic: Traffic) -> Markup:
 
 def _model(model: ModelView, served: ServedModels, traffic: Traffic) -> Markup:
     rows = [_row(model, backend, served, traffic) for backend in model.backends]
-    return _MODEL.format(name=model.name, facts=" · ".join(_facts(model)), rows=Markup().join(rows))
+    name = _LINK.format(requests_link(model=model.name, since=traffic.window), model.name)
+    return _MODEL.format(name=name, facts=" · ".join(_facts(model)), rows=Markup().join(rows))
 
 
 def _facts(model: ModelView) -> list[str]:
@@ -150,20 +153,24 @@ def _row(model: ModelView, backend: BackendView, served: ServedModels, traffic: 
         since=Markup() if since is None or since > _LONG_AGO_S else _SINCE.format(span(since)),
         weight=_weight(backend),
         busy=count(health.in_flight + health.in_flight_other_processes),
-        **_results(cell, backend.health),
+        **_results(cell, model, backend, traffic),
     )
 
 
-def _results(cell: TrafficCell | None, health: BackendStatus) -> dict[str, str]:
+def _results(
+    cell: TrafficCell | None, model: ModelView, backend: BackendView, traffic: Traffic
+) -> dict[str, Markup | str]:
     """The columns of results; of a replica only its latencies are known."""
+    health: BackendStatus = backend.health
     if cell is None:
         first, whole = health.time_to_first_token_s, health.latency_s
-        latencies = {"first": _moving(first), "whole": _moving(whole)}
+        latencies: dict[str, Markup | str] = {"first": _moving(first), "whole": _moving(whole)}
         return {"answered": "", "failed": "", **latencies}
     failed = f"{count(cell.failed)} ({share(cell.failed, cell.attempts)})" if cell.failed else "0"
+    link = requests_link(model=model.name, backend=backend.name, since=traffic.window)
     return {
-        "answered": count(cell.requests - cell.errors),
-        "failed": failed,
+        "answered": _LINK.format(link, count(cell.requests - cell.errors)),
+        "failed": _LINK.format(link, failed) if cell.failed else failed,
         "first": ms(QuantileSketch(cell.ttft).quantile(0.5)),
         "whole": ms(QuantileSketch(cell.latency).quantile(0.5)),
     }

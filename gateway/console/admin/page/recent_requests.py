@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from strowger_gateway.gateway.config.schema.payloads import Payloads
 from strowger_gateway.gateway.console.admin.page.formatting import ms
+from strowger_gateway.gateway.console.admin.request_log.links import LIST, request_link
 from strowger_gateway.gateway.observability.telemetry.access_log import AccessLine
 from strowger_gateway.gateway.observability.telemetry.recent_requests import RecentRequest
 from strowger_gateway.gateway.platform.language import words_of
@@ -19,6 +20,7 @@ _SECTION = say.template("""
 <section id="decisions" data-live aria-labelledby="h-decisions">
 <h2 id="h-decisions">[[Recent requests]]</h2>
 <div class="card list">{rows}</div>
+<p class="pages"><a href="{all}">[[All requests]]</a></p>
 </section>
 """)
 _ROW = Markup("""
@@ -41,8 +43,9 @@ _ATTEMPT = Markup(
     '<span class="quiet">{more}</span></li>'
 )
 _PAIR = Markup("<div><dt>{}</dt><dd>{}</dd></div>")
-_LINK = say.template("""<div><dt>[[Payload]]</dt><dd><a href="/admin/payloads/{id}">[[request and
+_LINK = say.template("""<div><dt>[[Payload]]</dt><dd><a href="{path}">[[request and
 answer]]</a></dd></div>""")
+_ID = Markup('<a href="{}">{}</a>')
 _OUTS = Markup('<ul class="attempts">{}</ul>')
 _OUT = say.template(
     """<li><span class="state">[[ruled out]]</span> {} <span class="quiet">{}</span></li>"""
@@ -59,7 +62,7 @@ def recent_requests_section(
 ) -> Markup:
     """Render the section. decisions: newest first. payloads: the settings, for links to bodies."""
     rows = Markup().join(_row(decision, payloads) for decision in decisions)
-    return _SECTION.format(rows=rows if decisions else _EMPTY.format())
+    return _SECTION.format(rows=rows if decisions else _EMPTY.format(), all=LIST)
 
 
 def _row(decision: RecentRequest, payloads: Payloads) -> Markup:
@@ -228,7 +231,11 @@ def _payload(line: AccessLine, payloads: Payloads) -> Markup:
     """Link to the stored bodies of a request, if it may have some."""
     failed = line.status >= 400 or bool(line.error)
     stored = payloads.mode in ("all", "sample") or (payloads.mode == "errors" and failed)
-    return _LINK.format(id=line.request_id) if stored and payloads.to == "store" else Markup()
+    return (
+        _LINK.format(path=request_link(line.request_id))
+        if stored and payloads.to == "store"
+        else Markup()
+    )
 
 
 def _pairs(line: AccessLine) -> Markup:
@@ -251,7 +258,7 @@ def _pairs(line: AccessLine) -> Markup:
         say("Surface"): f"{line.surface} {line.task}".strip()
         + (say(", streamed") if line.stream else ""),
         say("Status"): str(line.status),
-        say("Request id"): line.request_id,
+        say("Request id"): _ID.format(request_link(line.request_id), line.request_id),
     }
     pairs |= {say(_label(name)): str(value) for name, value in (line.attributes or {}).items()}
     return Markup().join(_PAIR.format(name, value) for name, value in pairs.items() if value)

@@ -142,7 +142,7 @@ def _tiles(traffic: Traffic) -> Markup:
             say("Requests"),
             number(recent.requests / spent),
             say("/ s"),
-            say("{count:,} total", count=requests),
+            _requests(traffic, "", say("{count:,} total", count=requests)),
             "",
         ),
         (say("Errors"), share(bad, requests), "", _errors_of(traffic, everything), _tone(bad)),

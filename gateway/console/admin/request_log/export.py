@@ -40,7 +40,11 @@ PAGE: Final = 500
 """Requests that are in memory at a time."""
 
 _KINDS: Final = {"csv": "text/csv", "jsonl": "application/jsonl"}
-_FIELDS: Final = tuple(name for name in RecordedFields.__struct_fields__ if name != "attributes")
+_FIELDS: Final = tuple(
+    name
+    for name in RecordedFields.__struct_fields__
+    if name not in ("attributes", "tags", "request_tags")
+)
 _encoder = msgspec.json.Encoder()
 
 

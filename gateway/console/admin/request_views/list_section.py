@@ -28,9 +28,10 @@ LIVE_S: Final = 2
 
 _STATUSES: Final[Mapping[str, str]] = {
     "": sentence("all"),
-    "failed": sentence("failed: errors and refusals"),
-    "error": sentence("errors"),
-    "refused": sentence("refused"),
+    "failed": sentence("failed, for whatever reason"),
+    "error": sentence("errors of backends"),
+    "client_error": sentence("errors of clients"),
+    "refused": sentence("refused by a rule"),
     "ok": sentence("answered"),
     "4xx": "4xx",
     "5xx": "5xx",

@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
+from strowger_gateway.gateway.console.admin.request_log.links import requests_link
 from strowger_gateway.gateway.storage.sql.traffic.queries import TrafficFilter
 from strowger_gateway.gateway.storage.sql.traffic.windows import Window
 
@@ -41,6 +42,5 @@ class TrafficChoice(Struct, frozen=True, kw_only=True):
         return f"/admin?{urlencode({'window': window, **quantile, **self.filters})}"
 
     def requests(self, status: str) -> str:
-        """Return the address of the requests of this window with a status, such as `error`."""
-        found = {"since": self.window, "status": status, **self.filters}
-        return f"/admin/view/requests?{urlencode(found)}"
+        """Return the address of the requests of this window with a status; "" for all."""
+        return requests_link(**{"since": self.window, "status": status, **self.filters})

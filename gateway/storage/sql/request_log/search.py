@@ -76,7 +76,8 @@ class RequestPage(Struct, frozen=True, kw_only=True):
 class Totals(Struct, frozen=True, kw_only=True):
     """Sums over the requests that match.
 
-    failed:   without those whose client disconnected. errors: of these, all but the refused ones.
+    failed:   without those whose client disconnected. errors: of these, those of backends or of the
+              gateway itself.
     cost_usd: of all attempts, as far as prices are known. unpriced: requests with tokens and
               without a known cost.
     since:    there are too many, and these are the newest, back to this time, Unix seconds;

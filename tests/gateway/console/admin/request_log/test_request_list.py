@@ -16,11 +16,13 @@ import httpx
 import pytest
 from msgspec import Struct
 
+from strowger_gateway.gateway.governance.usage.csv_output import harmless
 from tests.gateway.cli.command_line import table
 from tests.gateway.commanded import SOON_S
 from tests.gateway.console.admin.request_log.two_gateways import (
     ADMIN,
     BEARER,
+    KEYS,
     Two,
     admin,
     listed,
@@ -287,6 +289,40 @@ async def test_a_command_shows_one_request(sent: Sent) -> None:
     assert (nothing, "request 'none' not found" in err) == ("", True)
 
 
+async def test_a_body_that_is_not_json_leaves_a_request_that_failed(sent: Sent) -> None:
+    async with sent.up.one.client(authorization=f"Bearer {KEYS['blue']}") as client:
+        answer = await client.post("/v1/chat/completions", content=b'{"model": "chat"} and more')
+    request_id = answer.headers["x-gateway-request-id"]
+
+    found = await listed(sent.up.one, id=request_id, status="client_error")
+
+    (one,) = found["requests"]
+    assert (answer.status_code, one["status"], one["key"]) == (400, 400, "blue-app")
+    assert one["message"]
+
+
+@pytest.mark.parametrize("text", ["=1+1", " =1+1", "\ufeff@SUM(A1)", "\t-1", "+cmd"])
+def test_a_cell_that_a_spreadsheet_would_run_is_text(text: str) -> None:
+    assert harmless(text) == f"'{text}"
+    assert harmless("a=1") == "a=1"
+
+
+async def test_an_export_has_a_column_per_field_and_no_formula(sent: Sent) -> None:
+    headers = {"x-request-id": "=1+1", "x-gateway-tags": "b, a"}
+    answer = await sent.up.ask(sent.up.two, "blue", "absent", **headers)
+    await recorded(sent.up.two, {"one": answer.headers["x-gateway-request-id"]})
+    async with asyncio.timeout(SOON_S):
+        rows, names = list[dict[str, str]](), list[str]()
+        while not rows:  # until it is in the store
+            table = await admin(sent.up.one, "/requests/export", format="csv", id="=1+1")
+            names, *cells = csv.reader(io.StringIO(table.text))
+            rows = [dict(zip(names, one, strict=True)) for one in cells]
+            await asyncio.sleep(0.2)
+
+    assert len(set(names)) == len(names)
+    assert (rows[0]["client_request_id"], rows[0]["request_tags"]) == ("'=1+1", "a b")
+
+
 async def test_a_command_exports(sent: Sent) -> None:
     out, _ = await command(sent, "export", "--format", "csv", "--id", "mine")
 
@@ -357,7 +393,7 @@ async def test_every_value_of_the_list_is_a_link_that_filters(sent: Sent) -> Non
 
 async def test_the_page_shows_a_payload_and_the_audit_log_who_read_it(sent: Sent) -> None:
     """Both are stored a moment later."""
-    request_id, read = sent.ids["blue failed"], list[str]()
+    request_id, read, page = sent.ids["blue failed"], list[str](), ""
     async with asyncio.timeout(SOON_S):
         while request_id not in read:
             page = await view(sent, f"/view/requests/{request_id}", payload="true")
