@@ -364,6 +364,8 @@ def test_only_commands_that_work_are_listed() -> None:
         "requests",
         "records",
         "store",
+        "cache",
+        "gateways",
         "backends",
         "spend-caps",
         "config",
