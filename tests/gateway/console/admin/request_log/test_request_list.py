@@ -19,6 +19,7 @@ from msgspec import Struct
 from strowger_gateway.gateway.governance.usage.csv_output import harmless
 from tests.gateway.cli.command_line import table
 from tests.gateway.commanded import SOON_S
+from tests.gateway.console.admin.browser import browsing, chromium
 from tests.gateway.console.admin.request_log.two_gateways import (
     ADMIN,
     BEARER,
@@ -430,3 +431,31 @@ async def test_the_view_speaks_chinese(sent: Sent) -> None:
 
     assert "最新在前" in page
     assert "错误代码" in page
+
+
+@pytest.mark.skipif(chromium() is None, reason="no Chromium here")
+async def test_in_a_browser_three_clicks_lead_to_the_answer_also_on_a_phone(sent: Sent) -> None:
+    async with browsing() as browser:
+        page = await browser.new_page(viewport={"width": 390, "height": 844})
+        page.set_default_timeout(SOON_S * 1000)
+        await page.goto(f"{sent.up.two.url}/admin")
+        await page.fill("input[name=key]", ADMIN)
+        await page.click("text=Sign in")
+        await page.goto(f"{sent.up.two.url}/admin/view/requests")
+
+        await page.select_option("select[name=status]", "failed")
+        await page.fill("input[name=team]", "red")
+        await page.fill("input[name=since]", "1h")
+        await page.click("text=Show")
+        await page.wait_for_url("**/requests?*team=red*")
+        listed = await page.inner_text("#requests")
+        wide = await page.evaluate("document.documentElement.scrollWidth")
+        await page.click(f"a[href$='{sent.ids['red failed']}']")
+        await page.wait_for_selector("#request")
+        one = await page.inner_text("#request")
+        wide_too = await page.evaluate("document.documentElement.scrollWidth")
+
+    assert "502 upstream_failed" in listed
+    assert "out of order" in one
+    assert "Cost of all attempts" in one
+    assert (wide, wide_too) == (390, 390)
