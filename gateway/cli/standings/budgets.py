@@ -38,7 +38,8 @@ def budgets(path: Path, key: str, end_user: str, team: str, user: str, as_json: 
     """Show the budgets of the configuration and of issued keys, from the store.
 
     RESERVED is held by running gateways, for requests in flight and records not stored yet.
-    FORECAST is what will be spent at the end of the period at its average rate so far.
+    FORECAST is what will be spent at the end of the period at the rate of the last hours or days,
+    and USED UP when the budget is spent at that rate.
     """
     config = load(path)
     budgets, report = _read(config, Whose(key=key, team=team, user=user, end_user=end_user))
@@ -89,7 +90,7 @@ def _table(report: BudgetOverview, budgets: tuple[Budget, ...]) -> None:
     zones = {budget.name: budget.time_zone for budget in budgets}
     named = any(one.subject for one in report.budgets)
     subject = ("SUBJECT",) if named else ()
-    columns = ("SPENT", "%", "RESERVED", "LEFT", "LIMIT", "RESETS", "FORECAST", "ALERTS")
+    columns = ("SPENT", "%", "RESERVED", "LEFT", "LIMIT", "RESETS", "FORECAST", "USED UP", "ALERTS")
     table = table_of("BUDGET", *subject, *columns)
     for one in report.budgets:
         table.add_row(
@@ -102,6 +103,7 @@ def _table(report: BudgetOverview, budgets: tuple[Budget, ...]) -> None:
             _amount(one, one.limit),
             _time(one.resets, zones[one.budget]),
             "" if one.forecast is None else _amount(one, one.forecast),
+            "" if one.used_up_at is None else _time(one.used_up_at, zones[one.budget]),
             ", ".join(f"{100 * a.threshold:g} %" for a in one.alerts if a.passed is not None),
         )
     show(table)

@@ -10,6 +10,12 @@ from strowger_gateway.gateway.config.schema.budgets import Budget, Per
 from strowger_gateway.gateway.governance.budgets.accounts import PeriodSums
 from strowger_gateway.gateway.governance.budgets.alert_rows import AlertMark, AlertRows
 from strowger_gateway.gateway.governance.budgets.calendar import FOREVER, Period
+from strowger_gateway.gateway.governance.budgets.forecast import (
+    forecast,
+    rate_in,
+    recent,
+    used_up_at,
+)
 from strowger_gateway.gateway.governance.budgets.rules import (
     allowed,
     counted,
@@ -27,9 +33,6 @@ MOST_SUBJECTS: Final = 1000
 _EVERY: Final = ("", True)
 """All subjects: each begins so."""
 
-LEAST_PART: Final = 1 / 24
-"""Of a period, before which there is no forecast: an hour of a day, 30 hours of a month."""
-
 
 class AlertState(Struct, frozen=True, kw_only=True):
     """threshold: share of the limit. passed: when the alert was made, Unix seconds, or `None`."""
@@ -46,8 +49,9 @@ class BudgetStanding(Struct, frozen=True, kw_only=True):
               leases and records that are not stored yet. left: of the limit, at least 0.
     share:    of the limit that is spent.
     begins, resets: of the period, Unix seconds; `None` if it has no end.
-    forecast: spent at the end of the period at the average rate since it began; `None` early in
-              the period and if it has no end.
+    rate_per_hour: what is spent per hour, recently: see forecast.RECENT_S.
+    forecast: spent at the end of the period at that rate; `None` if it has no end.
+    used_up_at: when the limit is reached at that rate, Unix seconds; `None`: not in this period.
     """
 
     budget: str
@@ -61,7 +65,9 @@ class BudgetStanding(Struct, frozen=True, kw_only=True):
     share: float
     begins: float | None
     resets: float | None
+    rate_per_hour: float
     forecast: float | None
+    used_up_at: float | None
     alerts: tuple[AlertState, ...]
 
 
@@ -96,11 +102,17 @@ def budget_report(
         if (subjects := _EVERY if whose is None else subjects_of(budget, whose)) is not None
     ]
     periods = sorted({period_at(budget, at) for budget, _ in chosen}, key=lambda one: one.begin)
-    reading = store.spend.read(-1, [(one.begin, one.end) for one in periods], "")
+    first = store.spend.first_request()
+    windows = {budget.per: recent(budget.per, at, first) for budget, _ in chosen}
+    last = [one for one in dict.fromkeys(windows.values()) if one is not None]
+    asked = [(one.begin, one.end) for one in (*periods, *last)]
+    reading = store.spend.read(-1, asked, "")
     marks = AlertRows(store.database).current(at)
     found: list[BudgetStanding] = []
     omitted: dict[str, int] = {}
-    read = {one: PeriodSums(sums) for one, sums in zip(periods, reading.whole, strict=True)}
+    read = {
+        one: PeriodSums(sums) for one, sums in zip((*periods, *last), reading.whole, strict=True)
+    }
     held: dict[str, dict[str, int]] = {}
     for (_, name, subject), amount in reading.held.items():
         of_budget = held.setdefault(name, {})
@@ -113,10 +125,25 @@ def budget_report(
             for subject, amount in held.get(budget.name, {}).items()
             if _is_chosen(subject, subjects)
         }
-        found += _states(budget, period, spent, own, marks, at)
+        window = windows[budget.per]
+        rates: dict[str, float] = {}
+        if window is not None and first is not None:
+            rates = {
+                subject: rate_in(window, amount, first, at)
+                for subject, amount in _spent(budget, read[window], subjects).items()
+            }
+        found += _states(budget, period, spent, _Recent(own, rates, at), marks)
         if len(spent) > MOST_SUBJECTS:
             omitted[budget.name] = len(spent) - MOST_SUBJECTS
     return BudgetOverview(at=at, budgets=tuple(found), omitted=omitted)
+
+
+class _Recent(Struct, frozen=True):
+    """By subject, what is held, and what is spent per second recently. at: Unix seconds."""
+
+    held: Mapping[str, int]
+    rates: Mapping[str, float]
+    at: float
 
 
 def _is_chosen(subject: str, subjects: tuple[str, bool]) -> bool:
@@ -140,15 +167,14 @@ def _states(
     budget: Budget,
     period: Period,
     spent: dict[str, int],
-    held: Mapping[str, int],
+    recent: "_Recent",
     marks: Iterable[AlertMark],
-    at: float,
 ) -> list[BudgetStanding]:
     """Return MOST_SUBJECTS of the budget's subjects, those with the largest part first.
 
     spent: by subject; gets those that have only reserved something.
     """
-    for subject in held:
+    for subject in recent.held:
         spent.setdefault(subject, 0)
     passed = {
         (one.subject, one.threshold): one.created
@@ -156,10 +182,7 @@ def _states(
         if one.budget == budget.name and (one.begin, one.end) == (period.begin, period.end)
     }
     ordered = nsmallest(MOST_SUBJECTS, spent.items(), key=lambda one: (-one[1], one[0]))
-    return [
-        _state(budget, subject, period, used, held.get(subject, 0), passed, at)
-        for subject, used in ordered
-    ]
+    return [_state(budget, subject, period, used, recent, passed) for subject, used in ordered]
 
 
 def _state(
@@ -167,12 +190,12 @@ def _state(
     subject: str,
     period: Period,
     spent: int,
-    held: int,
+    recent: "_Recent",
     passed: dict[tuple[str, float], float],
-    at: float,
 ) -> BudgetStanding:
     limit, scale = allowed(budget), 1 if budget.usd is None else NANOS
-    foreseen = forecast(period, spent, at)
+    held, rate, at = recent.held.get(subject, 0), recent.rates.get(subject, 0.0), recent.at
+    foreseen = forecast(period, spent, rate, at)
     return BudgetStanding(
         budget=budget.name,
         subject=subject,
@@ -185,20 +208,11 @@ def _state(
         share=spent / limit if limit else 1.0,
         begins=None if period.end == FOREVER else float(period.begin),
         resets=period.resets,
+        rate_per_hour=rate * 3600 / scale,
         forecast=None if foreseen is None else foreseen / scale,
+        used_up_at=used_up_at(period, spent, limit, rate, at),
         alerts=tuple(
             AlertState(threshold=one, passed=passed.get((subject, one)))
             for one in sorted(set(budget.alerts))
         ),
     )
-
-
-def forecast(period: Period, spent: int, at: float) -> int | None:
-    """Return what will be spent at the end of the period at its average rate so far.
-
-    `None` if the period has no end, or if less than LEAST_PART of it is over.
-    """
-    if period.end == FOREVER:
-        return None
-    part = (at - period.begin) / (period.end - period.begin)
-    return None if part < LEAST_PART else round(spent / min(part, 1.0))

@@ -192,6 +192,11 @@ class SpendRows:
                 beats=dict(session.rows(tuple[str, int], _BEATS, holder)),
             )
 
+    def first_request(self) -> float | None:
+        """Return when the first request ended that is still kept, Unix seconds; `None`: none."""
+        with self._database.reading() as session:
+            return session.rows(tuple[float | None], "SELECT MIN(time) FROM requests")[0][0]
+
     def hold(
         self, holder: str, beat: int, version: int, wanted: Sequence[Holding]
     ) -> tuple[int, ...]:

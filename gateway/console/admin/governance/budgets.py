@@ -96,7 +96,7 @@ def _row(one: BudgetStanding, at: float) -> Markup:
         reserved=_amount(one, one.reserved),
         left=_amount(one, one.left),
         limit=_per(limit, one.per),
-        forecast=_forecast(one),
+        forecast=_forecast(one, at),
         resets=_resets(one, at),
     )
 
@@ -115,12 +115,15 @@ def _amount(one: BudgetStanding, value: float) -> str:
     )
 
 
-def _forecast(one: BudgetStanding) -> str | Markup:
-    """Marked if it is more than the budget."""
-    if one.forecast is None:
-        return NONE
-    text = _amount(one, one.forecast)
-    return _OVER.format("warn", text) if one.forecast > one.limit else text
+def _forecast(one: BudgetStanding, at: float) -> str | Markup:
+    """What will be spent, and when it is used up, which is marked."""
+    text = NONE if one.forecast is None else _amount(one, one.forecast)
+    if one.used_up_at is None:
+        return text
+    if one.used_up_at <= at:
+        return _OVER.format("bad", say("{amount}, used up", amount=text))
+    when = ago(datetime.fromtimestamp(one.used_up_at, UTC), datetime.fromtimestamp(at, UTC))
+    return _OVER.format("warn", say.markup("{amount}, used up {when}", amount=text, when=when))
 
 
 def _resets(one: BudgetStanding, at: float) -> str | Markup:

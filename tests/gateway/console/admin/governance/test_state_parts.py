@@ -35,7 +35,9 @@ STATE = BudgetStanding(
     share=0.4,
     begins=0.0,
     resets=24 * HOUR,
+    rate_per_hour=0.33,
     forecast=8.0,
+    used_up_at=None,
     alerts=(),
 )
 NONE_OF_A_KEY = """
@@ -116,7 +118,10 @@ def test_a_budget(state: BudgetStanding, text: str) -> None:
 
 
 def test_a_forecast_beyond_the_budget_is_marked_and_hidden_subjects_are_counted() -> None:
-    assert 'class="state warn">$16.00' in shown(replace(STATE, forecast=16.0))
+    beyond = replace(STATE, forecast=16.0, used_up_at=17.5 * HOUR)
+    assert 'class="state warn">$16.00, used up <time' in shown(beyond)
+    assert "$16.00, used up in 5 h 30 min" in text_of(shown(beyond))
+    assert "$16.00, used up" in text_of(shown(replace(beyond, used_up_at=12 * HOUR)))
     assert "state warn" not in shown(STATE)
     assert "1,234 more subjects" in shown(STATE, omitted=1234)
     assert "more subjects" not in shown(STATE)
