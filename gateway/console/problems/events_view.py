@@ -13,6 +13,12 @@ from strowger_gateway.gateway.console.problems.admin import (
     EventsWanted,
     query_of,
 )
+from strowger_gateway.gateway.console.problems.event_words import (
+    cause_of,
+    event_name,
+    name_of,
+    subject_of,
+)
 from strowger_gateway.gateway.console.problems.happening import Happening
 from strowger_gateway.gateway.console.problems.process_side import ProblemsSide
 from strowger_gateway.gateway.parts.console import AdminCall, PageView
@@ -46,7 +52,8 @@ _TABLE = say.template("""<div class="card table plain happened"><table>
 _ROW = say.template("""<tr>
 <th scope="row">{what}</th>
 <td data-label="[[When]]"><time datetime="{iso}">{when}</time></td>
-<td data-label="[[Event]]"><span class="state {tone}">{kind}</span> {requests}</td>
+<td data-label="[[Event]]"><span class="state {tone}">{kind}</span> {requests}
+<span class="why">{cause}</span></td>
 <td data-label="[[Lasted]]">{lasted}</td>
 <td data-label="[[Gateway]]">{gateway}</td>
 </tr>""")
@@ -61,59 +68,6 @@ _OLDER = say.template(
     "[[Older]]</a></nav>"
 )
 _OPTION = Markup('<option value="{}"{}>{}</option>')
-_NAMES: Final = {
-    "failing": sentence("failing"),
-    "circuit_opened": sentence("circuit open"),
-    "refused": sentence("account or model refused"),
-    "circuit_closed": sentence("circuit closed"),
-    "recovered": sentence("works again"),
-    "removed": sentence("removed"),
-    "cooldown": sentence("cooling down"),
-    "no_backend": sentence("no backend left"),
-    "backend_again": sentence("a backend works again"),
-    "check_failed": sentence("health check fails"),
-    "check_passed": sentence("health check passes again"),
-    "draining": sentence("draining"),
-    "disabled": sentence("disabled"),
-    "enabled": sentence("enabled again"),
-    "over_budget": sentence("over budget"),
-    "within_budget": sentence("within its budget again"),
-    "started": sentence("started"),
-    "stopped": sentence("stopped"),
-    "reloaded": sentence("configuration reloaded"),
-    "reload_rejected": sentence("configuration rejected"),
-    "worker_exited": sentence("process exited"),
-    "ended": sentence("problem over"),
-    "many_failures": sentence("many failures"),
-    "engine_down": sentence("engine down"),
-    "process_silent": sentence("process silent"),
-    "store_down": sentence("store unreachable"),
-    "store_read_only": sentence("store not writable"),
-    "redis_down": sentence("Redis unreachable"),
-    "spool_down": sentence("spool not writable"),
-    "importer_down": sentence("importer down"),
-    "import_late": sentence("import late"),
-    "records_lost": sentence("records lost"),
-    "audit_lost": sentence("audit events lost"),
-    "audit_late": sentence("audit late"),
-    "audit_file_down": sentence("audit file not written"),
-    "export_failing": sentence("export fails"),
-    "keys_stale": sentence("keys stale"),
-    "budgets_stale": sentence("budgets stale"),
-    "budget_spent": sentence("budget spent"),
-    "limit_full": sentence("limit full"),
-    "alerts_waiting": sentence("alerts not delivered"),
-    "identity_provider_down": sentence("identity provider down"),
-    "configuration_rejected": sentence("configuration rejected"),
-    "configuration_differs": sentence("configurations differ"),
-    "certificate_expires": sentence("certificate expires soon"),
-    "certificate_expired": sentence("certificate expired"),
-    "certificate_rejected": sentence("certificate rejected"),
-    "split_mismatch": sentence("sample ratio mismatch"),
-    "experiment_paused": sentence("experiment paused"),
-    "workers_exited": sentence("processes exited"),
-    "internal_errors": sentence("internal errors"),
-}
 _NOT_EVENTS: Final = (
     "model_down",
     "model_on_fallback",
@@ -160,21 +114,19 @@ def _kinds(chosen: str) -> Markup:
     for kind in EVENT_KINDS:
         if kind not in _NOT_EVENTS:
             mark = Markup(" selected") if kind == chosen else ""
-            options.append(_OPTION.format(kind, mark, say(_NAMES[kind])))
+            options.append(_OPTION.format(kind, mark, event_name(kind)))
     return Markup().join(options)
 
 
 def _row(one: Happening) -> Markup:
     at = datetime.fromtimestamp(one.time, UTC)
-    name = say(_NAMES.get(one.kind, one.kind))
-    if one.kind == "ended":
-        name = say("over: {what}", what=say(_NAMES.get(one.subject, one.subject)))
     return _ROW.format(
-        what=one.text or name,
+        what=subject_of(one),
+        cause=cause_of(one),
         iso=at.isoformat(timespec="milliseconds"),
         when=at.strftime("%Y-%m-%d %H:%M:%S"),
         tone=one.tone,
-        kind=name,
+        kind=name_of(one),
         requests=_requests(one),
         lasted=NONE if one.duration_s is None else span(one.duration_s),
         gateway=one.gateway or NONE,

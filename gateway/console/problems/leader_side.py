@@ -56,7 +56,8 @@ class ProblemsLeader(LeaderSide[Judged, None]):
         self._written_at = self._pruned_at = float("-inf")
         self._closing = False
         at.side(BackendEventsLeader).book.on_kept = self._note_backend
-        self._note("started", f"started with configuration {at.first.digest}")
+        digest = at.first.digest
+        self._note("started", f"started with configuration {digest}", digest)
 
     def on_message(self, worker: int, message: Judged) -> None:
         self.book.judge(message.problems, message.totals)
@@ -69,14 +70,16 @@ class ProblemsLeader(LeaderSide[Judged, None]):
 
     def reloaded(self, result: ReloadResult) -> None:
         if result.outcome == "applied":
-            self._note("reloaded", f"configuration {result.digest} is in force ({result.trigger})")
+            text = f"configuration {result.digest} is in force ({result.trigger})"
+            self._note("reloaded", text, result.digest, result.trigger)
         elif result.rejected:
             why = "; ".join(result.problems)
-            self._note("reload_rejected", f"the configuration is rejected: {why}", bad=True)
+            text = f"the configuration is rejected: {why}"
+            self._note("reload_rejected", text, message=why, bad=True)
 
     def left(self, worker: int) -> None:
         if not self._closing:
-            self._note("worker_exited", f"worker {worker} has exited")
+            self._note("worker_exited", f"worker {worker} has exited", str(worker))
 
     def works(self) -> Sequence[Work]:
         return (("events", self._write_all),)
@@ -93,10 +96,18 @@ class ProblemsLeader(LeaderSide[Judged, None]):
                 await self._write()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _note(self, kind: str, text: str, *, bad: bool = False) -> None:
+    def _note(
+        self, kind: str, text: str, subject: str = "", message: str = "", *, bad: bool = False
+    ) -> None:
         tone = "bad" if bad else ""
         one = Happening(
-            time=time.time(), kind=kind, gateway=self.book.gateway, text=text, tone=tone
+            time=time.time(),
+            kind=kind,
+            gateway=self.book.gateway,
+            subject=subject,
+            message=message,
+            text=text,
+            tone=tone,
         )
         self.book.add(one)
 

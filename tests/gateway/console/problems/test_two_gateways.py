@@ -163,7 +163,8 @@ async def test_events_outlive_the_gateway_and_the_view_links_the_requests(pair: 
         chinese = await browser.get("/admin/view/events", headers={"accept-language": "zh-CN"})
 
     assert stopped[0]["gateway"] == (await events(pair.second, kind="started"))[-1]["gateway"]
-    assert "p/m: failing, no success in 3 attempts" in text_of(page)
+    assert "chat · p/m" in text_of(page)
+    assert "failing requests upstream_failed: p: on fire" in text_of(page)
     assert '<a href="/admin/view/requests?backend=p%2Fm&amp;since=' in page
     assert wrong.status_code == 400
     assert "'opened' is not a kind of event; known: failing," in wrong.json()["error"]["message"]

@@ -42,6 +42,7 @@ experiments:
       - {{name: control, backend: north/small, weight: 50}}
       - {{name: {short}, backend: {long}/medium, weight: 50}}
 budgets: [{{name: {long}, who: {{any: true}}, usd: 100, per: month}}]
+prices: [{{match: "{long}/*", input: 1, output: 2}}, {{match: "north/*", input: 1, output: 2}}]
 limits: [{{name: {long}, who: {{any: true}}, requests: 1000, per: minute}}]
 """
 
@@ -80,13 +81,14 @@ async def signed_in(stack: AsyncExitStack, browser: Browser, up: Serving, width:
     return page
 
 
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", [pytest.param(390, marks=pytest.mark.nightly), 1280])
 async def test_nothing_overlaps_and_nothing_is_cut(
     width: int, up: Serving, browser: Browser
 ) -> None:
     faults: dict[str, list[str]] = {}
     async with AsyncExitStack() as stack:
         page = await signed_in(stack, browser, up, width)
+        assert "circuit open" in await page.inner_text("#problems")
         links = page.locator("nav.parts a")
         paths = [str(await one.get_attribute("href")) for one in await links.all()]
         assert len(paths) >= 10
