@@ -171,3 +171,23 @@ async def test_an_operator_manages_the_keys_of_its_own_teams_only(at: Door) -> N
         "of-none": "active",
         "of-red": "revoked",
     }
+
+
+async def test_only_an_admin_sees_which_requests_have_a_payload(at: Door) -> None:
+    paths = (
+        "/admin/requests",
+        "/admin/requests/export",
+        "/admin/requests/tail",
+        "/admin/view/requests",
+    )
+    found = dict[str, set[tuple[int, bool]]]()
+    for group, role in ROLES.items():
+        async with signed_in(at, group) as browser:
+            answers = [await browser.get(path, params={"payload": "true"}) for path in paths]
+            found[role] = {
+                (answer.status_code, "only the role admin sees" in answer.text.lower())
+                for answer in answers
+            }
+
+    assert found["viewer"] == found["operator"] == {(403, True)}
+    assert not any(status == 403 for status, _ in found["admin"])
