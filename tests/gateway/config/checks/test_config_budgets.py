@@ -69,3 +69,31 @@ def test_a_budget_in_money_without_any_price_is_a_warning() -> None:
         "the catalogue"
     ]
     assert warnings(budgets(f"{WHO}, usd: 1, unknown_price: {{count_usd: 1}}")) == []
+
+
+def test_a_model_whose_backend_has_no_price_is_a_warning_of_the_budgets_that_cover_it() -> None:
+    """Every request to it would be refused, and nothing else would say so."""
+    text = """
+providers:
+  - {name: own, adapter: vllm, base_url: "http://127.0.0.1:9/v1"}
+  - {name: paid, adapter: vllm, base_url: "http://127.0.0.1:9/v1"}
+models:
+  - {name: local, backends: [{provider: own, model: anthropic/claude-sonnet-4-5}]}
+  - {name: safe, backends: [{provider: paid, model: m}], fallback: [local]}
+  - {name: good, backends: [{provider: paid, model: m}]}
+  - {name: any-*, backends: [{provider: own, model: "*"}]}
+prices: [{match: paid/*, input: 1, output: 1}]
+budgets: [{name: all, who: {any: true}, usd: 1%s}]
+"""
+    told = [
+        f'budgets[0].usd: refuses every request to "{name}", because its backend '
+        '"own/anthropic/claude-sonnet-4-5" has no price; add a row to prices (input: 0, output: 0 '
+        "if it costs nothing), or set unknown_price"
+        for name in ("local", "safe")
+    ]
+
+    assert warnings(text % "") == told
+    assert warnings(text % ", models: [good, safe]") == told[1:]
+    assert warnings(text % ", unknown_price: {count_usd: 0}") == []
+    free = "prices: [{match: own/*, input: 0, output: 0}, "
+    assert warnings((text % "").replace("prices: [", free)) == []
