@@ -11,6 +11,9 @@ import click
 from msgspec import UNSET
 
 from strowger_gateway.gateway.assembly.wiring.models import models_of
+from strowger_gateway.gateway.cli.checking.lonely import lonely_controls
+from strowger_gateway.gateway.cli.checking.report import CheckReport, located, message_of
+from strowger_gateway.gateway.cli.checking.trial import try_parts
 from strowger_gateway.gateway.cli.config_loading import Faults, config_option, faults_shown, load
 from strowger_gateway.gateway.cli.known_models.retirement import retirements
 from strowger_gateway.gateway.cli.prompts.changed_texts import changed_texts
@@ -26,21 +29,31 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("named", metavar="[CONFIG]", type=click.Path(path_type=Path), default=None)
 @config_option
-def check(named: Path | None, path: Path) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print all messages as JSON, for CI.")
+def check(named: Path | None, path: Path, as_json: bool) -> None:
     """Check CONFIG, or --config, without serving it; exit with 1 if it has errors.
 
-    Settings without effect are warnings, and so are models that retire within 60 days.
+    Settings without effect are warnings, and so are models that retire within 60 days. Messages
+    begin with file, line and column.
     """
     path = path if named is None else named
-    config = load(path, lambda warning: click.echo(f"warning: {warning}", err=True))
-    for note in build(config):
-        click.echo(f"note: {note}", err=True)
-    for warning in file_warnings(config, most_open_files()):
-        click.echo(f"warning: {warning}", err=True)
-    for warning in changed_texts(config):
-        click.echo(f"warning: {warning}", err=True)
-    for warning in retirements(config, models_of(config), datetime.now(UTC).date()):
-        click.echo(f"warning: {warning}", err=True)
+    report = CheckReport(file=str(path))
+    try:
+        config = _checked(path, report)
+    except Faults as exc:
+        if not as_json:
+            raise
+        report.errors = [message_of(one, str(path)) for one in exc.message.splitlines()]
+        click.echo(report.as_json())
+        raise SystemExit(exc.exit_code) from exc
+    if as_json:
+        report.ok = True
+        click.echo(report.as_json())
+        return
+    for note in report.notes:
+        click.echo(f"note: {note.text}", err=True)
+    for warning in report.warnings:
+        click.echo(f"warning: {warning.text}", err=True)
     counted = ", ".join(
         f"{count} {noun}{'' if count == 1 else 's'}"
         for count, noun in (
@@ -52,6 +65,23 @@ def check(named: Path | None, path: Path) -> None:
         if count or noun in ("provider", "model")
     )
     click.echo(f"{path}: OK ({counted}; hash {config.digest})")
+
+
+def _checked(path: Path, report: "CheckReport") -> Config:
+    """Load and build. Raises Faults, each with its place in the file as far as it has one."""
+    warnings: list[str] = []
+    config = load(path, warnings.append, try_parts)
+    try:
+        notes = build(config)
+    except Faults as exc:
+        raise Faults(tuple(located(one, config) for one in exc.message.splitlines())) from exc
+    warnings += file_warnings(config, most_open_files())
+    warnings += lonely_controls(config)
+    warnings += changed_texts(config)
+    warnings += retirements(config, models_of(config), datetime.now(UTC).date())
+    report.notes = [message_of(located(one, config), str(path)) for one in notes]
+    report.warnings = [message_of(located(one, config), str(path)) for one in warnings]
+    return config
 
 
 def build(config: Config) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
 import click
 import msgspec
@@ -12,6 +12,9 @@ import msgspec
 from strowger_gateway.gateway.cli.part_commands import checked_parts
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.schemas.errors import InvalidConfig
+
+if TYPE_CHECKING:
+    from strowger_gateway.gateway.config.problems import Problems
 
 DEFAULT = Path("config.yaml")
 
@@ -39,13 +42,23 @@ def faults_shown() -> Generator[None, None, None]:
         raise Faults(exc.problems) from exc
 
 
-def load(path: Path, warn: Callable[[str], None] | None = None) -> Config:
-    """Load a configuration. Raises Faults. warn: as for `load_config`; `None` drops warnings."""
+def load(
+    path: Path,
+    warn: Callable[[str], None] | None = None,
+    trial: "Callable[[Config, Problems], None] | None" = None,
+) -> Config:
+    """Load a configuration. Raises Faults. warn, trial: as for `load_config`; `None`: neither."""
     # Late: this imports every adapter, which `health` with a URL does not need.
-    from strowger_gateway.gateway.config.load import ignore_warning, load_config
+    from strowger_gateway.gateway.config.load import ignore_warning, load_config, not_tried
 
     with faults_shown():
-        return load_config(path, os.environ, warn or ignore_warning, parts=checked_parts())
+        return load_config(
+            path,
+            os.environ,
+            warn or ignore_warning,
+            parts=checked_parts(),
+            trial=trial or not_tried,
+        )
 
 
 def config_option(command: F) -> F:

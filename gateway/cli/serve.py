@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from strowger_gateway.gateway.cli.config_loading import (
+    Faults,
     config_option,
     faults_shown,
     with_listen_overrides,
@@ -17,6 +18,7 @@ from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.fleet.listening.predecessor import Predecessor
 from strowger_gateway.gateway.fleet.listening.systemd import SYSTEMD, activated, widest_address
 from strowger_gateway.gateway.fleet.processes.signals import ignore_hand_over
+from strowger_gateway.schemas.errors import InvalidConfig
 
 
 @click.command()
@@ -54,4 +56,9 @@ def serve(path: Path, host: str | None, port: int | None, workers: int | None) -
             warnings.append("--host and --port have no effect: systemd has bound the sockets")
         from strowger_gateway.gateway.fleet.processes.main import serve as run
 
-        run(config, path, read, warnings, given, predecessor)
+        try:
+            run(config, path, read, warnings, given, predecessor)
+        except InvalidConfig as exc:
+            from strowger_gateway.gateway.cli.checking.report import located
+
+            raise Faults(tuple(located(one, config) for one in exc.problems)) from exc

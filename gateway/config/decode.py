@@ -17,6 +17,7 @@ from msgspec.structs import FieldInfo
 
 from strowger_gateway.gateway.config.foreign_names import names_a_variable
 from strowger_gateway.gateway.config.interpolate import Resolved, Unresolved
+from strowger_gateway.gateway.config.mistakes.written_units import hint as written_hint
 from strowger_gateway.gateway.config.problems import Found, Path, Problems, nearest
 from strowger_gateway.gateway.config.schema.units import GIB, KIB, MIB
 from strowger_gateway.gateway.config.type_names import Kind, kind_of
@@ -143,6 +144,8 @@ class Decoder:
             words = () if self._problems.many else kind.words
             hint = nearest(plain, words) if isinstance(plain, str) else ""
             hint = hint if _DID_YOU_MEAN in hint else ""
+            if not hint and isinstance(plain, str):
+                hint = _unit_hint(plain, kind, path)
             if (
                 isinstance(plain, str)
                 and plain
@@ -312,6 +315,12 @@ def _empty(kind: Kind) -> object:
     if kind.words:
         return kind.words[0]
     return "" if str in kind.bare else 0
+
+
+def _unit_hint(text: str, kind: Kind, path: Path) -> str:
+    numbers = any(one is int or one is float for one in kind.bare)
+    size = "size" in kind.extra
+    return written_hint(text, str(path[-1]) if path else "", size=size, number=numbers and not size)
 
 
 def _bytes(text: str) -> object:

@@ -1,6 +1,7 @@
 """Read config.yaml: from text to a checked, frozen `Config`, or to all of its faults at once."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from strowger_gateway.gateway.config.checks.check import check
 from strowger_gateway.gateway.config.decode import Decoder
 from strowger_gateway.gateway.config.digest import tree_digest
 from strowger_gateway.gateway.config.interpolate import Interpolation
+from strowger_gateway.gateway.config.mistakes.foreign_files import named_by
 from strowger_gateway.gateway.config.model_table.table import with_published_facts
 from strowger_gateway.gateway.config.parts.file_type import file_type, plain_config
 from strowger_gateway.gateway.config.parts.part import ConfiguredPart
@@ -25,12 +27,18 @@ from strowger_gateway.gateway.config.schema_store import with_store_placed
 from strowger_gateway.gateway.config.source_file.written import Written
 from strowger_gateway.gateway.config.text_files import LARGEST, TooLarge, read_text
 from strowger_gateway.gateway.config.unused_variables import warn_unused_variables
-from strowger_gateway.gateway.config.yaml_document import parse
+from strowger_gateway.gateway.config.yaml_document import parse, positions_of
 from strowger_gateway.schemas.errors import InvalidConfig
+
+Trial = Callable[[Config, Problems], None]
 
 
 def ignore_warning(warning: str) -> None:
     """Drop a warning that another caller reports."""
+
+
+def not_tried(config: Config, problems: Problems) -> None:
+    """Record nothing: most commands build what they need, and meet its faults then."""
 
 
 def unchanged(config: Config) -> Config:
@@ -45,12 +53,14 @@ def load_config(
     override: Callable[[Config], Config] = unchanged,
     *,
     parts: Sequence[ConfiguredPart] = (),
+    trial: Trial = not_tried,
 ) -> Config:
     """Read a file. Raises InvalidConfig with every fault found.
 
     warn:     called with one sentence per setting that is valid and has no effect.
     override: replaces settings, by command-line options for example, before they are checked.
     parts:    bring sections and checks besides those of `config` itself.
+    trial:    records the faults that only building shows, of what has no other fault.
     """
     try:
         text = read_text(path)
@@ -69,6 +79,7 @@ def load_config(
         warn=warn,
         override=override,
         parts=parts,
+        trial=trial,
     )
 
 
@@ -82,17 +93,22 @@ def read_config(
     warn: Callable[[str], None] = ignore_warning,
     override: Callable[[Config], Config] = unchanged,
     parts: Sequence[ConfiguredPart] = (),
+    trial: Trial = not_tried,
 ) -> Config:
     """Read text. Raises InvalidConfig with every fault found.
 
     source:   the file's name, which starts every message.
     folder:   where relative paths start; `None`: the working directory.
     adapters: the names that `adapter:` may have; `None`: the installed ones.
-    warn, override, parts: as for `load_config`.
+    warn, override, parts, trial: as for `load_config`.
     """
     start = folder or Path()
     problems = Problems(source, start)
+    problems.locate(partial(positions_of, text))
     tree = parse(text, problems)
+    if isinstance(tree, dict) and (stranger := named_by(tree)):
+        problems.add((stranger.key,), stranger.remedy)
+        problems.raise_if_any()
     if tree is None:
         if not problems.under(()):
             problems.add((), "is empty; it needs at least `providers` and `models`")
@@ -108,6 +124,7 @@ def read_config(
     config = with_catalogue(config, known)
     check(config, problems, known, parts)
     warn_unused_variables(config, env, problems)
+    trial(config, problems)
     problems.raise_if_any()
     for warning in problems.warnings:
         warn(warning)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path as FilePath
 
 from msgspec import Struct
@@ -16,6 +16,9 @@ Path = tuple[str | int, ...]
 MASK = "***"
 SHORTEST_SECRET = 4
 """Characters. A shorter one is masked only as a whole value: as a part it is in too many words."""
+Position = tuple[int, int]
+"""Line and column in the file, from 1."""
+
 PLACEHOLDERS = frozenset({"anything", "dummy", "empty", "fake-key", "na", "none", "not-needed"})
 """Texts, in lower case, that stand for no key where a client insists on one: no secrets."""
 LONGEST_SHOWN = 80
@@ -33,8 +36,11 @@ class Found(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
+    """at: where it is in the file; `None`: where its path is."""
+
     path: Path
     parts: tuple[str | Found, ...]
+    at: Position | None = None
 
 
 class Problems:
@@ -50,14 +56,21 @@ class Problems:
         self._longest_first: list[str] = []
         self._places: set[Path] = set()
         self._around: set[Path] = set()
+        self._find: Callable[[], Mapping[Path, Position]] | None = None
+        self._positions: Mapping[Path, Position] | None = None
+
+    def locate(self, find: Callable[[], Mapping[Path, Position]]) -> None:
+        """Messages name line and column from now on. find: called once, if there is a message."""
+        self._find, self._positions = find, None
 
     @property
     def many(self) -> bool:
         """True if further problems are not shown."""
         return len(self._found) >= MOST_SHOWN
 
-    def add(self, path: Path, *parts: str | Found) -> None:
-        self._found.append(Problem(path, parts))
+    def add(self, path: Path, *parts: str | Found, at: Position | None = None) -> None:
+        """at: where it is, if that is known better than by the path."""
+        self._found.append(Problem(path, parts, at))
         self._places.add(path)
         self._around.update(path[:end] for end in range(len(path) + 1))
 
@@ -104,7 +117,18 @@ class Problems:
             self._quote(part.value) if isinstance(part, Found) else part for part in problem.parts
         )
         where = self._place(problem.path)
-        return f"{self.source}: {self._mask(f'{where}: {text}' if where else text)}"
+        at = problem.at or self._position(problem.path)
+        source = self.source if at is None else f"{self.source}:{at[0]}:{at[1]}"
+        return f"{source}: {self._mask(f'{where}: {text}' if where else text)}"
+
+    def _position(self, path: Path) -> Position | None:
+        """Where the setting is, or what should contain it; `None` for the whole file."""
+        if self._find is None or not path:
+            return None
+        if self._positions is None:
+            self._positions = self._find()
+        known = (self._positions.get(path[:end]) for end in range(len(path), 0, -1))
+        return next((one for one in known if one is not None), None)
 
     def _place(self, path: Path) -> str:
         """`models[1].backends[0].provider`; keys with other characters are quoted."""

@@ -10,7 +10,8 @@ from yaml.reader import Reader
 from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
-from strowger_gateway.gateway.config.problems import Path, Problems
+from strowger_gateway.gateway.config.mistakes.yaml_faults import in_plain_words
+from strowger_gateway.gateway.config.problems import Path, Position, Problems
 
 Tree = None | bool | int | float | str | list["Tree"] | dict[str, "Tree"]
 """A document's value. Keys are always text."""
@@ -36,9 +37,6 @@ _OLD_WORDS = {"yes": True, "on": True, "no": False, "off": False}
 _TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map")
 _HALVES = re.compile("[\ud800-\udfff]")
 _MERGE = "<<"
-_TAB = r"\t"
-"""PyYAML's name of a tab."""
-_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
 def parse(text: str, problems: Problems, *, version_1_1: bool = False) -> Tree:
@@ -54,15 +52,16 @@ def parse(text: str, problems: Problems, *, version_1_1: bool = False) -> Tree:
         node = _composed(text)
         return None if node is None else _Reader(problems, version_1_1).value(node, (), ())
     except _Unbounded as exc:
-        problems.add((), str(exc))
+        problems.add((), str(exc), at=exc.at)
     except yaml.YAMLError as exc:
-        problems.add((), _syntax(exc, text.splitlines()))
+        at, what = in_plain_words(exc, text.splitlines())
+        problems.add((), what, at=at)
     return None
 
 
-def lines_of(text: str) -> dict[Path, int]:
-    """Return the line of each key and list entry by its path, from 1; {} if it cannot be parsed."""
-    found: dict[Path, int] = {}
+def positions_of(text: str) -> dict[Path, Position]:
+    """Return the place of each key and list entry by its path; {} if it cannot be parsed."""
+    found: dict[Path, Position] = {}
     try:
         node = _composed(text)
     except (_Unbounded, yaml.YAMLError):
@@ -74,14 +73,19 @@ def lines_of(text: str) -> dict[Path, int]:
         if isinstance(one, MappingNode):
             for key, value in one.value:
                 place = (*path, str(key.value))
-                found[place] = _line(key)
+                found[place] = _position(key)
                 todo.append((place, value))
         elif isinstance(one, SequenceNode):
             for index, value in enumerate(one.value):
                 place = (*path, index)
-                found[place] = _line(value)
+                found[place] = _position(value)
                 todo.append((place, value))
     return found
+
+
+def lines_of(text: str) -> dict[Path, int]:
+    """Return the line of each key and list entry by its path, from 1; {} if it cannot be parsed."""
+    return {path: line for path, (line, _) in positions_of(text).items()}
 
 
 def scalar(text: str) -> Tree:
@@ -100,7 +104,11 @@ def scalar(text: str) -> Tree:
 
 
 class _Unbounded(Exception):
-    """The document is larger or deeper than allowed."""
+    """The document is larger or deeper than allowed. at: where, if it is one place."""
+
+    def __init__(self, message: str, at: Position | None = None) -> None:
+        super().__init__(message)
+        self.at = at
 
 
 class _Bounded(Composer):
@@ -112,7 +120,7 @@ class _Bounded(Composer):
     def compose_node(self, parent: Node | None, index: int) -> Node | None:
         self._nodes += 1
         if self._level > DEEPEST + 1 and parent is not None:
-            raise _Unbounded(f"line {_line(parent)}: nested more than {DEEPEST} levels deep")
+            raise _Unbounded(f"nested more than {DEEPEST} levels deep", _position(parent))
         if self._nodes > MOST:
             raise _Unbounded(f"has more than {MOST:,} values; split it over several gateways")
         self._level += 1
@@ -173,7 +181,7 @@ class _Reader:
                 f"has more than {MOST:,} values, including those repeated by aliases (*…)"
             )
         if node in inside or len(inside) > DEEPEST:
-            self._problems.add(path, f"line {_line(node)}: nested too deeply, or inside itself")
+            self._problems.add(path, "nested too deeply, or inside itself", at=_position(node))
             return None
         match node:
             case ScalarNode(value=str(text), style=None | "", tag=tag) if tag in _TAGS:
@@ -190,7 +198,8 @@ class _Reader:
             case MappingNode(tag=tag) if tag in _TAGS:
                 return self._mapping(node, path, (*inside, node))
             case _:
-                self._problems.add(path, f"line {_line(node)}: YAML tags (!…) are not supported")
+                text = "YAML tags (!…) are not supported; put a text that begins with ! in quotes"
+                self._problems.add(path, text, at=_position(node))
                 return None
 
     def _mapping(self, node: MappingNode, path: Path, inside: tuple[Node, ...]) -> dict[str, Tree]:
@@ -199,7 +208,7 @@ class _Reader:
         merged: list[Node] = []
         for key, item in node.value:
             if not isinstance(key, ScalarNode):
-                self._problems.add(path, f"line {_line(key)}: a key must be text")
+                self._problems.add(path, "a key must be text", at=_position(key))
                 continue
             if self._version_1_1 and key.value == _MERGE and not key.style:
                 merged += item.value if isinstance(item, SequenceNode) else [item]
@@ -207,7 +216,7 @@ class _Reader:
             name = self._text(str(key.value), key, path)
             if name in seen:
                 self._problems.add(
-                    (*path, name), f"line {_line(key)}: already given on line {seen[name]}"
+                    (*path, name), f"already given on line {seen[name]}", at=_position(key)
                 )
                 continue
             seen[name] = _line(key)
@@ -215,7 +224,7 @@ class _Reader:
         for item in merged:
             found = self.value(item, path, inside)
             if not isinstance(found, dict):
-                self._problems.add(path, f"line {_line(item)}: <<: expected a mapping")
+                self._problems.add(path, "<<: expected a mapping", at=_position(item))
                 continue
             values = {**found, **values}  # the entry's own keys win, and then the first mapping's
         return values
@@ -228,7 +237,7 @@ class _Reader:
             return text.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
             self._problems.add(
-                path, f"line {_line(node)}: contains half of a surrogate pair (\\ud800 …)"
+                path, "contains half of a surrogate pair (\\ud800 …)", at=_position(node)
             )
             return ""
 
@@ -237,22 +246,5 @@ def _line(node: Node) -> int:
     return node.start_mark.line + 1
 
 
-def _syntax(exc: yaml.YAMLError, lines: list[str]) -> str:
-    """Describe a syntax error without the snippet and the names that PyYAML would show."""
-    if not isinstance(exc, yaml.MarkedYAMLError) or exc.problem_mark is None:
-        return "contains characters that YAML forbids; save it as UTF-8 without control characters"
-    mark = exc.problem_mark
-    message = ", ".join(part for part in (exc.context, exc.problem) if part)
-    what = _QUOTED.sub(_parsers_own, message)
-    here = lines[mark.line] if mark.line < len(lines) else ""
-    hint = "; between { and }, put ${…} in quotes" if re.search(r"\{.*\$\{", here) else ""
-    if _TAB in what:
-        hint = "; indent with spaces"
-    return f"line {mark.line + 1}, column {mark.column + 1}: not valid YAML: {what}{hint}"
-
-
-def _parsers_own(quoted: re.Match[str]) -> str:
-    """Keep PyYAML's own tokens (single characters, or in angle brackets); hide the file's text."""
-    word = quoted[1] or quoted[2] or ""
-    known = len(word) <= 1 or word == _TAB or word.startswith("<")
-    return quoted[0] if known else "it"
+def _position(node: Node) -> Position:
+    return _line(node), node.start_mark.column + 1

@@ -13,6 +13,12 @@ def check_payloads(config: Config, problems: Problems) -> None:
     place = ("logging", "payloads")
     if settings.mode != "off" and settings.to == "otlp" and config.telemetry.otlp is None:
         problems.add((*place, "to"), "otlp needs telemetry.otlp, which names the collector")
+    if settings.mode == "off" and (settings.to != "file" or settings.redact):
+        problems.warn(
+            (*place, "to" if settings.to != "file" else "redact"),
+            "has no effect, because mode is off and nothing is recorded; set mode to errors, sample "
+            "or all, or remove it",
+        )
     for index, rule in enumerate(settings.redact):
         at = (*place, "redact", index)
         if (rule.field is None) == (rule.pattern is None):

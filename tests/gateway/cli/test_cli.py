@@ -105,7 +105,7 @@ def test_every_problem_goes_to_stderr_and_the_exit_status_is_1(good: Path) -> No
 
     assert result.exit_code == 1
     assert result.stdout == ""
-    assert result.stderr == (
+    assert re.sub(r":[0-9]+:[0-9]+: ", ": ", result.stderr) == (
         f"{good}: providers[0].api_key: the environment variable OPENAI_API_KEY is not set; "
         "set it, or give a default with ${OPENAI_API_KEY:-…}\n"
         f'{good}: models[0].backends[2].provider: no provider is named "opnai"; '
@@ -124,7 +124,7 @@ def test_what_can_never_match_goes_to_stderr_and_is_not_an_error(good: Path) -> 
     lines = result.stderr.splitlines(keepends=True)
     timeless = "".join(line for line in lines if "the model retire" not in line)
     assert result.exit_code == 0, result.output
-    assert timeless == (
+    assert re.sub(r":[0-9]+:[0-9]+: ", ": ", timeless) == (
         f"warning: {good}: models[2].when[0].features: no type of request has all of these, so the "
         "rule never matches\n"
     )
@@ -170,7 +170,7 @@ def test_a_file_that_is_nested_beyond_reason_is_a_problem_and_no_traceback(good:
     result = run("check", str(good), env=ENV)
 
     assert result.exit_code == 1
-    assert result.stderr == f"{good}: line 1: nested more than 32 levels deep\n"
+    assert re.fullmatch(r".*:1:[0-9]+: nested more than 32 levels deep\n", result.stderr)
 
 
 def test_the_file_may_be_named_by_a_variable(good: Path) -> None:
@@ -340,6 +340,7 @@ def test_only_commands_that_work_are_listed() -> None:
     assert all(strowger.get_command(context, name) for name in listed)
     assert set(listed) == {
         "serve",
+        "backends",
         "engine",
         "engines",
         "placement",

@@ -1,5 +1,6 @@
 """Configurations for tests, and their faults and warnings."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -36,6 +37,21 @@ models:
 GOOD = PROVIDERS + MODELS
 
 
+PLACE = re.compile(r"config\.yaml(:[1-9][0-9]*:[1-9][0-9]*)?: ")
+"""How each message begins: with line and column, if it is about one place."""
+
+
+def without_place(message: str) -> str:
+    found = PLACE.match(message)
+    assert found is not None, message
+    return message[found.end() :]
+
+
+def without_places(messages: list[str]) -> list[str]:
+    """Return messages with their file and without their places in it."""
+    return [re.sub(r"^([a-z.]+):[0-9]+:[0-9]+: ", r"\1: ", one) for one in messages]
+
+
 def read(text: str, env: Mapping[str, str] | None = None, folder: Path | None = None) -> Config:
     return read_config(
         text,
@@ -53,8 +69,7 @@ def faults(
     """The faults of a text, without the file's name; fails if there are none."""
     with pytest.raises(InvalidConfig) as caught:
         read(text, env, folder)
-    assert all(problem.startswith("config.yaml: ") for problem in caught.value.problems)
-    return [problem.removeprefix("config.yaml: ") for problem in caught.value.problems]
+    return [without_place(problem) for problem in caught.value.problems]
 
 
 def warnings(text: str) -> list[str]:
@@ -63,8 +78,7 @@ def warnings(text: str) -> list[str]:
     read_config(
         text, source="config.yaml", env={}, adapters=ADAPTERS, warn=told.append, parts=PARTS
     )
-    assert all(warning.startswith("config.yaml: ") for warning in told)
-    return [warning.removeprefix("config.yaml: ") for warning in told]
+    return [without_place(warning) for warning in told]
 
 
 def faults_of_provider(fields: str, env: Mapping[str, str] | None = None) -> list[str]:

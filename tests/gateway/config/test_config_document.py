@@ -111,9 +111,9 @@ def test_every_duplicate_key_is_reported_with_its_line() -> None:
     text = f"server:\n  port: 1\n  host: localhost\n  port: 2\n  port: 3\n{GOOD}\nserver: {{}}\n"
 
     assert faults(text) == [
-        "server.port: line 4: already given on line 2",
-        "server.port: line 5: already given on line 2",
-        "server: line 17: already given on line 1",
+        "server.port: already given on line 2",
+        "server.port: already given on line 2",
+        "server: already given on line 1",
     ]
 
 
@@ -126,16 +126,17 @@ def test_an_anchor_may_be_used_again() -> None:
     [
         ("", "is empty; it needs at least `providers` and `models`"),
         ("# nothing\n", "is empty; it needs at least `providers` and `models`"),
-        ("a: [", "line 1, column 5: not valid YAML: while parsing a flow node, "
-         "expected the node content, but found '<stream end>'"),
-        ("a: b: c", "line 1, column 5: not valid YAML: mapping values are not allowed here"),
-        ("{a: ${B}}", "line 1, column 6: not valid YAML: while parsing a flow mapping, "
-         "expected ',' or '}', but got '{'; between { and }, put ${…} in quotes"),
+        ("a: [", "not valid YAML: a list or mapping in brackets that begins on line 1 is not "
+         "closed, or misses a comma; expected , or ] or }"),
+        ("a: b: c", "not valid YAML: a colon is not expected here: the line is indented more than "
+         "the one before it, or a text with a colon is not in quotes"),
+        ("{a: ${B}}", "not valid YAML: between { and }, put ${…} in quotes"),
         ("a: \x00", "contains characters that YAML forbids; save it as UTF-8 without control "
                     "characters"),
-        ("--- 1\n--- 2", "line 2, column 1: not valid YAML: "
-         "expected a single document in the stream, but found another document"),
-        ("a: *sk-secret", "line 1, column 4: not valid YAML: found undefined alias it"),
+        ("--- 1\n--- 2", "not valid YAML: the file has several documents; remove the line --- "
+         "before the second one"),
+        ("a: *sk-secret", "not valid YAML: * begins a reference to an anchor (&), and there is "
+         "none of this name; put a text in quotes"),
     ],
 )  # fmt: skip
 def test_broken_yaml_is_reported_with_line_and_column(text: str, told: str) -> None:
@@ -147,7 +148,7 @@ def test_a_list_is_not_a_configuration() -> None:
 
 
 def test_tags_mean_nothing() -> None:
-    with pytest.raises(InvalidConfig, match=r"a: line 1: YAML tags \(!…\) are not supported"):
+    with pytest.raises(InvalidConfig, match=r":1:4: a: YAML tags \(!…\) are not supported"):
         parsed("a: !!python/name:os.system x")
 
 
@@ -159,11 +160,11 @@ def test_a_document_inside_itself_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("a: " + "[" * 5000 + "]" * 5000, "line 1: nested more than 32 levels deep"),
-        ("{a: " * 5000 + "1" + "}" * 5000, "line 1: nested more than 32 levels deep"),
-        ("a:\n" + "- " * 5000, "line 2: nested more than 32 levels deep"),
-        ("? " * 5000, "line 1: nested more than 32 levels deep"),
-        ("\n".join(" " * level + "a:" for level in range(500)), "line 34: nested more than"),
+        ("a: " + "[" * 5000 + "]" * 5000, ":1:[0-9]+: nested more than 32 levels deep"),
+        ("{a: " * 5000 + "1" + "}" * 5000, ":1:[0-9]+: nested more than 32 levels deep"),
+        ("a:\n" + "- " * 5000, ":2:[0-9]+: nested more than 32 levels deep"),
+        ("? " * 5000, ":1:[0-9]+: nested more than 32 levels deep"),
+        ("\n".join(" " * level + "a:" for level in range(500)), ":34:[0-9]+: nested more than"),
         (
             "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
             + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)),
@@ -193,7 +194,7 @@ def test_problems_beyond_two_hundred_are_counted() -> None:
 
 
 def test_a_key_that_is_not_a_word_is_refused() -> None:
-    with pytest.raises(InvalidConfig, match="line 1: a key must be text"):
+    with pytest.raises(InvalidConfig, match=":1:3: a key must be text"):
         parsed("? [a, b]\n: 1")
 
 
@@ -202,5 +203,5 @@ def test_a_character_escaped_in_two_halves_is_joined() -> None:
 
 
 def test_half_a_character_is_refused() -> None:
-    with pytest.raises(InvalidConfig, match="a: line 1: contains half of a surrogate pair"):
+    with pytest.raises(InvalidConfig, match=":1:4: a: contains half of a surrogate pair"):
         parsed('a: "\\ud83d"')

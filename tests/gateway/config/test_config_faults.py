@@ -41,7 +41,7 @@ def test_all_errors_are_reported_at_once() -> None:
         "starting with a letter or digit",
         'providers[2]: expected a mapping, found text; its keys: "name", "adapter", "base_url", '
         '"api_key", "api_keys", "oauth", "aws", "google", "azure", "headers", "timeouts", '
-        '"health_check" and 11 more',
+        '"health_check" and 12 more',
         'models[0].polcy: unknown key; did you mean "policy"?',
         'models[0].backends[0].weight: expected a number of at least 0 or null, found "lots"',
         "models[0].retry.attempts: expected an integer of at least 1, found 0",
@@ -95,7 +95,8 @@ def test_a_wrong_field_of_a_provider_is_reported_by_path(fields: str, told: str)
     [
         ("device: gpu",
          'device: expected one of "auto", "npu", "cuda", "cpu", found "gpu"; did you mean "npu"?'),
-        ("kv_cache: 2GB", 'kv_cache: expected a size such as 512MiB or "auto", found "2GB"'),
+        ("kv_cache: 2GB",
+         'kv_cache: expected a size such as 512MiB or "auto", found "2GB"; write 2GiB'),
         ("kv_cache: 0", 'kv_cache: expected a size such as 512MiB or "auto", found 0'),
         ("threads: 1.5", 'threads: expected an integer of at least 1 or "auto", found 1.5'),
         ("max_seq_len: long",

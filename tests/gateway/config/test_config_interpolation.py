@@ -47,7 +47,8 @@ def test_a_variable_may_fill_a_number_or_a_switch() -> None:
 
 def test_quoted_text_without_a_variable_is_not_a_number() -> None:
     assert faults_of_provider('adapter: openai, max_connections: "7"') == [
-        'providers[0].max_connections: expected an integer of at least 1 or null, found "7"'
+        'providers[0].max_connections: expected an integer of at least 1 or null, found "7"; '
+        "write 7, without quotes"
     ]
 
 

@@ -338,7 +338,7 @@ def test_a_merge_key_without_a_mapping_is_an_error(tmp_path: Path) -> None:
     imported = run("import", "litellm", str(file))
 
     assert imported.exit_code == 1
-    assert "line 2: <<: expected a mapping" in imported.stderr
+    assert ":2:9: model_list[0]: <<: expected a mapping" in imported.stderr
 
 
 KEYS: st.SearchStrategy[str] = st.sampled_from(

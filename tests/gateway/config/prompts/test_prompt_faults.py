@@ -1,5 +1,6 @@
 """Faults of `prompts` and of variants that name them, as `strowger check` and a reload see them."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def read(folder: Path, more: str) -> tuple[Config, list[str]]:
 def faults(folder: Path, more: str) -> list[str]:
     with pytest.raises(InvalidConfig) as raised:
         read(folder, more)
-    return [one.removeprefix("c.yaml: ") for one in raised.value.problems]
+    return [re.sub(r"^c\.yaml(:[0-9]+:[0-9]+)?: ", "", one) for one in raised.value.problems]
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""`strowger check`: what only building shows, and the messages with their places."""
