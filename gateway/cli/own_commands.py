@@ -23,6 +23,7 @@ NAMES: Final = (
     "prompts",
     "keys",
     "usage",
+    "traffic",
     "limits",
     "budgets",
     "spend-caps",
@@ -69,6 +70,7 @@ MODULES: Final[Mapping[str, str]] = {
     "status": "problems.command",
     "requests": "requests.command",
     "store": "store.command",
+    "traffic": "traffic.command",
 }
 """Modules of commands that are in a folder of `gateway/cli`."""
 

@@ -35,6 +35,9 @@ def gateways(address: Address | None, tls: Tls, path: Path, admin_key: str, as_j
     show(_table(found))
     if found.trouble:
         click.echo(found.trouble, err=True)
+    if any(one.down for one in found.gateways if one.responding):
+        click.echo("\nbackends that are down")
+        show(_down(found))
     if found.differences:
         click.echo("\nsettings that differ")
         show(_differences(found))
@@ -60,6 +63,16 @@ def _cells(one: SeenGateway) -> Iterator[str]:
     yield f"{one.memory_bytes / _MIB:,.0f} MiB" if one.memory_bytes else "?"
     yield f"{one.in_flight:,}"
     yield f"{one.import_lag_s:.0f} s"
+
+
+def _down(found: GatewayList) -> Table:
+    table = table_of("BACKEND", "MODEL", "GATEWAY", "STATE", "SINCE")
+    for gateway in found.gateways:
+        for one in gateway.down if gateway.responding else ():
+            since = "" if one.since is None else _time(one.since)
+            cells = (one.backend, one.model, gateway.name, one.state, since)
+            table.add_row(*map(escape, cells))
+    return table
 
 
 def _differences(found: GatewayList) -> Table:

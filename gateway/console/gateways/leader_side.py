@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from strowger_gateway.gateway.config.settings.listing import settings_of
 from strowger_gateway.gateway.config.source_file.written import Written
+from strowger_gateway.gateway.console.gateways.down import together
 from strowger_gateway.gateway.console.gateways.memory import resident_bytes
 from strowger_gateway.gateway.console.gateways.report import GatewayReport, ProcessReport
 from strowger_gateway.gateway.console.gateways.report_rows import drop_report, put_report
@@ -104,6 +105,7 @@ class GatewaysLeader(LeaderSide[ProcessReport, None]):
             in_flight=sum(one.in_flight for one in processes),
             import_lag_s=max(0.0, time.monotonic() - self._at.imported_at()),
             settings=self._listed(config.written),
+            down=together(one.down for one in processes),
         )
 
     async def _follow(self) -> None:

@@ -10,6 +10,7 @@ from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.console.admin.engines import EngineProcessView
 from strowger_gateway.gateway.console.admin.engines import listed as listed_engines
 from strowger_gateway.gateway.console.gateways.answer import GatewayList
+from strowger_gateway.gateway.console.gateways.down import down_of
 from strowger_gateway.gateway.console.gateways.leader_side import OwnReportAsked
 from strowger_gateway.gateway.console.gateways.memory import resident_bytes
 from strowger_gateway.gateway.console.gateways.report import (
@@ -77,5 +78,11 @@ class GatewaysSide(ProcessSide[ProcessReport, None]):
             await asyncio.sleep(SEND_S)
 
     def _report(self) -> None:
-        in_flight = self._at.own(Admission).in_flight
-        self._at.send(ProcessReport(memory_bytes=resident_bytes(), in_flight=in_flight))
+        gateway = self._at.own(Gateway)
+        self._at.send(
+            ProcessReport(
+                memory_bytes=resident_bytes(),
+                in_flight=self._at.own(Admission).in_flight,
+                down=down_of(gateway.runtime.backends, gateway.processes.clock(), time.time()),
+            )
+        )

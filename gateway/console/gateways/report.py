@@ -12,11 +12,25 @@ STALE_S: Final = 60.0
 MOST_DIFFERENCES: Final = 200
 
 
+class DownBackend(Struct, frozen=True, kw_only=True):
+    """A backend that does not work or takes no requests, in the opinion of a gateway.
+
+    state: refused, open, failing, cooldown, or held by an operator: draining, disabled.
+    since: since when nothing succeeds, Unix seconds; `None`: nothing has failed.
+    """
+
+    model: str
+    backend: str
+    state: str
+    since: float | None = None
+
+
 class ProcessReport(Struct, frozen=True, kw_only=True, tag=True):
     """Of one serving process, to its leader. memory_bytes: resident. in_flight: requests."""
 
     memory_bytes: int
     in_flight: int
+    down: tuple[DownBackend, ...] = ()
 
 
 class GatewayReport(Struct, frozen=True, kw_only=True):
@@ -27,6 +41,7 @@ class GatewayReport(Struct, frozen=True, kw_only=True):
     memory_bytes: resident, of the leader and the workers. in_flight: requests.
     import_lag_s: how far the store is behind its records.
     settings: those that its file sets, without secrets, by path; empty if there are too many.
+    down: backends that do not work or take no requests, as its processes know.
     """
 
     name: str
@@ -43,6 +58,7 @@ class GatewayReport(Struct, frozen=True, kw_only=True):
     in_flight: int
     import_lag_s: float
     settings: Mapping[str, str | None] = {}
+    down: tuple[DownBackend, ...] = ()
 
 
 class SeenGateway(Struct, frozen=True, kw_only=True):
@@ -67,6 +83,7 @@ class SeenGateway(Struct, frozen=True, kw_only=True):
     memory_bytes: int
     in_flight: int
     import_lag_s: float
+    down: tuple[DownBackend, ...] = ()
 
 
 class SettingDifference(Struct, frozen=True, kw_only=True):
@@ -98,6 +115,7 @@ def state_of(one: GatewayReport, itself: str, now: float) -> SeenGateway:
         memory_bytes=one.memory_bytes,
         in_flight=one.in_flight,
         import_lag_s=one.import_lag_s,
+        down=one.down,
     )
 
 

@@ -9,7 +9,11 @@ from markupsafe import Markup
 from strowger_gateway.gateway.console.admin.engines import EngineModelView, EngineProcessView
 from strowger_gateway.gateway.console.admin.page.formatting import NONE, span
 from strowger_gateway.gateway.console.gateways.answer import GatewayList
-from strowger_gateway.gateway.console.gateways.report import SeenGateway, SettingDifference
+from strowger_gateway.gateway.console.gateways.report import (
+    DownBackend,
+    SeenGateway,
+    SettingDifference,
+)
 from strowger_gateway.gateway.platform.language import sentence, words_of
 
 say = words_of(__file__)
@@ -19,6 +23,8 @@ _SECTION: Final = say.template("""
 <h2 id="h-gateways">[[Gateways]]</h2>
 {trouble}
 <div class="card table plain">{gateways}</div>
+<h2>[[Backends that are down]]</h2>
+<div class="card table plain">{down}</div>
 <h2>[[Settings that differ]]</h2>
 <div class="card table plain">{differences}</div>
 <h2>[[Engines of this gateway]]</h2>
@@ -40,6 +46,21 @@ _GATEWAY: Final = say.template("""<tr><th scope="row">{name} {itself}</th>
 <td class="n" data-label="[[Memory]]">{memory}</td>
 <td class="n" data-label="[[In flight]]">{busy}</td>
 <td class="n" data-label="[[Import lag]]">{lag}</td></tr>""")
+_DOWN: Final = say.template("""<table>
+<thead><tr><th scope="col">[[Backend]]</th><th scope="col">[[Model]]</th>
+<th scope="col">[[In the opinion of]]</th></tr></thead><tbody>{rows}</tbody></table>""")
+_DOWN_ROW: Final = say.template("""<tr><th scope="row">{backend}</th>
+<td data-label="[[Model]]">{model}</td>
+<td data-label="[[In the opinion of]]">{opinions}</td></tr>""")
+_OPINION: Final = Markup('{}: <span class="state {}">{}</span> {}<br>')
+_DOWN_STATES: Final = {
+    "refused": sentence("account or model refused"),
+    "open": sentence("circuit open"),
+    "failing": sentence("failing"),
+    "cooldown": sentence("cooling down"),
+    "draining": sentence("draining"),
+    "disabled": sentence("disabled"),
+}
 _DIFFERENCES: Final = say.template("""<table>
 <thead><tr><th scope="col">[[Key]]</th><th scope="col">[[Values]]</th></tr></thead>
 <tbody>{rows}</tbody></table>""")
@@ -89,11 +110,42 @@ def sections(found: GatewayList, engines: Sequence[EngineProcessView]) -> Markup
     return _SECTION.format(
         trouble=_WARNING.format(found.trouble) if found.trouble else "",
         gateways=_GATEWAYS.format(rows=gateways) if gateways else _EMPTY.format(NONE),
+        down=_down(found.gateways, now),
         differences=_DIFFERENCES.format(rows=differing) if differing else _EMPTY.format(alike),
         engines=_ENGINES.format(rows=rows)
         if rows
         else _EMPTY.format(say("The configuration has no local engines.")),
     )
+
+
+def _down(gateways: Sequence[SeenGateway], now: float) -> Markup:
+    """Which gateway thinks what, by backend; those that agree that one works are not listed."""
+    responding = [one for one in gateways if one.responding]
+    places: dict[tuple[str, str], dict[str, DownBackend]] = {}
+    for gateway in responding:
+        for one in gateway.down:
+            places.setdefault((one.backend, one.model), {})[gateway.name] = one
+    if not places:
+        return _EMPTY.format(say("None, in the opinion of all gateways that respond."))
+    rows = Markup().join(
+        _DOWN_ROW.format(
+            backend=backend,
+            model=model,
+            opinions=Markup().join(
+                _opinion(gateway.name, known.get(gateway.name), now) for gateway in responding
+            ),
+        )
+        for (backend, model), known in sorted(places.items())
+    )
+    return _DOWN.format(rows=rows)
+
+
+def _opinion(gateway: str, one: DownBackend | None, now: float) -> Markup:
+    if one is None:
+        return _OPINION.format(gateway, "good", say("works"), "")
+    since = "" if one.since is None else say("for {time}", time=span(max(0.0, now - one.since)))
+    tone = "warn" if one.state in ("cooldown", "draining", "disabled") else "bad"
+    return _OPINION.format(gateway, tone, say(_DOWN_STATES.get(one.state, one.state)), since)
 
 
 def _usual(gateways: Sequence[SeenGateway]) -> tuple[str, str]:

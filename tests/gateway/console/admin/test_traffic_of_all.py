@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.gateway.cli.command_line import run
 from tests.gateway.commanded import SOON_S, Commanded
 from tests.gateway.forked_commands import forked
 from tests.gateway.serving import one_model, serving
@@ -106,6 +107,21 @@ async def test_what_is_filtered_is_of_both_too(
 ) -> None:
     for up in pair:
         await until(up, f"window=1h&{query}", requests)
+
+
+async def test_the_command_shows_the_same(pair: tuple[Commanded, Commanded]) -> None:
+    await until(pair[0], "window=1h", 5)
+    config = ("--config", str(pair[0].config))
+
+    shown = await asyncio.to_thread(run, "traffic", *config)
+    of_team = await asyncio.to_thread(run, "traffic", "--team", "blue", "--json", *config)
+    nothing = await asyncio.to_thread(run, "traffic", "--model", "nobody", *config)
+
+    rows = {line.split()[1]: line.split()[2:8] for line in shown.stdout.splitlines()[1:]}
+    assert rows["remote/m-1"] == ["4", "0", "0", "0", "4", "0"]
+    assert rows["–"] == ["1", "0", "0", "1", "0", "0"]
+    assert '"source":"all_gateways"' in of_team.stdout
+    assert nothing.stderr == "No requests in the last 1h.\n"
 
 
 async def test_the_page_says_that_it_shows_all_and_keeps_the_filters(

@@ -11,7 +11,11 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strowger_gateway.gateway.console.gateways.report import GatewayReport, differences
+from strowger_gateway.gateway.console.gateways.report import (
+    DownBackend,
+    GatewayReport,
+    differences,
+)
 from strowger_gateway.gateway.console.gateways.report_rows import (
     FORGET_S,
     drop_report,
@@ -126,6 +130,48 @@ async def test_others_are_shown_with_what_differs_and_stale_ones_are_marked(site
     assert rows["gone (8)"][1].startswith("no report since")
     words = ("other-host (7)", "3 / 4", "300 MiB", "file rejected", "no report for", "differs")
     assert [one for one in words if one not in page] == []
+
+
+async def test_what_each_gateway_thinks_of_a_backend_is_shown(site: Site) -> None:
+    async with site.up.client(authorization="Bearer key-of-ada-1") as client:
+        body = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
+        for _ in range(4):
+            assert (await client.post("/v1/chat/completions", json=body)).status_code == 502
+    now = time.time()
+    elsewhere = DownBackend(model="chat", backend="p/other", state="open", since=now - 300)
+    put_report(site.store.database, replace(OTHER, seen=now, down=(elsewhere,)))
+    try:
+        async with asyncio.timeout(SOON_S):
+            while True:
+                known = await _down(site)
+                if ("chat", "p/large") in known:
+                    break
+                await asyncio.sleep(0.2)
+        page = text_of((await site.operator.get("/admin/view/gateways")).text)
+        _, told, _ = await printed(
+            "gateways", "--url", site.up.url, "--admin-key", "key-of-the-operator"
+        )
+    finally:
+        drop_report(site.store.database, "other-host (7)")
+
+    own = next(name for name in known["chat", "p/large"])
+    assert known["chat", "p/other"] == {"other-host (7)": "open"}
+    assert known["chat", "p/large"] == {own: "failing"} != {"other-host (7)": "failing"}
+    assert f"p/large chat {own}: failing for" in page
+    assert "other-host (7): works" in page
+    assert f"p/other chat {own}: works other-host (7): circuit open for 5 min" in page
+    rows = {row[0]: row[1:4] for row in table(told.partition("backends that are")[2], "BACKEND")}
+    assert rows["p/other"] == ["chat", "other-host (7)", "open"]
+    assert rows["p/large"] == ["chat", own, "failing"]
+
+
+async def _down(site: Site) -> dict[tuple[str, str], dict[str, str]]:
+    """States by gateway of each model and backend that one of them thinks is down."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for gateway in (await site.gateways())["gateways"]:
+        for one in gateway["down"]:
+            found.setdefault((one["model"], one["backend"]), {})[gateway["name"]] = one["state"]
+    return found
 
 
 async def test_a_rejected_file_is_reported(site: Site) -> None:

@@ -1,0 +1,1 @@
+"""`strowger traffic`: requests, failures and durations over time, of all gateways."""
