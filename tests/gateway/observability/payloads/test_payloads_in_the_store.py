@@ -231,7 +231,7 @@ async def test_the_page_links_to_payloads_that_are_stored(tmp_path: Path) -> Non
         id = await up.ask("hi")
         page = await up.client.get("/admin/live", headers=OPERATOR)
 
-    assert f'href="/admin/payloads/{id}"' in page.text
+    assert f'href="/admin/view/requests/{id}"' in page.text
 
 
 async def test_commands_list_read_and_remove_payloads(tmp_path: Path) -> None:
