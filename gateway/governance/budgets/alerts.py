@@ -24,7 +24,7 @@ from strowger_gateway.gateway.config.schema.budgets import Budget
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.schema.webhooks import Webhook
 from strowger_gateway.gateway.governance.budgets.alert_rows import AlertRows, BudgetAlert, Delivery
-from strowger_gateway.gateway.governance.budgets.report import BudgetStore
+from strowger_gateway.gateway.governance.budgets.report import BudgetStore, budget_report
 from strowger_gateway.gateway.governance.budgets.rules import allowed, unit_of
 from strowger_gateway.gateway.governance.budgets.totals import Passed, SpendTotals
 from strowger_gateway.gateway.governance.budgets.webhook import WebhookError, send
@@ -76,6 +76,7 @@ class BudgetAlerts:
         self._closing = False
         self._budgets = budgets
         self._config = config
+        self._store = store
         self._rows = AlertRows(store.database)
         self._totals = SpendTotals(store.spend)
         self._clock = clock
@@ -137,12 +138,21 @@ class BudgetAlerts:
         if place in self._made:
             return
         names = [one.name for one in webhooks if covers(one.budgets, budget.name)]
-        alert = alert_of(passed, self._clock())
+        at = self._clock()
+        ends = await self._in_thread(partial(self._used_up_at, passed, at))
+        alert = alert_of(passed, at, ends)
         new = await self._in_thread(partial(self._rows.add, alert, names))
         self._made.add(place)
         if new:
             self.made[budget.name, passed.threshold] += 1
-            _log.warning("%s", sentence(passed))
+            _log.warning("%s", sentence(passed, at, ends))
+
+    def _used_up_at(self, passed: Passed, at: float) -> float | None:
+        """Return when the budget is used up at the recent rate, as reports show it. Blocks."""
+        for one in budget_report((passed.budget,), self._store, at).budgets:
+            if one.subject == passed.subject:
+                return one.used_up_at
+        return None
 
     async def _deliver(self, webhooks: Sequence[Webhook]) -> None:
         """Send what is due: to each webhook in order, while a slow one delays no other."""
@@ -193,8 +203,11 @@ class BudgetAlerts:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
 
-def alert_of(passed: Passed, at: float) -> BudgetAlert:
-    """Build the alert with the body that webhooks receive. at: Unix seconds."""
+def alert_of(passed: Passed, at: float, used_up_at: float | None = None) -> BudgetAlert:
+    """Build the alert with the body that webhooks receive.
+
+    at: Unix seconds. used_up_at: as of BudgetStanding.
+    """
     budget, period = passed.budget, passed.period
     scale = 1 if budget.usd is None else NANOS
     number = token_hex(16)
@@ -214,7 +227,8 @@ def alert_of(passed: Passed, at: float) -> BudgetAlert:
             "begins": None if period.resets is None else _instant(period.begin),
             "resets": None if period.resets is None else _instant(period.resets),
         },
-        "text": sentence(passed),
+        "used_up_at": None if used_up_at is None else _instant(used_up_at),
+        "text": sentence(passed, at, used_up_at),
     }
     return BudgetAlert(
         id=number,
@@ -228,7 +242,7 @@ def alert_of(passed: Passed, at: float) -> BudgetAlert:
     )
 
 
-def sentence(passed: Passed) -> str:
+def sentence(passed: Passed, at: float = 0.0, used_up_at: float | None = None) -> str:
     """Describe the alert for people."""
     budget = passed.budget
     whose = f" of {budget.each} {passed.subject!r}" if budget.each else ""
@@ -241,6 +255,8 @@ def sentence(passed: Passed) -> str:
     resets = passed.period.resets
     until = "" if resets is None else f"; it begins again at {_instant(resets)}"
     passing = f"has passed {100 * passed.threshold:g} %"
+    if used_up_at is not None and used_up_at > at:
+        until = f"; at the recent rate it is used up at {_instant(used_up_at)}{until}"
     return f"budget {budget.name!r}{whose} {passing}: {amounts} are spent{until}"
 
 

@@ -155,6 +155,11 @@ async def test_each_threshold_is_an_alert_once_also_after_a_restart(either: SqlS
     assert (first["limit"], first["spent"]) == (10.0, 5.0)
     assert first["period"]["per"] == "day"
     assert "has passed 50 %: 5.00 of 10.00 USD" in first["text"]
+    assert first["used_up_at"], "half of it is spent in a few minutes"
+    assert (
+        f"at the recent rate it is used up at {first['used_up_at']}; it begins again"
+        in first["text"]
+    )
     assert len({one.json["id"] for one in hook.events}) == 4
     for one in hook.events:
         assert one.path == "/hooks/budgets?source=gateway"
