@@ -149,7 +149,7 @@ async def test_a_request_without_a_unit_gets_control_and_is_counted_as_excluded(
     answers = [await ask(gateway[0]) for _ in range(4)]
 
     line = gateway[0].access_lines()[-1]
-    metrics = (await gateway[0].state.processes.metrics_text()).decode()
+    metrics = (await gateway[0].state.processes.metrics_text())[0].decode()
     counted = 'strowger_experiment_requests_total{experiment="trial",fallback="no",variant=""}'
     assert {answer.headers["x-gateway-backend"] for answer in answers} == {"a/old"}
     assert not any("x-gateway-variant" in answer.headers for answer in answers)

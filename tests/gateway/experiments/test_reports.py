@@ -134,7 +134,7 @@ async def test_a_pause_reaches_requests_survives_a_restart_and_ends_with_an_epoc
             before = await ask(up.running, "s1")
             paused = cast(Json, (await admin(up, "POST", "/trial/pause")).json())
             during = await ask(up.running, "s1")
-            metrics = (await up.running.state.processes.metrics_text()).decode()
+            metrics = (await up.running.state.processes.metrics_text())[0].decode()
         async with recorded(text, tmp_path) as up:
             restarted = await ask(up.running, "s1")
             listed = cast("dict[str, list[Json]]", (await admin(up, "GET", "")).json())

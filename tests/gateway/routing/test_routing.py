@@ -165,7 +165,7 @@ async def test_an_unknown_cost_is_counted_as_unknown(gateway: Gateway) -> None:
     await backend_of(gateway, "long")
 
     line = gateway[0].access_lines()[-1]
-    metrics = (await gateway[0].state.processes.metrics_text()).decode()
+    metrics = (await gateway[0].state.processes.metrics_text())[0].decode()
     assert line.cost_usd is None
     assert line.unpriced
     assert 'strowger_unpriced_requests_total{backend="b/long",model="long"}' in metrics

@@ -92,7 +92,7 @@ class Between(Struct, frozen=True, kw_only=True, eq=False):
         return self.gateway.mirror_lines()[-1]
 
     async def metrics(self) -> str:
-        return (await self.gateway.state.processes.metrics_text()).decode()
+        return (await self.gateway.state.processes.metrics_text())[0].decode()
 
 
 @pytest.fixture(scope="module")

@@ -146,7 +146,7 @@ async def test_a_blocked_request_reaches_no_backend(path: str, tmp_path: Path) -
         [line] = at.up.access_lines()
         assert line.error == "content_blocked"
         assert KEY not in at.up.log.getvalue().decode()
-        counted = (await at.up.state.processes.metrics_text()).decode()
+        counted = (await at.up.state.processes.metrics_text())[0].decode()
         labels = 'action="block",guardrail="keys",place="request"'
         assert f"strowger_guardrail_findings_total{{{labels}}} 1.0" in counted
 
@@ -210,7 +210,7 @@ async def test_monitoring_changes_no_byte_and_records_the_finding(
         assert KEY in at.received[0].body.decode()
         [line] = at.up.access_lines()
         assert line.guardrails == ("keys/aws_access_key_id:monitor",)
-        counted = (await at.up.state.processes.metrics_text()).decode()
+        counted = (await at.up.state.processes.metrics_text())[0].decode()
         for place in ("request", "answer"):
             labels = f'action="monitor",guardrail="keys",place="{place}"'
             assert f"strowger_guardrail_findings_total{{{labels}}} 1.0" in counted

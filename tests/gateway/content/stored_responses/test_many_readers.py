@@ -247,7 +247,7 @@ async def test_requests_to_stored_responses_have_an_access_line_and_a_metric(
         with pytest.raises(openai.NotFoundError):
             await up.ben.responses.retrieve(stored.id)
         lines = [one for one in up.gateway.access_lines() if one.method]
-        metrics = (await up.gateway.state.processes.metrics_text()).decode()
+        metrics = (await up.gateway.state.processes.metrics_text())[0].decode()
 
     seen = [(one.surface, one.method, one.path, one.key, one.status) for one in lines]
     path = f"/v1/responses/{stored.id}"

@@ -119,7 +119,7 @@ async def test_a_client_that_leaves_while_the_database_hangs_is_no_error(tmp_pat
         assert (last.status, last.error) == (499, "client_closed_request")
         assert (
             "strowger_internal_errors_total{"
-            not in (await up.gateway.state.processes.metrics_text()).decode()
+            not in (await up.gateway.state.processes.metrics_text())[0].decode()
         )
 
 

@@ -189,7 +189,7 @@ async def test_copies_are_bounded_and_those_beyond_are_shed(mirroring: Mirroring
     shed = [line.outcome for line in mirroring.gateway.mirror_lines()[before:]]
     await mirroring.gateway.state.side(MirrorsSide).copies.cancel()
 
-    text = (await mirroring.gateway.state.processes.metrics_text()).decode()
+    text = (await mirroring.gateway.state.processes.metrics_text())[0].decode()
     assert shed == ["shed"] * 3
     assert mirroring.gateway.state.runtime.in_flight == 0
     labels = 'backend="b/never",model="hangs",outcome="shed"'
@@ -229,7 +229,7 @@ async def test_copies_say_nothing_about_the_backends_that_clients_meet(
 async def test_agreement_is_counted_by_aspect(mirroring: Mirroring) -> None:
     await mirroring.line("all")
 
-    text = (await mirroring.gateway.state.processes.metrics_text()).decode()
+    text = (await mirroring.gateway.state.processes.metrics_text())[0].decode()
     labels = 'aspect="same_text",backend="b/works",model="all",same="yes"'
     assert f"strowger_mirror_compared_total{{{labels}}}" in text
     assert 'strowger_cost_usd_total{backend="b/works",model="all",role="mirror"}' in text

@@ -392,7 +392,7 @@ async def test_metrics_count_refusals_by_limit(tmp_path: Path) -> None:
     async with provider() as a, serving(config(a.base_url, limits), tmp_path) as gateway:
         for _ in range(3):
             await send(gateway)
-        text = (await gateway.state.processes.metrics_text()).decode()
+        text = (await gateway.state.processes.metrics_text())[0].decode()
 
     name = "strowger_limit_refused_requests_total"
     assert f'{name}{{limit="rate",quantity="requests"}} 2.0' in text

@@ -31,7 +31,7 @@ async def test_a_request_without_room_waits_and_is_served(tmp_path: Path) -> Non
 
         a.behaviour = slowly
         answers = await asyncio.gather(*(send(gateway) for _ in range(5)))
-        text = (await gateway.state.processes.metrics_text()).decode()
+        text = (await gateway.state.processes.metrics_text())[0].decode()
 
     assert [one.status_code for one in answers] == [200] * 5
     assert 'strowger_limit_waited_requests_total{limit="one",outcome="admitted"} 4.0' in text

@@ -33,7 +33,7 @@ async def test_a_wrong_key_has_an_access_line_and_a_metric_and_no_row(tmp_path: 
             answer = await client.post("/v1/chat/completions", json=HELLO, headers=sent)
             statuses.append(answer.status_code)
         lines = [one.status for one in gateway.access_lines()]
-        metrics = (await gateway.state.processes.metrics_text()).decode()
+        metrics = (await gateway.state.processes.metrics_text())[0].decode()
     recorder.close()
     Importer(spool, store).import_once()
     rows = [(one.key, one.status) for one in store.recorded_before(2.0**62, 10)]

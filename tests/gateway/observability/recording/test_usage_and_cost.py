@@ -71,7 +71,7 @@ async def test_the_metrics_and_the_store_agree_on_what_was_spent(tmp_path: Path)
             await ask(up, "chat", stream=True)
             await up.running.state.side(MirrorsSide).copies.wait_idle()
             up.settle()
-            text = (await up.running.state.processes.metrics_text()).decode()
+            text = (await up.running.state.processes.metrics_text())[0].decode()
             rows = used(up.store)
 
     spent: defaultdict[str, float] = defaultdict(float)

@@ -266,7 +266,7 @@ async def test_hedges_are_counted_by_what_became_of_them(hedging: Hedging) -> No
     await ask(hedging, "hedged")
     await ask(hedging, "first-wins")
 
-    text = (await hedging[0].state.processes.metrics_text()).decode()
+    text = (await hedging[0].state.processes.metrics_text())[0].decode()
     assert 'strowger_hedges_total{model="hedged",outcome="ok"}' in text
     assert 'strowger_hedges_total{model="first-wins",outcome="lost"}' in text
     assert 'strowger_requests_total{backend="a/slow",model="first-wins",status="200"' in text

@@ -357,6 +357,6 @@ async def test_metrics_count_continued_streams(tmp_path: Path) -> None:
     async with staged(tmp_path, broken("abc"), continues) as (gateway, _):
         await ask(gateway.url)
         gateway.access_lines()
-        text = (await gateway.state.processes.metrics_text()).decode()
+        text = (await gateway.state.processes.metrics_text())[0].decode()
 
         assert 'strowger_continued_streams_total{code="upstream_broken",model="chat"} 1.0' in text
