@@ -123,6 +123,29 @@ async def test_on_a_phone_a_menu_leads_to_every_view(
         await page.wait_for_selector("h1 >> text=Budgets")
 
 
+async def test_a_keyboard_skips_the_navigation_and_filters_events(
+    up: Governed, browser: Browser
+) -> None:
+    async with visiting(browser, up) as page:
+        await page.goto(f"{up.up.url}/admin/view/budgets")
+        await page.keyboard.press("Tab")
+        skip = await page.evaluate("document.activeElement.className")
+        await page.keyboard.press("Enter")
+        there = await page.evaluate("document.activeElement.id")
+        await page.locator("nav.parts >> text=Events").focus()
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector("h1 >> text=Events")
+        await page.locator("[name=kind]").focus()
+        await page.keyboard.type("circuit open")
+        await page.keyboard.press("Tab")
+        await page.keyboard.type("no-such-model")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector("text=No event matches.")
+
+    assert (skip, there) == ("skip", "main")
+    assert "kind=circuit_opened&model=no-such-model" in page.url
+
+
 @pytest.mark.parametrize("script", [True, False])
 async def test_a_reader_switches_the_language_and_stays_on_the_page(
     up: Governed, browser: Browser, script: bool
