@@ -23,10 +23,10 @@ say = words_of(__file__)
 _FORM: Final = say.template("""
 <section id="explain" aria-label="[[The request]]">
 {problem}
-<div class="card make">
+<div class="card make asked">
 <form method="post" action="/admin/view/explain">
 <p class="quiet">[[Nothing is sent, and no limit or budget counts it.]]</p>
-<label class="grow">[[Body, as the client would send it]]
+<label class="body">[[Body, as the client would send it]]
 <textarea name="body" rows="8" required spellcheck="false" autocomplete="off">{body}</textarea>
 </label>
 <div class="fields">
@@ -54,7 +54,7 @@ _FORM: Final = say.template("""
 _LIST: Final = Markup('<datalist id="explain-{}">{}</datalist>')
 _OPTION: Final = Markup('<option value="{}">')
 _SECTION: Final = Markup('<section id="explained" aria-label="{}">{}{}</section>')
-_TABLE: Final = Markup("""<div class="card table plain scroll">{title}<table>{head}
+_TABLE: Final = Markup("""<div class="card table plain scroll explained">{title}<table>{head}
 <tbody>{rows}</tbody></table></div>
 """)
 _TITLE: Final = Markup("<header><h2>{}</h2></header>")

@@ -119,6 +119,25 @@ async def test_all_fields_are_set_and_shown_again(desk: Desk) -> None:
     assert "/admin/view/audit?action=key&amp;target=whole" in page
 
 
+async def test_a_changed_budget_replaces_the_old_one_and_an_emptied_row_removes_it(
+    desk: Desk,
+) -> None:
+    made = {"name": "spends", "budgets": [{"usd": 5, "per": "week"}], "limits": [{"requests": 9}]}
+    await desk.up.client.post("/admin/keys", json=made)
+    path, seen = "/admin/view/keys/spends/change", list[object]()
+    for changed in (
+        {"budgets.0.usd": "20", "budgets.0.per": "month"},
+        {"budgets.0.usd": "", "limits.0.requests": ""},
+    ):
+        page = (await desk.browser.get("/admin/view/keys/spends")).text
+        await desk.browser.post(path, data={**sent_by(page, path), **changed})
+        key = await desk.shown("spends")
+        seen.append([(one["usd"], one["per"]) for one in key["budgets"]])
+
+    assert seen == [[(20.0, "month")], []]
+    assert key["limits"] == []
+
+
 async def test_a_time_with_fractions_of_seconds_stays_as_it_is(desk: Desk) -> None:
     made = {"name": "fine", "expires": "2096-01-31T12:30:00.123456Z"}
     await desk.up.client.post("/admin/keys", json=made)
