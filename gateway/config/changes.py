@@ -97,16 +97,33 @@ class Masked:
     def __init__(self, secrets: Iterable[Secret]) -> None:
         values = {one.reveal() for one in secrets if one.reveal().lower() not in PLACEHOLDERS}
         self._whole = frozenset(values)
-        parts = (one for one in values if len(one) >= SHORTEST_SECRET)
-        self._parts = sorted(parts, key=len, reverse=True)
+        self._by_begin: dict[str, list[str]] = {}
+        for one in values:
+            if len(one) >= SHORTEST_SECRET:
+                self._by_begin.setdefault(one[:SHORTEST_SECRET], []).append(one)
 
     def text(self, text: str) -> str:
         """Return a text with every secret in it masked."""
         if text in self._whole and text:
             return MASK
-        for secret in self._parts:
+        for secret in self._in(text):
             text = text.replace(secret, MASK)
         return _QUERY.sub(rf"\g<1>{MASK}", _USER.sub(MASK, text)) if "://" in text else text
+
+    def _in(self, text: str) -> Sequence[str]:
+        """Return the secrets in a text, the longest first.
+
+        Only those are looked for that begin as a part of the text: a configuration may have
+        thousands of keys, and as many texts.
+        """
+        by_begin = self._by_begin
+        begins = {
+            text[at : at + SHORTEST_SECRET]
+            for at in range(len(text) - SHORTEST_SECRET + 1)
+            if text[at : at + SHORTEST_SECRET] in by_begin
+        }
+        found = [one for begin in begins for one in by_begin[begin] if one in text]
+        return sorted(found, key=len, reverse=True)
 
     def value(self, value: object) -> str | None:
         """Return a setting as text; `None` if it is not set."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path as FilePath
 from typing import Final, cast
 
@@ -15,7 +16,7 @@ from strowger_gateway.gateway.config.problems import Path, Problems
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.config.settings.setting import Origin, Setting
 from strowger_gateway.gateway.config.source_file.written import Written
-from strowger_gateway.gateway.config.type_names import kind_of
+from strowger_gateway.gateway.config.type_names import Kind, kind_of
 from strowger_gateway.gateway.config.yaml_document import Tree, lines_of, parse
 from strowger_gateway.schemas.secret import Secret
 from strowger_gateway.schemas.tensors import Tensor
@@ -90,8 +91,7 @@ class _Listing:
                 yield from self._struct(found, node)
 
     def _struct(self, value: Struct, node: _Node) -> Iterator[Setting]:
-        for field in msgspec.structs.fields(type(value)):
-            kind = kind_of(field.type)
+        for field, kind in _fields(type(value)):
             one: object = getattr(value, field.name)
             if kind.struct is Tensor or "resolved" in kind.extra or one is UNSET:
                 continue
@@ -177,6 +177,12 @@ class _Listing:
             scheme = _SCHEME.match(value.reveal())
             return f"{scheme[0]}{_MASK}" if scheme else _MASK
         return shown if isinstance(value, str) or value is None else _plain(shown)
+
+
+@cache
+def _fields(cls: type[Struct]) -> Sequence[tuple[FieldInfo, Kind]]:
+    """Return the fields of a mapping with their kinds, which take long to find out."""
+    return [(one, kind_of(one.type)) for one in msgspec.structs.fields(cls)]
 
 
 def _plain(shown: str | None) -> str | None:

@@ -20,7 +20,8 @@ _SECTION: Final = Markup("""
 <h2 id="h-config">{title}</h2>
 {rejected}
 <div class="card table plain">
-<header><h3>{file}</h3><p class="facts">{facts}</p></header>
+<header><h3>{file}</h3><p class="facts">{facts}</p>
+<a class="button" href="/admin/view/gateways">{others}</a></header>
 </div>
 <form class="row filters" method="get" action="/admin/view/config">
 <label class="grow">{search_label} <input name="search" type="search" value="{search}"
@@ -96,6 +97,7 @@ def sections(found: ConfigInForce, asked: SettingsAsked) -> Markup:
         rejected=_rejected(found.rejected),
         file=found.file,
         facts=facts,
+        others=say("What differs in other gateways"),
         search_label=say("Key or value"),
         search=asked.search,
         section_label=say("Section"),
