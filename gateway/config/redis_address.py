@@ -49,7 +49,13 @@ def redis_address(url: Secret) -> RedisAddress:
             "must be redis://HOST, rediss://HOST, unix:///SOCKET, "
             "redis+sentinel://HOST,HOST/SERVICE or redis+cluster://HOST,HOST"
         )
-    whole = urlsplit(text)
+    try:
+        whole = urlsplit(text)
+    except ValueError:
+        raise ValueError(
+            "not an address: write / ? # @ : [ and ] in the password as %XX, and IPv6 addresses "
+            "in []"
+        ) from None
     login, at, places = whole.netloc.rpartition("@")
     hosts = _hosts(places.split(","), _PORTS[kind])
     path = [unquote(part) for part in whole.path.strip("/").split("/") if part]

@@ -3,6 +3,7 @@
 import re
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -26,25 +27,79 @@ _FILES = re.compile(
 https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS"""
 
 
+_NOT_POSTGRES = (
+    "not a PostgreSQL address; use postgresql://USER:PASSWORD@HOST:PORT/NAME, with / ? # @ : and % "
+    "in the password as %XX, and after ? only options of libpq"
+)
+_PLACES = re.compile(r"(?P<hosts>[^/?]*)(?:/(?P<name>[^?]*))?(?:\?(?P<options>.*))?", re.DOTALL)
+_UNWRITTEN = re.compile(r"%(?![0-9A-Fa-f]{2})|[\s\0]")
+_PORT = re.compile(r"(\[[^]]*\]|[^:\[\]]*)(:[0-9]*)?")
+_OPTION = re.compile(r"[A-Za-z_]+=[^=]*")
+
+
+class PostgresAddress(NamedTuple):
+    """The parts of postgresql://LOGIN@HOSTS/NAME?OPTIONS, as they are written; "" for none."""
+
+    login: str
+    hosts: str
+    name: str
+    options: str
+
+
+def postgres_address(address: str) -> PostgresAddress:
+    """Take an address apart as libpq does: a password may have `[`, `#` and `?`, but not `/`.
+
+    Raises ValueError, whose message shows nothing of the address: where a character of a password
+    should have been written as %XX, any part may be a piece of the password.
+    https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING-URIS
+    """
+    rest = address.partition("://")[2]
+    login, at, places = rest.partition("@")
+    if not at or "/" in login:
+        login, places = "", rest
+    found = _PLACES.fullmatch(places)
+    if found is None:
+        raise ValueError(_NOT_POSTGRES)
+    hosts, name, options = (found[part] or "" for part in ("hosts", "name", "options"))
+    if (
+        not address.startswith(POSTGRES)
+        or "@" in hosts + name
+        or _UNWRITTEN.search(rest)
+        or not all(_PORT.fullmatch(host) for host in hosts.split(","))
+        or not all(_OPTION.fullmatch(one) for one in options.split("&") if options)
+    ):
+        raise ValueError(_NOT_POSTGRES)
+    return PostgresAddress(login, hosts, name, options)
+
+
+def _check_database(address: str, path: tuple[str, ...], problems: Problems) -> None:
+    if problems.at(path):
+        return
+    sqlite = address.startswith(SQLITE) and address != SQLITE
+    if not (sqlite or address.startswith(POSTGRES)):
+        problems.add(path, "must be sqlite:///FILE or postgresql://HOST/NAME")
+    elif not sqlite:
+        try:
+            postgres_address(address)
+        except ValueError as exc:
+            problems.add(path, str(exc))
+
+
 def check_store(config: Config, problems: Problems) -> None:
     """Check `store`. Messages never show addresses, because they may contain passwords."""
     store = config.store
     address = store.url.reveal()
     sqlite = address.startswith(SQLITE) and address != SQLITE
-    if not (sqlite or address.startswith(POSTGRES)) and not problems.at(("store", "url")):
-        problems.add(("store", "url"), "must be sqlite:///FILE or postgresql://HOST/NAME")
-    elif sqlite and address.endswith(_MEMORY):
+    _check_database(address, ("store", "url"), problems)
+    if sqlite and address.endswith(_MEMORY):
         problems.add(
             ("store", "url"),
             "an in-memory database is private to a process and lost when it exits; give a file",
         )
     former = store.moved_from
-    if former is not None and not problems.at(("store", "moved_from")):
-        if not former.reveal().startswith((SQLITE, *POSTGRES)):
-            problems.add(
-                ("store", "moved_from"), "must be sqlite:///FILE or postgresql://HOST/NAME"
-            )
-        elif former == store.url:
+    if former is not None:
+        _check_database(former.reveal(), ("store", "moved_from"), problems)
+        if former == store.url and not problems.at(("store", "moved_from")):
             problems.add(("store", "moved_from"), "is store.url itself; remove it")
     if store.export is not None:
         _check_export(store.export, problems)

@@ -1,6 +1,7 @@
 """Translates `router_settings` and the groups of `model_list`: models with their fallbacks."""
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import cast
 
 from strowger_gateway.gateway.cli.litellm_import.deployments import (
@@ -55,6 +56,11 @@ class Models:
         self._failures(groups)
         self._dropping()
         self._deadlines(found.providers)
+
+    def names(self) -> list[str]:
+        """Return the names that clients may use."""
+        aliases = [cast("list[str]", model.get("aliases", [])) for model in self.models.values()]
+        return [*self.models, *chain.from_iterable(aliases)]
 
     def _model(self, name: str, group: list[Deployment]) -> dict[str, object]:
         shares = self._shares(group)

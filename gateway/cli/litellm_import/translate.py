@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from strowger_gateway.gateway.cli.litellm_import.access import GeneralSettings
 from strowger_gateway.gateway.cli.litellm_import.database.found import People
+from strowger_gateway.gateway.cli.litellm_import.database.known_models import with_known_models
 from strowger_gateway.gateway.cli.litellm_import.deployments import Deployments
 from strowger_gateway.gateway.cli.litellm_import.ledger import Ledger, Listed, mapping
 from strowger_gateway.gateway.cli.litellm_import.routing import Models
@@ -53,6 +54,8 @@ def translate(tree: Tree, people: People | None = None) -> Translation:
             groups = ("model_list", place, "model_info", "access_groups")
             ledger.translate(groups, "models of keys and teams")
     models = Models(deployments, {"router_settings": router, "litellm_settings": litellm})
+    if people is not None:
+        people = with_known_models(people, models.names())
     access = GeneralSettings(values, sections, issued=people is not None)
     config: dict[str, object] = {"server": access.server}
     if access.store:

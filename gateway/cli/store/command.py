@@ -12,7 +12,7 @@ from strowger_gateway.gateway.cli.os_user import os_user
 from strowger_gateway.gateway.cli.store.checking import check
 from strowger_gateway.gateway.cli.store.progress import shown_progress
 from strowger_gateway.gateway.cli.tables import show, table_of
-from strowger_gateway.gateway.config.schema_store import POSTGRES, SQLITE
+from strowger_gateway.gateway.config.schema_store import POSTGRES, SQLITE, postgres_address
 from strowger_gateway.gateway.storage.copying.copy import CopyEnding, CopyResult, StoreCopy
 from strowger_gateway.gateway.storage.copying.values import LeftOutRow
 from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
@@ -46,6 +46,10 @@ def _address(context: click.Context, parameter: click.Parameter, value: str) -> 
         return Secret(f"{SQLITE}{Path(value.removeprefix(SQLITE)).resolve()}")
     if not value.startswith(POSTGRES):
         raise click.BadParameter("must be sqlite:///FILE or postgresql://HOST/NAME")
+    try:
+        postgres_address(value)
+    except ValueError as exc:
+        raise click.BadParameter(str(exc)) from None
     return Secret(value)
 
 

@@ -13,9 +13,9 @@ import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
-from strowger_gateway.gateway.config.schema_store import SQLITE
+from strowger_gateway.gateway.config.schema_store import SQLITE, postgres_address
 from strowger_gateway.schemas.secret import Secret
 
 _log = logging.getLogger("strowger.records")
@@ -138,16 +138,16 @@ def _place(url: Secret, folder: Path) -> str:
     if address.startswith(SQLITE):
         file = os.path.realpath(address.removeprefix(SQLITE))
         return f"sqlite:{os.path.relpath(file, os.path.realpath(folder))}"
-    parts = urlsplit(address)
-    named = dict(parse_qsl(parts.query))
-    given = parts.netloc.rpartition("@")[2] or named.get("host", "")
+    parts = postgres_address(address)
+    named = dict(parse_qsl(parts.options))
+    given = parts.hosts or named.get("host", "")
     ports = named.get("port", _PORT).split(",")
     hosts = [
         one if _has_port(one) else f"{one}:{ports[min(at, len(ports) - 1)]}"
         for at, one in enumerate(given.lower().split(","))
     ]
-    user = parts.netloc.rpartition("@")[0].partition(":")[0] or named.get("user", "")
-    name = unquote(parts.path.lstrip("/")) or named.get("dbname", "") or unquote(user)
+    user = parts.login.partition(":")[0] or named.get("user", "")
+    name = unquote(parts.name) or named.get("dbname", "") or unquote(user)
     chosen = "".join(f" {key}={named[key]}" for key in _SELECTS if key in named)
     return f"postgresql:{','.join(sorted(hosts))}/{name}{chosen}"
 

@@ -17,6 +17,7 @@ import psycopg
 from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from strowger_gateway.gateway.config.schema_store import postgres_address
 from strowger_gateway.gateway.storage.sql.database import Insert, Value, listed
 from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
 from strowger_gateway.schemas.errors import InvalidConfig
@@ -68,10 +69,14 @@ class PostgresDriver:
             "application_name": "strowger",
         }
         try:
+            postgres_address(url)
             given = {name: str(value) for name, value in conninfo_to_dict(url).items()}
             self._address = make_conninfo("", **{**defaults, **given})
-        except psycopg.Error as exc:
-            raise InvalidConfig((f"store.url: not a PostgreSQL address: {exc}",)) from None
+        except ValueError as exc:
+            raise InvalidConfig((f"store.url: {exc}",)) from None
+        except psycopg.Error:  # its message may show a piece of the password
+            why = "store.url: not a PostgreSQL address; after ?, it has an option that libpq lacks"
+            raise InvalidConfig((why,)) from None
         host, name = given.get("host", "the local host"), given.get("dbname", "")
         port = given.get("port", _PORT)
         self.where = f"PostgreSQL at {host}{'' if port == _PORT else f':{port}'}/{name}"

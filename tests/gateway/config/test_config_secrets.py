@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from strowger_gateway.gateway.config.adapter_names import Defaults
 from strowger_gateway.gateway.config.load import read_config
+from strowger_gateway.gateway.config.schema_store import postgres_address
 from strowger_gateway.schemas.errors import InvalidConfig
 from tests.examples import examples
 from tests.gateway.config.configs import ADAPTERS, faults, faults_of_provider, read
@@ -112,6 +113,25 @@ def test_a_misspelt_credential_key_does_not_show_its_value() -> None:
 
     assert "sk-12345678" not in output
     assert 'api_kye: unknown key; did you mean "api_key"?' in output
+
+
+@pytest.mark.parametrize("field", ["url", "moved_from"])
+@pytest.mark.parametrize(
+    "password", ["hunter/22", "hunter@22", "hunter%22 ", "hunter%zz22", "1/hunter?22"]
+)
+def test_a_password_in_the_address_of_a_database_does_not_show(field: str, password: str) -> None:
+    output = "\n".join(faults(f"store: {{{field}: 'postgresql://u:{password}@db/usage'}}"))
+
+    assert f"store.{field}: not a PostgreSQL address" in output
+    assert "in the password as %XX" in output
+    assert "hunter" not in output
+
+
+def test_a_password_may_have_what_libpq_takes_for_no_separator() -> None:
+    address = postgres_address("postgresql://u:a[b#c?d:e@[::1]:5432,%2Ftmp/usage?sslmode=require")
+
+    assert address == ("u:a[b#c?d:e", "[::1]:5432,%2Ftmp", "usage", "sslmode=require")
+    assert postgres_address("postgres:///usage?host=/a/b@c").login == ""
 
 
 def test_a_password_in_a_base_url_does_not_show() -> None:

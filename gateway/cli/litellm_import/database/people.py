@@ -1,7 +1,9 @@
 """Translate keys, teams, users, organisations and end users. What has no counterpart is listed."""
 
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from typing import Final
 
 import msgspec
@@ -25,6 +27,7 @@ from strowger_gateway.gateway.cli.litellm_import.database.rest import (
 )
 from strowger_gateway.gateway.cli.litellm_import.database.rules import FoundRules, Note, rules_of
 from strowger_gateway.gateway.cli.litellm_import.ledger import Listed
+from strowger_gateway.gateway.config.checks.models import matches
 from strowger_gateway.gateway.config.schema.budgets import OwnBudget
 from strowger_gateway.gateway.config.schema.limits import OwnLimit
 
@@ -38,6 +41,13 @@ _WHOLE: Final = "litellm-proxy-budget"
 """A user that stands for the proxy; its budget is `litellm_settings.max_budget`."""
 
 _MOST_RULES: Final = 20
+_MOST_MODELS: Final = 1_000
+_MOST_USD: Final = 1e9
+"""No budget is larger, so what exceeds it exceeds every budget."""
+
+_LONGEST, _LONGEST_USER, _LONGEST_MODEL = 240, 256, 256
+"""Characters; a name of 240 has room for what makes it unique."""
+
 _NO_ROW: Final[Row] = {}
 
 
@@ -55,7 +65,7 @@ class Translator:
             self._by_group_id[text(row, "access_group_id")] = members
         self._budgets = {text(row, "budget_id"): row for row in database.rows("BudgetTable")}
         self._team_names = _unique(
-            (text(row, "team_id"), text(row, "team_alias") or text(row, "team_id"))
+            (text(row, "team_id"), (text(row, "team_alias") or text(row, "team_id"))[:_LONGEST])
             for row in database.rows("TeamTable")
         )
         self._users = {
@@ -63,6 +73,7 @@ class Translator:
             for row in database.rows("UserTable")
             if text(row, "user_id") != _WHOLE
         }
+        self._now = time.time()
         self._members = {
             (text(row, "user_id"), text(row, "team_id")): row
             for row in database.rows("TeamMembership")
@@ -81,14 +92,14 @@ class Translator:
             limits=tuple(limits),
             budgets=tuple(budgets),
             team_spend={
-                self._team_names[text(row, "team_id")]: number(row, "spend") or 0.0
+                self._team_names[text(row, "team_id")]: self._spent(row)
                 for row in self._database.rows("TeamTable")
                 if number(row, "max_budget") is not None
             },
             user_spend={
-                user: number(row, "spend") or 0.0
+                user: self._spent(row)
                 for user, row in self._users.items()
-                if user != _ADMIN and number(row, "max_budget") is not None
+                if user != _ADMIN and _can_be(user) and number(row, "max_budget") is not None
             },
             listed=tuple(self._listed),
         )
@@ -172,10 +183,15 @@ class Translator:
         for place in ("limits", "budgets"):
             if len(getattr(rules, place)) > _MOST_RULES:
                 note(place, f"more than {_MOST_RULES}", "the first ones are kept")
+        if user and not _can_be(user):
+            note("user_id", f"has more than {_LONGEST_USER} characters", "the key has no user here")
         shut = row.get("blocked") is True or bool(rules.closed) or team in closed
         if rules.closed:
-            note(rules.closed, "is 0, which refuses every request", "the key is disabled")
+            note(rules.closed, "is below 1, which refuses every request", "the key is disabled")
         models = self._models(row, note)
+        if member:
+            of_member = self._budgets.get(text(member, "budget_id"), _NO_ROW)
+            models = _both(models, self._named(texts(of_member, "allowed_models"), note) or ("*",))
         owner = self._users.get(user, _NO_ROW)
         if not team and owner:
             models = _both(models, self._models(owner, note))
@@ -189,7 +205,7 @@ class Translator:
             digest=text(row, "token"),
             last4=text(row, "key_name")[-4:],
             team=self._team_names.get(team, ""),
-            user="" if user == _ADMIN else user,
+            user=user if user != _ADMIN and _can_be(user) else "",
             models=tuple(one for one in models if one != _NOTHING) or ("*",),
             tags=tuple(dict.fromkeys(str(one)[:256] for one in tags if one))[:100]
             if isinstance(tags, list)
@@ -201,28 +217,44 @@ class Translator:
             limits=tuple(msgspec.convert(one, OwnLimit) for one in rules.limits[:_MOST_RULES]),
             budgets=tuple(msgspec.convert(one, OwnBudget) for one in rules.budgets[:_MOST_RULES]),
             old=old,
-            spend=(number(row, "spend") or 0.0) if _is_held(rules) else 0.0,
+            spend=self._spent(row, linked) if _is_held(rules) else 0.0,
         )
+
+    def _spent(self, row: Row, linked: Row = _NO_ROW) -> float:
+        """Return the dollars of the period; 0 if it has ended, which a proxy notes only later."""
+        own = row if number(row, "max_budget") is not None else linked
+        ends = seconds(own, "budget_reset_at")
+        if ends is not None and ends <= self._now and own.get("budget_duration"):
+            return 0.0
+        return min(max(0.0, number(row, "spend") or 0.0), _MOST_USD)
 
     def _models(self, row: Row, note: Note) -> tuple[str, ...]:
         """Return the models that a row permits, with access groups expanded."""
-        models: list[str] = []
         granted = [
             one for id in texts(row, "access_group_ids") for one in self._by_group_id.get(id, ())
         ]
         named = texts(row, "models")
         if not named and not granted:
             return ("*",)
-        for one in (*named, *granted):
+        return self._named((*named, *granted), note) or (_NOTHING,)
+
+    def _named(self, names: Sequence[str], note: Note) -> tuple[str, ...]:
+        """Return the models that names and access groups mean; () for none."""
+        models: list[str] = []
+        for one in names:
             if one in _EVERYTHING or one == "*":
                 return ("*",)
+            if not 0 < len(one) <= _LONGEST_MODEL:
+                continue  # no request names it
             if one in self._groups:
                 models += self._groups[one]
             elif "*" in one[:-1]:
                 note("models", f"{one!r} has a * before its end", "name the models")
             else:
                 models.append(one)
-        return tuple(dict.fromkeys(models))[:1000] or (_NOTHING,)
+        if len(models) > _MOST_MODELS:
+            note("models", f"more than {_MOST_MODELS:,}", "the first ones are kept; use a *")
+        return tuple(dict.fromkeys(models))[:_MOST_MODELS]
 
     def _user_rules(self) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
         limits: list[dict[str, object]] = []
@@ -237,8 +269,16 @@ class Translator:
             rules = rules_of(row, _NO_ROW, note)
             leftovers(row, USER_COLUMNS, note)
             if rules.closed:
-                note(rules.closed, "is 0, which refuses every request", "disable the user's keys")
+                note(
+                    rules.closed,
+                    "is below 1, which refuses every request",
+                    "disable the user's keys",
+                )
             if user == _ADMIN or not (rules.limits or rules.budgets):
+                continue
+            if not _can_be(user):
+                why = f"a user has 1 to {_LONGEST_USER} characters"
+                note("user_id", why, "set its limits and budgets on its keys")
                 continue
             if user in with_teams:
                 note(
@@ -247,10 +287,10 @@ class Translator:
                     "remove the user of those keys (`strowger keys change --user ''`)",
                 )
             for place, rule in enumerate(rules.limits):
-                name = f"user {user}" if not place else f"user {user} {place + 1}"
+                name = _rule_of(user, place)
                 limits.append({**rule, "name": name, "who": {"user": user}})
             for place, rule in enumerate(rules.budgets):
-                name = f"user {user}" if not place else f"user {user} {place + 1}"
+                name = _rule_of(user, place)
                 budgets.append({**rule, "name": name, "who": {"user": user}})
         return limits, budgets
 
@@ -287,13 +327,25 @@ def _joined(one: FoundRules, other: FoundRules) -> FoundRules:
     )
 
 
+def _can_be(user: str) -> bool:
+    return 0 < len(user) <= _LONGEST_USER
+
+
+def _rule_of(user: str, place: int) -> str:
+    """Return the name of a limit or budget of a user."""
+    name = (
+        user if len(user) <= _LONGEST else f"{user[:200]}-{sha256(user.encode()).hexdigest()[:8]}"
+    )
+    return f"user {name}" if not place else f"user {name} {place + 1}"
+
+
 def _both(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     """Return the models that both permit, as far as their names say so."""
-    if one == ("*",):
-        return other
     if other == ("*",):
         return one
-    return tuple(name for name in one if name in other) or (_NOTHING,)
+    here = [name for name in one if any(matches(pattern, name) for pattern in other)]
+    here += [name for name in other if any(matches(pattern, name) for pattern in one)]
+    return tuple(dict.fromkeys(here)) or (_NOTHING,)
 
 
 def _key_name(row: Row) -> str:

@@ -4,9 +4,10 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, cast
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 from strowger_gateway.gateway.cli.litellm_import.ledger import mapping
+from strowger_gateway.gateway.config.schema_store import postgres_address
 from strowger_gateway.gateway.config.yaml_document import Tree
 from strowger_gateway.schemas.errors import InvalidConfig
 
@@ -115,11 +116,15 @@ def _without_prisma(url: str) -> tuple[str, str]:
     """Return an address for libpq, and the schema. Raises InvalidConfig."""
     if not url.startswith(("postgresql://", "postgres://")):
         raise InvalidConfig(("--database: must be postgresql://USER:PASSWORD@HOST/NAME",))
-    parts = urlsplit(url)
-    options = parse_qsl(parts.query, keep_blank_values=True)
+    try:
+        parts = postgres_address(url)
+    except ValueError as exc:
+        raise InvalidConfig((f"--database: {exc}",)) from None
+    options = parse_qsl(parts.options, keep_blank_values=True)
     schema = dict(options).get("schema", "public")
-    kept = [(key, value) for key, value in options if key not in _PRISMA]
-    return parts._replace(query=urlencode(kept)).geturl(), schema
+    kept = urlencode([(key, value) for key, value in options if key not in _PRISMA])
+    login = f"{parts.login}@" if parts.login else ""
+    return f"postgresql://{login}{parts.hosts}/{parts.name}{kept and f'?{kept}'}", schema
 
 
 def text(row: Row, name: str) -> str:

@@ -1,6 +1,7 @@
 """What a database of LiteLLM has that neither a key nor config.yaml can express, by name."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from strowger_gateway.gateway.cli.litellm_import.database.reading import (
@@ -42,6 +43,13 @@ USER_COLUMNS: Final = frozenset(
         *("password_reset_required", "last_breach_check_at"),
     )
 )
+BUDGET_COLUMNS: Final = frozenset(
+    (
+        *("budget_id", "max_budget", "soft_budget", "max_parallel_requests", "tpm_limit"),
+        *("rpm_limit", "tpd_limit", "model_max_budget", "budget_duration", "budget_reset_at"),
+        *("created_at", "created_by", "updated_at", "updated_by", "allowed_models"),
+    )
+)
 _READ_METADATA: Final = frozenset(
     ("tags", "model_rpm_limit", "model_tpm_limit", "model_max_parallel_requests")
 )
@@ -62,6 +70,8 @@ _REMEDIES: Final = {
     "agent_id": "agents are not served",
     "config": "set defaults per model (models[].defaults)",
     "allowed_cache_controls": "caching is per model (docs/caching.md)",
+    "temp_budget_increase": "raise the budget until then with `strowger keys change --budget`",
+    "temp_budget_expiry": "lower the budget then with `strowger keys change --budget`",
     "logging": "export traces with telemetry.otlp (docs/tracing.md)",
 }
 
@@ -75,6 +85,8 @@ def rest_of(
     def note(path: str, reason: str, remedy: str) -> None:
         found.append(Listed(path if path.isprintable() else ascii(path), reason, remedy))
 
+    for budget_id, row in budgets.items():
+        leftovers(row, BUDGET_COLUMNS, partial(_note_budget, note, budget_id))
     for row in database.rows("OrganizationTable"):
         name = text(row, "organization_alias") or text(row, "organization_id")
         budget = budgets.get(text(row, "budget_id"), {})
@@ -117,6 +129,10 @@ def rest_of(
         if count:
             note(f"{PREFIX}{table}", f"{count:,} rows without counterpart", _remedy(table))
     return found
+
+
+def _note_budget(note: Note, budget: str, column: str, reason: str, remedy: str) -> None:
+    note(f"budget {budget}.{column}", reason, remedy)
 
 
 def leftovers(row: Row, known: frozenset[str], note: Note) -> None:

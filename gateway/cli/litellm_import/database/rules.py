@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, cast
 
+import msgspec
 from msgspec import Struct
 
 from strowger_gateway.gateway.cli.litellm_import.database.reading import Row, document
 from strowger_gateway.gateway.cli.litellm_import.database.reading import number as column
 from strowger_gateway.gateway.cli.litellm_import.ledger import mapping, number
+from strowger_gateway.gateway.config.schema.budgets import OwnBudget
+from strowger_gateway.gateway.config.schema.limits import OwnLimit
 from strowger_gateway.gateway.config.schema.units import MOST_OF_A_LIMIT
 from strowger_gateway.gateway.config.yaml_document import Tree
 
@@ -80,7 +83,11 @@ def rules_of(row: Row, linked: Row, note: Note) -> FoundRules:
             "add a budget with alerts, such as 0.8 (docs/budgets.md)",
         )
     budgets += _more_budgets(row, linked, note)
-    return FoundRules(limits=tuple(limits), budgets=tuple(_distinct(budgets)), closed=closed)
+    return FoundRules(
+        limits=_possible(limits, OwnLimit, note),
+        budgets=_possible(_distinct(budgets), OwnBudget, note),
+        closed=closed,
+    )
 
 
 def rule_name(text: str) -> str:
@@ -93,6 +100,21 @@ def duration_s(value: object) -> int | None:
     text = _WORDS.get(str(value), str(value))
     found = _DURATION.fullmatch(text)
     return None if found is None else int(found[1]) * _SECONDS[found[2]]
+
+
+def _possible(rules: list[Rule], kind: type[Struct], note: Note) -> tuple[Rule, ...]:
+    """Return the rules that can be; a model without a name, for example, cannot be asked for."""
+    found: list[Rule] = []
+    for rule in rules:
+        try:
+            msgspec.convert(rule, kind)
+        except msgspec.ValidationError as exc:
+            models = ", ".join(map(repr, cast("list[str]", rule.get("models", []))))[:80]
+            what = f"{'limits' if kind is OwnLimit else 'budgets'} of the model {models}"
+            note(what, f"cannot be set ({exc})", "nothing, if no request names this model")
+        else:
+            found.append(rule)
+    return tuple(found)
 
 
 def _amounts(values: tuple[tuple[str, float | None], ...]) -> Rule:

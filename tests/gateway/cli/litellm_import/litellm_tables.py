@@ -11,10 +11,12 @@ from typing import Final, LiteralString, cast
 
 import psycopg
 
-_RULES: Final = """max_budget DOUBLE PRECISION, budget_duration TEXT, tpm_limit BIGINT,
+_RULES: Final = """max_budget DOUBLE PRECISION, budget_duration TEXT,
+    budget_reset_at TIMESTAMP, tpm_limit BIGINT,
     rpm_limit BIGINT, max_parallel_requests INTEGER, model_max_budget JSONB"""
 TABLES: Final = {
-    "BudgetTable": f"budget_id TEXT PRIMARY KEY, soft_budget DOUBLE PRECISION, {_RULES}",
+    "BudgetTable": f"""budget_id TEXT PRIMARY KEY, soft_budget DOUBLE PRECISION,
+        temp_budget_increase DOUBLE PRECISION, allowed_models TEXT[], {_RULES}""",
     "TeamTable": f"""team_id TEXT PRIMARY KEY, team_alias TEXT, models TEXT[], metadata JSONB,
         spend DOUBLE PRECISION DEFAULT 0, blocked BOOLEAN DEFAULT false, model_id INTEGER,
         access_group_ids TEXT[], soft_budget DOUBLE PRECISION, organization_id TEXT, {_RULES}""",

@@ -262,7 +262,7 @@ async def test_an_update_follows_what_has_changed_in_litellm(company: Imported) 
         "team Red Team.aliases.gpt-4: aliases are for every client; add 'gpt-4' to the aliases",
         "key key-9.aliases: has no counterpart; add the names to models[].aliases",
         "key key-9.max_budget: budgets have calendar periods, and 12h is none",
-        "key key-8.rpm_limit: is 0, which refuses every request; the key is disabled",
+        "key key-8.rpm_limit: is below 1, which refuses every request; the key is disabled",
         "key key-7.allowed_routes: has no counterpart",
         "key key-7.a_later_column: has no counterpart",
         "key key-10.models: no-default-models permits none",
