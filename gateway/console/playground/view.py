@@ -58,8 +58,8 @@ _VIEW = say.template("""
 <textarea name="message" rows="3" required placeholder="[[What is 17 + 25?]]"></textarea></label>
 <button type="submit" class="primary">[[Send]]</button>
 <button type="button" data-clear>[[New conversation]]</button>
-<button type="button" data-code="curl">[[Copy as curl]]</button>
-<button type="button" data-code="python">[[Copy as Python]]</button>
+<button type="button" data-snippet="curl">[[Copy as curl]]</button>
+<button type="button" data-snippet="python">[[Copy as Python]]</button>
 </div>
 <p class="problem" role="alert" data-problem hidden></p>
 <p class="quiet">{by}</p>

@@ -16,8 +16,8 @@ def check_payloads(config: Config, problems: Problems) -> None:
     if settings.mode == "off" and (settings.to != "file" or settings.redact):
         problems.warn(
             (*place, "to" if settings.to != "file" else "redact"),
-            "has no effect, because mode is off and nothing is recorded; set mode to errors, sample "
-            "or all, or remove it",
+            "has no effect, because mode is off and nothing is recorded; set mode to errors, "
+            "sample or all, or remove it",
         )
     for index, rule in enumerate(settings.redact):
         at = (*place, "redact", index)

@@ -1,9 +1,10 @@
 """One key of a pool: what it uses, and how long it cools down.
 
 A key cools down by itself, and its backend does not: after a 429 for as long as the vendor says, or
-else for a second, and twice as long with each further one; after a refusal of the account (401, 402, a
-credit that is used up) for a minute, then 2, 4, and so on up to an hour. A refusal of a model is
-remembered for that model alone. An answer ends all of these but the pause that the vendor named.
+else for a second, and twice as long with each further one; after a refusal of the account (401,
+402, a credit that is used up) for a minute, then 2, 4, and so on up to an hour. A refusal of a
+model is remembered for that model alone. An answer ends all of these but the pause that the vendor
+named.
 """
 
 from typing import Final

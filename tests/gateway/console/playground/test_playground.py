@@ -198,8 +198,8 @@ async def test_a_stopped_answer_keeps_what_has_come(page: Page) -> None:
 async def test_the_copied_code_sends_the_same_request(page: Page, kind: str) -> None:
     await page.fill("[name=system]", "it's brief")
     await page.fill("[name=message]", "hi")
-    await page.click(f"[data-code={kind}]")
-    await page.wait_for_selector(f"[data-code={kind}] >> text=Copied")
+    await page.click(f"[data-snippet={kind}]")
+    await page.wait_for_selector(f"[data-snippet={kind}] >> text=Copied")
     code = str(await page.evaluate("navigator.clipboard.readText()"))
 
     assert "key-of-ada" not in code

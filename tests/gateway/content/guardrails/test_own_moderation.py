@@ -58,6 +58,7 @@ models:
     policy: in_order
     backends: [{{provider: own, model: hate}}, {{provider: oa, model: omni}}]
   - {{name: chat, backends: [{{provider: oa, model: gpt}}]}}
+  - {{name: other, backends: [{{provider: oa, model: gpt}}]}}
 """
 
 

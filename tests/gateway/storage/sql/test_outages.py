@@ -246,28 +246,6 @@ async def test_what_is_wrong_with_an_experiment_is_in_the_scrape_and_paused_once
     assert sum("trial is PAUSED" in line for line in rig.up.lines) == 1
 
 
-async def test_every_alert_that_the_documentation_has_is_about_a_metric(rig: Rig) -> None:
-    text = (ROOT / "docs" / "operations.md").read_text()
-    alerts = set(re.findall(r"alert: .*?(strowger_\w+)", text))
-    scraped = (await rig.client.get("/metrics", headers=OPERATOR)).text
-    told = set(re.findall(r"^# TYPE (strowger_\w+)", scraped, re.MULTILINE))
-
-    missing = {name for name in alerts if name not in told}
-    unused = {
-        "strowger_audit_file_available",
-        "strowger_export_available",
-        "strowger_redis_available",
-        "strowger_gateways_differing",
-        "strowger_engine_up",
-        "strowger_tls_certificate_expiry_timestamp_seconds",
-        "strowger_tls_files_refused",
-        "strowger_issued_keys_current",
-        "strowger_identity_provider_up",
-    }
-    assert missing == unused, "no Redis, TLS, engine, keys, export or audit.file here"
-    assert len(alerts) > 5
-
-
 async def test_a_gateway_whose_database_hangs_still_exits_on_sigterm(rig: Rig) -> None:
     """While it hangs, not when it goes on."""
     await rig.arrive()

@@ -281,12 +281,12 @@ function playground() {
       turns.length = 0;
     }
   });
-  for (const one of form.querySelectorAll("[data-code]")) {
+  for (const one of form.querySelectorAll("[data-snippet]")) {
     one.addEventListener("click", async () => {
       try {
         const last = form.message.value ? [await userMessage(form)] : [];
         const messages = withSystem(form, [...panes.first.turns, ...last]);
-        await navigator.clipboard.writeText(code(form, one.dataset.code, messages));
+        await navigator.clipboard.writeText(code(form, one.dataset.snippet, messages));
         one.textContent = say("Copied");
       } catch (error) {
         complain(error.message);
