@@ -5,7 +5,7 @@ later in the store, which all gateways share.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.assembly.request_log import MAX_RECENT
 from strowger_gateway.gateway.console.admin.request_log.parameters import text_of
+from strowger_gateway.gateway.console.admin.request_log.sums import plus
 from strowger_gateway.gateway.console.admin.request_log.views import (
     RequestView,
     of_store,
@@ -43,7 +44,8 @@ class RequestList(Struct, frozen=True, kw_only=True):
     next:     `after` of the following page; "" at the end.
     searched: the page is not full because enough was read for one call, and there may be more: the
               search goes on at `next`.
-    totals:   of all requests in the store that match; null unless asked for.
+    totals:   of all requests that match: those in the store, and those that this gateway remembers
+              and has not stored yet; null unless asked for.
     incomplete: why the list has only what this gateway remembers; "" if it has everything.
     """
 
@@ -64,21 +66,29 @@ async def matching(
 ) -> RequestList:
     """Return a page of the requests that match. Raises Unavailable.
 
-    The first page has what this gateway remembers while the store is away; later ones need it.
+    While the store is away, and without one, these are what this gateway remembers.
     """
-    remembered = await _remembered(gateway, wanted, after)
     if gateway.store is None:
-        if after is not None:
-            raise Unavailable("older requests require a store, and this gateway has none")
-        return RequestList(requests=_newest(remembered, limit), incomplete=NO_STORE)
+        known = [] if wanted.payload else await _remembered(gateway, wanted)
+        return _of_memory(known, limit, after, NO_STORE, totals=totals)
+    known = [] if _is_stored(wanted, after) else await _remembered(gateway, wanted)
+    remembered = [one for one in known if _is_after(one, after)]
+    ids = [one.request_id for one in known] if totals else None
     try:
-        page, sums = await gateway.store.call(
-            partial(_read, wanted=wanted, limit=limit, after=after, totals=totals)
+        page, sums, missing = await gateway.store.call(
+            partial(_read, wanted=wanted, limit=limit, after=after, ids=ids)
         )
     except Unavailable as exc:
-        if after is not None or wanted.payload is not None:
+        if wanted.payload is not None:
             raise
-        return RequestList(requests=_newest(remembered, limit), incomplete=exc.message)
+        found = _of_memory(
+            await _remembered(gateway, wanted), limit, after, exc.message, totals=totals
+        )
+        if after is not None and not found.requests:
+            raise
+        return found
+    if sums is not None:
+        sums = plus(sums, [one for one in known if one.request_id in missing])
     return replace(_joined(page, remembered, limit), totals=sums)
 
 
@@ -101,24 +111,20 @@ async def find(gateway: Gateway, request_id: str) -> RequestView | None:
     return own if stored is None else replace(own, total_cost_usd=stored.total_cost_usd)
 
 
-async def _remembered(
-    gateway: Gateway, wanted: RequestFilter, after: ListPlace | None
-) -> list[RequestView]:
-    """Whether there is a payload is only known in the store."""
+def _is_stored(wanted: RequestFilter, after: ListPlace | None) -> bool:
+    """Whether the store alone answers. Whether there is a payload is only known there."""
     oldest = time.time() - REMEMBERED_S
-    too_old = [one for one in (wanted.until, after and after.time) if one is not None]
-    if wanted.payload is not None or any(one < oldest for one in too_old):
-        return []
-    return [
-        viewed(one)
-        for one in await gateway.processes.recent(MAX_RECENT)
-        if _is_after(one, after) and _matches(wanted, one)
-    ]
+    ends = [one for one in (wanted.until, after and after.time) if one is not None]
+    return wanted.payload is not None or any(one < oldest for one in ends)
 
 
-def _is_after(one: RecentRequest, after: ListPlace | None) -> bool:
-    line = one.line
-    return after is None or (line.time, line.request_id) < (after.time, after.request_id)
+async def _remembered(gateway: Gateway, wanted: RequestFilter) -> list[RequestView]:
+    found = await gateway.processes.recent(MAX_RECENT)
+    return [viewed(one) for one in found if _matches(wanted, one)]
+
+
+def _is_after(one: RequestView, after: ListPlace | None) -> bool:
+    return after is None or (one.time, one.request_id) < (after.time, after.request_id)
 
 
 def _matches(wanted: RequestFilter, one: RecentRequest) -> bool:
@@ -126,12 +132,39 @@ def _matches(wanted: RequestFilter, one: RecentRequest) -> bool:
     return matches(wanted, one.line, tried)
 
 
+def _of_memory(
+    known: Sequence[RequestView],
+    limit: int,
+    after: ListPlace | None,
+    why: str,
+    *,
+    totals: bool,
+) -> RequestList:
+    """Return a page of what this gateway remembers. why: the store does not answer."""
+    following = [one for one in known if _is_after(one, after)]
+    found = _newest(following, limit)
+    return RequestList(
+        requests=found,
+        next=text_of(_place_of(found[-1])) if len(following) > limit else "",
+        totals=plus(Totals(), known) if totals else None,
+        incomplete=why,
+    )
+
+
 def _read(
-    store: Store, wanted: RequestFilter, limit: int, after: ListPlace | None, *, totals: bool
-) -> tuple[RequestPage, Totals | None]:
+    store: Store,
+    wanted: RequestFilter,
+    limit: int,
+    after: ListPlace | None,
+    ids: Sequence[str] | None,
+) -> tuple[RequestPage, Totals | None, Collection[str]]:
+    """Return a page, and unless ids is `None` the totals, and which of these are not in them."""
     search = RequestSearch(store.database)
     page = search.page(wanted, limit, after)
-    return page, search.totals(wanted) if totals else None
+    if ids is None:
+        return page, None, ()
+    sums, missing = search.totals_and_missing(wanted, ids)
+    return page, sums, missing
 
 
 def _find(store: Store, request_id: str) -> RequestView | None:
@@ -157,8 +190,7 @@ def _joined(page: RequestPage, remembered: Sequence[RequestView], limit: int) ->
     found = _newest([*own, *others], limit + 1)
     searched = page.searched
     if len(found) > limit:
-        last = found[limit - 1]
-        end, searched = ListPlace(time=last.time, request_id=last.request_id), False
+        end, searched = _place_of(found[limit - 1]), False
     return RequestList(
         requests=found[:limit], next="" if end is None else text_of(end), searched=searched
     )
@@ -169,6 +201,10 @@ def _with_cost(own: RequestView, stored: Mapping[str, RecordedRequest]) -> Reque
     if found is None or own.total_cost_usd is not None:
         return own
     return replace(own, total_cost_usd=found.total_cost_usd)
+
+
+def _place_of(one: RequestView) -> ListPlace:
+    return ListPlace(time=one.time, request_id=one.request_id)
 
 
 def _newest(found: Sequence[RequestView], limit: int) -> list[RequestView]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from math import isfinite, nan
 from typing import Annotated, Final
 
 import msgspec
@@ -18,6 +19,8 @@ LONGEST: Final = 512
 _AGE: Final = re.compile(r"(\d{1,6})([smhd])")
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _CLOCK: Final = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
+_DAY: Final = re.compile(r"[12]\d{7}")
+_ZONE: Final = re.compile(r"(:\d\d(?:\.\d+)?) (\d\d:?\d\d)$", re.ASCII)
 _LATEST: Final = 253_402_300_800.0
 """The year 10000, Unix seconds."""
 
@@ -121,16 +124,27 @@ def _seconds(text: str, now: float) -> float | None:
         return None
 
 
+def _day(text: str, now: float) -> float | None:
+    """`20261130` is a day, and not a second in 1970."""
+    return _iso(text, now) if _DAY.fullmatch(text) else None
+
+
 def _iso(text: str, now: float) -> float | None:
-    """A time without a zone is UTC."""
+    """A time without a zone is UTC. A `+` that was not escaped arrives as a blank."""
     try:
-        at = datetime.fromisoformat(text)
+        at = datetime.fromisoformat(_ZONE.sub(r"\1+\2", text))
         return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
 
 
-_FORMS: Final[tuple[Callable[[str, float], float | None], ...]] = (_age, _clock, _seconds, _iso)
+_FORMS: Final[tuple[Callable[[str, float], float | None], ...]] = (
+    _age,
+    _clock,
+    _day,
+    _seconds,
+    _iso,
+)
 
 
 def _flag(name: str, text: str) -> bool | None:
@@ -153,12 +167,15 @@ def cursor_of(text: str) -> ListPlace | None:
         return None
     seconds, _, request_id = text.partition(",")
     try:
-        return ListPlace(time=float(seconds), request_id=request_id)
+        time = float(seconds)
     except ValueError:
+        time = nan
+    if not isfinite(time):
         raise InvalidRequest(
             f"after: {text[:50]!r} is not a place in the list; give `next` of an answer",
             param="after",
-        ) from None
+        )
+    return ListPlace(time=time, request_id=request_id)
 
 
 def text_of(place: ListPlace) -> str:

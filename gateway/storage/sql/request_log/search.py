@@ -5,13 +5,13 @@ what it finds, by chunks: ranges of time in which the index has so many rows. A 
 full when enough has been read says how far the search has come, and the next one goes on there.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strowger_gateway.gateway.storage.sql.database import Database, Session, Value
+from strowger_gateway.gateway.storage.sql.database import Database, Session, Value, marks, pieces
 from strowger_gateway.gateway.storage.sql.request_log.conditions import (
     ERROR_SQL,
     FAILED_SQL,
@@ -162,6 +162,12 @@ class RequestSearch:
 
     def totals(self, wanted: RequestFilter) -> Totals:
         """Add up the requests that match, or the newest of them."""
+        return self.totals_and_missing(wanted, ())[0]
+
+    def totals_and_missing(
+        self, wanted: RequestFilter, ids: Sequence[str]
+    ) -> tuple[Totals, Collection[str]]:
+        """As `totals`, and those of the requests with these ids that the store lacks just then."""
         span = _Span(since=wanted.since, until=wanted.until)
         with self._database.reading() as session:
             ways, others = _planned(session, wanted, span, self._bounds.dense)
@@ -170,9 +176,10 @@ class RequestSearch:
             if since is not None:
                 span = replace(span, since=since)
             sums = [_sums(session, way, others, span) for way in ways]
+            missing = _missing(session, ids)
         names = Totals.__struct_fields__
         added = [sum(column) for column in zip(*sums, strict=True)]
-        return Totals(**dict(zip(names, added, strict=False)), since=since)
+        return Totals(**dict(zip(names, added, strict=False)), since=since), missing
 
     def newest_batch(self) -> int:
         """Return the number of the last import."""
@@ -280,6 +287,14 @@ def _chunk(
 def _sums(session: Session, way: Way, others: Sequence[Test], span: _Span) -> _Sums:
     source, values = _source(way, others, span, _ALL)
     return session.rows(_Sums, f"SELECT {_SUMS} FROM {source}", *values)[0]
+
+
+def _missing(session: Session, ids: Sequence[str]) -> Collection[str]:
+    missing = set(ids)
+    for some in pieces(ids):
+        sql = f"SELECT request_id FROM requests WHERE request_id IN ({marks(some)})"
+        missing.difference_update(id for (id,) in session.rows(tuple[str], sql, *some))
+    return missing
 
 
 _ALL = 1_000_000_000
