@@ -93,21 +93,28 @@ async def matching(
 
 
 async def find(gateway: Gateway, request_id: str) -> RequestView | None:
-    """Return a request by its id or its client's; `None` if it is unknown. Raises Unavailable."""
-    recent = await gateway.processes.recent(1, request_id)
-    own = viewed(recent[0]) if recent else None
-    if gateway.store is None or (own is not None and own.total_cost_usd is not None):
+    """Return a request by its id or its client's; `None` if it is unknown. Raises Unavailable.
+
+    The gateway's id goes first, wherever it is, since any client can send it as its own. Of several
+    with a client's id, it is the last.
+    """
+    recent = [viewed(one) for one in await gateway.processes.recent(MAX_RECENT, request_id)]
+    exact = next((one for one in recent if one.request_id == request_id), None)
+    own = exact or next(iter(recent), None)
+    if gateway.store is None or (exact is not None and exact.total_cost_usd is not None):
         return own
     try:
-        stored = await gateway.store.call(
-            partial(_find, request_id=own.request_id if own else request_id)
-        )
+        stored = await gateway.store.call(partial(_find, request_id=request_id))
+        if own is None or stored is None:
+            return own or stored
+        if exact is None and (stored.request_id == request_id or stored.time > own.time):
+            return stored
+        if stored.request_id != own.request_id:
+            stored = await gateway.store.call(partial(_find, request_id=own.request_id))
     except Unavailable:
         if own is None:
             raise
         return own
-    if own is None:
-        return stored
     return own if stored is None else replace(own, total_cost_usd=stored.total_cost_usd)
 
 

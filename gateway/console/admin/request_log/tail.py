@@ -5,6 +5,7 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from time import monotonic
 from typing import Final
 
@@ -82,19 +83,29 @@ class _Followers:
         gateway = self._current()
         if gateway.store is None:
             raise Unavailable("following requests requires a store, and this gateway has none")
-        if self._open >= MOST:
-            raise Unavailable(f"{MOST} clients follow requests, the most of one process")
         reader = self._reader = self._reader or NewRequestReader(gateway.store)
-        begin = await reader.start(int(last_id) if _is_number(last_id) else None)
-        return self._followed(gateway, reader, wanted, begin)
+        events = self._followed(
+            gateway, reader, wanted, int(last_id) if _is_number(last_id) else None
+        )
+        return _after(await anext(events), events)
 
     async def _followed(
-        self, gateway: Gateway, reader: NewRequestReader, wanted: RequestFilter, batch: int
+        self,
+        gateway: Gateway,
+        reader: NewRequestReader,
+        wanted: RequestFilter,
+        resumed: int | None,
     ) -> AsyncGenerator[bytes]:
-        """Nothing is kept for a slow client: what it has missed is an event of its own."""
+        """Nothing is kept for a slow client: what it has missed is an event of its own.
+
+        resumed: the import after which it goes on. Raises Unavailable before the first event.
+        """
+        if self._open >= MOST:
+            raise Unavailable(f"{MOST} clients follow requests, the most of one process")
         runtime, ends = gateway.runtime, monotonic() + LONGEST_S
         self._open += 1
         try:
+            batch = await reader.start(resumed)
             yield _event("begin", batch, batch)
             said = monotonic()
             while not _is_over(gateway) and gateway.runtime is runtime and monotonic() < ends:
@@ -122,6 +133,14 @@ class _Followers:
             yield _event("end", batch, batch)
         finally:
             self._open -= 1
+
+
+async def _after(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """Yield what was taken from a generator, and go on with it."""
+    async with aclosing(rest):
+        yield first
+        async for more in rest:
+            yield more
 
 
 def _is_over(gateway: Gateway) -> bool:
