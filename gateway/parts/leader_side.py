@@ -32,7 +32,8 @@ class LeaderContext(Struct, frozen=True, kw_only=True, eq=False):
 
     first:    the configuration of the start. config: returns the one in effect.
     registry: of the leader's metrics; crashed: counts internal errors.
-    store:    the database. imported_at: returns until when records are in it, Unix seconds.
+    store:    the database. imported_at: returns when the last complete import began,
+              on the monotonic clock in seconds.
     broadcast: sends a message of the part to all serving processes.
     side:     returns the side of an earlier part.
     alone:    this process serves as well, and no other does.

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from strowger_gateway.gateway.governance.budgets.calendar import period_of
 from strowger_gateway.gateway.governance.spend_caps.messages import BackendCosts, CapsInForce
 from strowger_gateway.gateway.governance.spend_caps.metrics import CapCollector
-from strowger_gateway.gateway.governance.spend_caps.spent_book import SpentBook
+from strowger_gateway.gateway.governance.spend_caps.spent_book import SpentBook, StoredCosts
 from strowger_gateway.gateway.governance.spend_caps.standing import capped, holds_of, standings
 from strowger_gateway.gateway.parts.leader_side import LeaderContext, LeaderSide, Work
 from strowger_gateway.gateway.routing.backend_events.event import BackendEvent
@@ -40,7 +40,7 @@ class SpendCapsLeader(LeaderSide[BackendCosts, CapsInForce]):
         self._book = SpentBook(at.imported_at)
         self._events = at.side(BackendEventsLeader).book
         self._threads = ThreadPoolExecutor(1, "spend-caps")
-        self._reading: asyncio.Future[None] | None = None
+        self._reading: asyncio.Future[StoredCosts] | None = None
         self._since: dict[str, float] = {}
         self._unavailable = False
         at.registry.register(CapCollector(lambda: self.latest.standings))
@@ -52,7 +52,7 @@ class SpendCapsLeader(LeaderSide[BackendCosts, CapsInForce]):
         return self.latest
 
     def on_message(self, worker: int, message: BackendCosts) -> None:
-        self._book.add(message.at, message.nanos)
+        self._book.add(message.writer, message.batch, message.at, message.nanos)
         self._judge()
 
     def works(self) -> Sequence[Work]:
@@ -70,14 +70,16 @@ class SpendCapsLeader(LeaderSide[BackendCosts, CapsInForce]):
         """Read the store, if there are caps, and judge them; an outage leaves what is known."""
         now, config = time.time(), self._at.config()
         periods = {period_of(cap.per, cap.time_zone, now) for _, cap in capped(config)}
-        if periods and (self._reading is None or self._reading.done()):
+        if periods and self._reading is None:
             read = partial(self._book.read, self._at.store.database, periods)
             self._reading = asyncio.get_running_loop().run_in_executor(self._threads, read)
         if self._reading is not None:
             await asyncio.wait({self._reading}, timeout=within_s)
             if self._reading.done():
+                read, self._reading = self._reading, None
                 with suppress(StoreUnavailable):
-                    self._note(self._reading.exception())
+                    self._note(read.exception())
+                    self._book.learn(read.result())
         self._judge()
 
     def _note(self, failure: BaseException | None) -> None:

@@ -9,9 +9,11 @@ from strowger_gateway.gateway.routing.resilience.backend_hold import BackendHold
 class BackendCosts(Struct, frozen=True, tag=True):
     """To the leader: what ended attempts have cost, 10⁻⁹ US dollars by backend.
 
-    at: when the last of them ended, Unix seconds.
+    writer, batch: of their records. at: when they ended, Unix seconds, to the quarter of an hour.
     """
 
+    writer: str
+    batch: int
     at: float
     nanos: dict[str, int]
 

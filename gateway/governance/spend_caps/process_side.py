@@ -1,16 +1,15 @@
 """The spend caps of a serving process: what its attempts cost, and what may not be asked."""
 
 from collections.abc import Callable
-from typing import Final
 
 from strowger_gateway.gateway.config.schema.config import Config
+from strowger_gateway.gateway.governance.budgets.budgets import Budgets
 from strowger_gateway.gateway.governance.spend_caps.messages import BackendCosts, CapsInForce
 from strowger_gateway.gateway.governance.spend_caps.standing import CapStanding, capped
 from strowger_gateway.gateway.observability.recording.ended_requests import EndedRequests
 from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
 from strowger_gateway.gateway.routing.backend_holds.process_side import HoldsSide
-
-_NANOS: Final = 1e9
+from strowger_gateway.gateway.storage.sql.spend_rows import MOST_USD, NANOS, slot_of
 
 
 class SpendCapsSide(ProcessSide[BackendCosts, CapsInForce]):
@@ -20,6 +19,7 @@ class SpendCapsSide(ProcessSide[BackendCosts, CapsInForce]):
 
     def __init__(self, at: ProcessContext) -> None:
         self._send = at.send
+        self._writer = at.own(Budgets).writer
         self._holds = at.side(HoldsSide)
         self._capped: frozenset[str] = frozenset()
         self.standings: tuple[CapStanding, ...] = ()
@@ -39,20 +39,18 @@ class SpendCapsSide(ProcessSide[BackendCosts, CapsInForce]):
 
     def _take(self, ended: EndedRequests) -> None:
         """Send what attempts at providers with a cap have cost."""
-        nanos: dict[str, int] = {}
-        last = 0.0
+        slots: dict[int, dict[str, int]] = {}
         several = {row.request_id for row in ended.attempts}
         for line in ended.lines:
             if line.request_id not in several and line.cost_usd and line.attempts:
-                last = max(last, line.time)
-                self._add(nanos, line.backend, line.cost_usd)
+                self._add(slots, line.time, line.backend, line.cost_usd)
         for row in ended.attempts:
             if row.cost_usd:
-                last = max(last, row.time)
-                self._add(nanos, row.backend, row.cost_usd)
-        if nanos:
-            self._send(BackendCosts(last, nanos))
+                self._add(slots, row.time, row.backend, row.cost_usd)
+        for slot, nanos in sorted(slots.items()):
+            self._send(BackendCosts(self._writer, ended.batch, slot, nanos))
 
-    def _add(self, nanos: dict[str, int], backend: str, usd: float) -> None:
+    def _add(self, slots: dict[int, dict[str, int]], at: float, backend: str, usd: float) -> None:
         if backend.partition("/")[0] in self._capped:
-            nanos[backend] = nanos.get(backend, 0) + round(usd * _NANOS)
+            nanos = slots.setdefault(slot_of(at), {})
+            nanos[backend] = nanos.get(backend, 0) + round(min(usd, MOST_USD) * NANOS)

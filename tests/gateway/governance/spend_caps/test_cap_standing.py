@@ -1,5 +1,9 @@
 """What caps hold: exactly the backends whose sum reaches one, until the last of them resets."""
 
+import time
+from collections import Counter
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -8,8 +12,10 @@ from strowger_gateway.gateway.config.model_patterns import covers
 from strowger_gateway.gateway.config.schema.budgets import SpendCap
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.governance.budgets.calendar import Period
-from strowger_gateway.gateway.governance.spend_caps.spent_book import SpentBook
+from strowger_gateway.gateway.governance.spend_caps import spent_book
+from strowger_gateway.gateway.governance.spend_caps.spent_book import LOST_S, SpentBook, StoredCosts
 from strowger_gateway.gateway.governance.spend_caps.standing import holds_of, standings
+from strowger_gateway.gateway.storage.sql.spend_rows import SLOT_S
 from tests.gateway.config.configs import faults, read, warnings
 
 NAMES = ("m", "mini", "large", "other")
@@ -62,16 +68,47 @@ def test_a_backend_is_held_exactly_if_a_cap_of_it_is_used_up(
     assert {name: one.until for name, one in held.items()} == wanted
 
 
-@given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 9)), max_size=20), st.integers(0, 99))
-def test_what_is_not_imported_yet_counts_once(costs: list[tuple[int, int]], imported: int) -> None:
-    book = SpentBook(lambda: float(imported))
-    for at, nanos in costs:
-        book.add(float(at), {"p/m": nanos})
+BATCHES = st.lists(
+    st.tuples(
+        st.sampled_from(["one", "two"]),
+        st.integers(0, 3),
+        st.dictionaries(st.sampled_from(["p/m", "p/n"]), st.integers(0, 9)),
+        st.booleans(),
+    ),
+    max_size=30,
+)
+"""Writer, slot and costs of each, and whether the store then imports everything so far."""
 
-    found = book.spent(Period(10, 90))
 
-    wanted = sum(nanos for at, nanos in costs if at > imported and 10 <= at < 90)
-    assert found.get("p/m", 0) == wanted
+@given(BATCHES, st.integers(1, 4))
+def test_what_is_imported_and_what_is_not_yet_counts_once(
+    batches: list[tuple[str, int, dict[str, int], bool]], most: int
+) -> None:
+    period, book = Period(0, 2 * SLOT_S), SpentBook(lambda: 0.0)
+    wanted, stored = Counter[str](), Counter[str]()
+    last: dict[str, int] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spent_book, "MOST_BATCHES", most)
+        for number, (writer, slot, costs, imports) in enumerate(batches):
+            book.add(writer, number, slot * SLOT_S, costs)
+            last[writer] = number
+            wanted.update(costs if slot < 2 else {})
+            if imports:
+                stored = Counter(wanted)
+                book.learn(StoredCosts(sums={period: stored}, batches=last, whole_at=0.0))
+
+            assert Counter(book.spent(period)) == wanted
+
+
+def test_what_a_process_took_with_it_is_forgotten_once_everything_else_is_imported() -> None:
+    book, period = SpentBook(lambda: 0.0), Period(0, SLOT_S)
+    book.add("dead", 7, 0.0, {"p/m": 5})
+    now = time.monotonic()
+
+    book.learn(StoredCosts(sums={}, batches={}, whole_at=now + LOST_S - 1))
+    assert book.spent(period) == {"p/m": 5}
+    book.learn(StoredCosts(sums={}, batches={}, whole_at=now + LOST_S + 1))
+    assert book.spent(period) == {}
 
 
 def capping(cap: str, model: str) -> str:

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from msgspec import Struct
 
+from strowger_gateway.gateway.governance.spend_caps.leader_side import LOOK_S
 from tests.gateway.cli.command_line import run
 from tests.gateway.commanded import OPERATOR, SOON_S, Commanded, connected
 from tests.gateway.forked_commands import forked
@@ -36,12 +37,14 @@ CAP = "{usd: 0.05, per: day, models: [m]}"
 
 
 class Vendor:
-    """Says its name."""
+    """Says its name. asked: how often for the model `m`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.asked: int = 0
 
     async def __call__(self, request: Received, answer: Answer) -> None:
+        self.asked += int(request.json["model"] == "m")
         await answer.chat(self.name)
 
 
@@ -52,12 +55,14 @@ class Up(Struct, frozen=True, kw_only=True):
     second: Commanded
     clients: tuple[httpx.AsyncClient, ...]
     text: Callable[[str, str], str]
+    vendor: Vendor
 
 
 @pytest.fixture(scope="module")
 async def up(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Up]:
     folder = tmp_path_factory.mktemp("capped")
-    async with provider(Vendor("p")) as p, provider(Vendor("q")) as q, AsyncExitStack() as stack:
+    vendor = Vendor("p")
+    async with provider(vendor) as p, provider(Vendor("q")) as q, AsyncExitStack() as stack:
 
         def text(name: str, cap: str) -> str:
             return CONFIG.format(folder=folder, name=name, p=p.base_url, q=q.base_url, cap=cap)
@@ -70,7 +75,7 @@ async def up(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Up]:
         other = await stack.enter_async_context(
             httpx.AsyncClient(base_url=second.url, timeout=SOON_S)
         )
-        yield Up(first=first, second=second, clients=(*workers, other), text=text)
+        yield Up(first=first, second=second, clients=(*workers, other), text=text, vendor=vendor)
 
 
 async def ask(client: httpx.AsyncClient, model: str) -> httpx.Response:
@@ -125,9 +130,13 @@ async def test_once_a_cap_is_used_up_others_serve_in_all_gateways_and_no_request
         while True:  # the command reads what is imported
             shown = run("spend-caps", "--config", str(up.second.config), "--json")
             (cap,) = json.loads(shown.stdout)
-            if cap["used_up"]:
+            if cap["spent"] >= 0.0369 * up.vendor.asked:
                 break
             await asyncio.sleep(0.2)
+    await asyncio.sleep(1.5 * LOOK_S)
+    for client in up.clients:
+        (cap,) = (await client.get("/admin/spend-caps", headers=OPERATOR)).json()["caps"]
+        assert cap["spent"] == pytest.approx(0.037 * up.vendor.asked), "imported costs count once"
     assert "used up" in run("spend-caps", "--config", str(up.second.config)).stdout
 
 
