@@ -90,7 +90,7 @@ def listed(asked: AskedGateway, limit: int, as_json: bool, **filters: str) -> No
 def show(asked: AskedGateway, request_id: str, as_json: bool) -> None:
     """Show one request: its outcome, its attempts and their reasons, its cost.
 
-    REQUEST_ID is x-gateway-request-id, or the client's own x-request-id.
+    REQUEST_ID is x-gateway-request-id, the id in the answer, or the client's own x-request-id.
     """
     path = f"/admin/requests/{quote(request_id, safe='')}"
     found = fetch(asked.address, path, RequestView, key=asked.key)

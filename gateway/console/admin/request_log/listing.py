@@ -22,7 +22,11 @@ from strowger_gateway.gateway.console.admin.request_log.views import (
 )
 from strowger_gateway.gateway.observability.telemetry.recent_requests import RecentRequest
 from strowger_gateway.gateway.storage.sql.base import Store
-from strowger_gateway.gateway.storage.sql.request_log.filters import RequestFilter, matches
+from strowger_gateway.gateway.storage.sql.request_log.filters import (
+    RequestFilter,
+    matches,
+    request_id_of,
+)
 from strowger_gateway.gateway.storage.sql.request_log.search import (
     ListPlace,
     RequestPage,
@@ -71,7 +75,9 @@ async def matching(
     if gateway.store is None:
         known = [] if wanted.payload else await _remembered(gateway, wanted)
         return _of_memory(known, limit, after, NO_STORE, totals=totals)
-    known = [] if _is_stored(wanted, after) else await _remembered(gateway, wanted)
+    known = (
+        [] if _is_stored(wanted, None if totals else after) else await _remembered(gateway, wanted)
+    )
     remembered = [one for one in known if _is_after(one, after)]
     ids = [one.request_id for one in known] if totals else None
     try:
@@ -93,11 +99,19 @@ async def matching(
 
 
 async def find(gateway: Gateway, request_id: str) -> RequestView | None:
-    """Return a request by its id or its client's; `None` if it is unknown. Raises Unavailable.
+    """Return a request by its id, its answer's or its client's; `None` if it is unknown.
 
     The gateway's id goes first, wherever it is, since any client can send it as its own. Of several
-    with a client's id, it is the last.
+    with a client's id, it is the last. Raises Unavailable.
     """
+    own_id = request_id_of(request_id)
+    found = await _found(gateway, own_id)
+    if request_id == own_id or (found is not None and found.request_id == own_id):
+        return found
+    return await _found(gateway, request_id)
+
+
+async def _found(gateway: Gateway, request_id: str) -> RequestView | None:
     recent = [viewed(one) for one in await gateway.processes.recent(MAX_RECENT, request_id)]
     exact = next((one for one in recent if one.request_id == request_id), None)
     own = exact or next(iter(recent), None)

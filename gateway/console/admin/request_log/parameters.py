@@ -55,7 +55,8 @@ class FilterParameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     variant: Annotated[str, _text("of the experiment")] = ""
     surface: Annotated[str, _text("the API: `openai`, `anthropic`, …")] = ""
     id: Annotated[
-        str, _text("a request id or its beginning, or the client's whole x-request-id")
+        str,
+        _text("a request id or its beginning, an answer's id, or the client's x-request-id"),
     ] = ""
     stream: Annotated[str, _text("`true` or `false`: whether the answer was streamed")] = ""
     payload: Annotated[str, _text("`true` or `false`: whether its bodies are in the store")] = ""

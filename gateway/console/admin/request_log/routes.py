@@ -73,7 +73,7 @@ def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
 
     @get(
         "/requests/{request_id:str}",
-        summary="One request, by x-gateway-request-id or the client's x-request-id",
+        summary="One request, by x-gateway-request-id, the id of its answer or that of its client",
         role="viewer",
         security=[{SCHEME: []}],
     )

@@ -60,6 +60,11 @@ _FLAGS: Final[Mapping[str, str]] = {
     "stream": sentence("Streamed"),
     "payload": sentence("Payload in the store"),
 }
+_ANSWERS: Final[Mapping[str, str]] = {
+    "": sentence("all"),
+    "true": sentence("yes"),
+    "false": sentence("no"),
+}
 _HINTS: Final[Mapping[str, str]] = {
     "since": "15m, 02:50, 2026-11-30T02:50",
     "until": "5m, 03:30",
@@ -179,7 +184,7 @@ def _text(name: str, label: str, given: Mapping[str, str]) -> Markup:
 def _more(part: ShownRequests, given: Mapping[str, str]) -> Iterator[Markup]:
     for name, label in _MORE.items():
         yield _text(name, label, given)
-    answers = {"": say("all"), "true": say("yes"), "false": say("no")}
+    answers = {value: say(label) for value, label in _ANSWERS.items()}
     for name, label in _FLAGS.items():
         if name != "payload" or part.payloads:
             chosen = options(answers, given.get(name, ""))
@@ -197,11 +202,17 @@ def _chosen(given: Mapping[str, str]) -> Markup:
                 path=with_filters({**given, name: ""}),
                 remove=say("Remove this filter"),
                 label=say(labels[name]),
-                value=value,
+                value=_said(name, value),
             )
             for name, value in given.items()
         )
     )
+
+
+def _said(name: str, value: str) -> str:
+    """Return a filter's value as the form shows it."""
+    known = _STATUSES if name == "status" else _ANSWERS if name in _FLAGS else {}
+    return say(known[value]) if value in known else value
 
 
 def _body(part: ShownRequests, found: RequestList, given: Mapping[str, str]) -> Markup:
@@ -285,7 +296,7 @@ def _row(one: RequestView, given: Mapping[str, str]) -> Markup:
             path=with_filters({**given, **filters}),
             words=f"{one.status} {one.error}".strip(),
         ),
-        why=_WHY.format(why[:WHY_CHARS]) if why and one.status != 200 else "",
+        why=_WHY.format(why[:WHY_CHARS]) if why and (failed or one.status >= 400) else "",
         model=link("model", one.route or one.model, one.model),
         backend=Markup(" → ").join(backends) or say("(no backend)"),
         key=Markup(" · ").join(

@@ -12,6 +12,7 @@ from strowger_gateway.gateway.storage.sql.database import Value
 from strowger_gateway.gateway.storage.sql.request_log.filters import (
     ID_PREFIX,
     RequestFilter,
+    request_id_of,
 )
 from strowger_gateway.gateway.storage.sql.request_log.indexes import FAILED
 from strowger_gateway.gateway.storage.sql.traffic.counting import OWN_RULES
@@ -116,7 +117,8 @@ def _stream(wanted: int) -> Test:
 
 def _id(text: str) -> Test:
     sql = "((c.request_id >= ? AND c.request_id < ?) OR c.client_request_id = ?)"
-    bounds = (text, text + (_LAST if len(text) >= ID_PREFIX else "\x01"))
+    begin = request_id_of(text)
+    bounds = (begin, begin + (_LAST if len(begin) >= ID_PREFIX else "\x01"))
     own = Way(where="i.request_id >= ? AND i.request_id < ?", values=bounds, few=True)
     clients = Way(
         where="i.client_request_id = ? AND i.client_request_id <> ''",

@@ -1,6 +1,8 @@
 """Which recorded requests an operator wants to see."""
 
+import re
 from collections.abc import Collection
+from itertools import pairwise
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -13,6 +15,9 @@ ABORTED: Final = 499
 
 ID_PREFIX: Final = 8
 """Characters of a request id that are enough to find it. Less would stand for a minute or more."""
+
+_WRITTEN: Final = re.compile(r"(?:[a-z]+[-_])?([0-9a-f]{8}[0-9a-f-]{0,28})(?:_\d+)?", re.IGNORECASE)
+_DASHES: Final = (8, 12, 16, 20)
 
 StatusWord = Literal["ok", "failed", "error", "client_error", "refused"]
 """`failed` is `error`, what went wrong at backends or here, `client_error`, what clients sent
@@ -32,8 +37,8 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
     end_user:   as recorded: a hash. tag: of the key, or sent with the request.
     client:     the client program.
     surface:    the API: `openai`, `anthropic`, ….
-    id:         the request id or its first ID_PREFIX characters or more, or the whole x-request-id
-                of the client.
+    id:         the request id or its first ID_PREFIX characters or more, as `request_id_of` reads
+                it, or the whole x-request-id of the client.
     payload:    whether its bodies are in the store.
     """
 
@@ -104,10 +109,25 @@ def matches(wanted: RequestFilter, row: RecordedFields, tried: Collection[str] =
     )
 
 
+def request_id_of(text: str) -> str:
+    """Return the request id, or its beginning, that a text stands for; a text without one as it is.
+
+    That is the id of an answer, such as `chatcmpl-01A2…` or `msg_01a2…_0`, which is what clients
+    have at hand, and an id in capitals or without dashes.
+    """
+    found = _WRITTEN.fullmatch(text)
+    if found is None:
+        return text
+    digits = found[1].lower().replace("-", "")
+    ends = (*(end for end in _DASHES if end < len(digits)), len(digits))
+    return "-".join(digits[begin:end] for begin, end in pairwise((0, *ends)))
+
+
 def _has_id(wanted: str, row: RecordedFields) -> bool:
-    if wanted in ("", row.request_id, row.client_request_id):
+    if wanted in ("", row.client_request_id):
         return True
-    return len(wanted) >= ID_PREFIX and row.request_id.startswith(wanted)
+    own = request_id_of(wanted)
+    return row.request_id == own or (len(own) >= ID_PREFIX and row.request_id.startswith(own))
 
 
 def _has_status(wanted: str, row: RecordedFields) -> bool:

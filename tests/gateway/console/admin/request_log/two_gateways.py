@@ -42,6 +42,7 @@ models:
     retry: {{attempts: 1}}
     breaker: {{min_requests: 1000}}
     backends: [{{provider: p, model: bad}}]
+  - {{name: cut, backends: [{{provider: p, model: cut}}]}}
 """
 HELLO = {"messages": [{"role": "user", "content": "hi"}]}
 
@@ -49,6 +50,10 @@ HELLO = {"messages": [{"role": "user", "content": "hi"}]}
 async def behave(request: Received, answer: Answer) -> None:
     if request.json["model"] in ("bad", "flaky"):
         await answer.json({"error": {"message": "out of order"}}, 500)
+    elif request.json["model"] == "cut":
+        await answer.begin_stream()
+        await answer.text("It begins well")
+        answer.close()
     else:
         await answers(request, answer)
 
