@@ -68,11 +68,12 @@ def _reading(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     ) -> Response[str]:
         return await _list(request, current(), q=q.strip(), all=all == "on")
 
-    @get("/keys/{name:str}", role="viewer", include_in_schema=False)
+    # A path, because keys of the configuration file may have a slash in their names.
+    @get("/keys/{name:path}", role="viewer", include_in_schema=False)
     async def key(
         request: _Request, name: FromPath[str], done: FromQuery[_Done] = ""
     ) -> Response[str]:
-        return await _key(request, current(), name, done=say(_DONE[done]))
+        return await _key(request, current(), name.removeprefix("/"), done=say(_DONE[done]))
 
     return [keys, key]
 
@@ -107,14 +108,15 @@ def _changing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         return await _key(request, gateway, one.key.name, secret=one.secret)
 
     @post(
-        "/keys/{name:str}/{act:str}",
+        "/keys/{name:path}",
         role="operator",
         status_code=200,
         include_in_schema=False,
         request_max_body_size=FORM_BYTES,
     )
-    async def change(request: _Request, name: FromPath[str], act: FromPath[str]) -> Response[str]:
+    async def change(request: _Request, name: FromPath[str]) -> Response[str]:
         gateway, fields = current(), await form_of(request)
+        name, _, act = name.removeprefix("/").rpartition("/")
         try:
             wanted = msgspec.convert(act, _Act)
         except msgspec.ValidationError:

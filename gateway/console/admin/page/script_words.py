@@ -27,6 +27,8 @@ SENTENCES: Final = (
     sentence("request"),
     sentence("the tool's result"),
     sentence("Send results"),
+    sentence("Send the results of the tools first, or begin a new conversation."),
+    sentence("Another model: a new conversation begins."),
 )
 """Each is in a call of `say` in page.js."""
 

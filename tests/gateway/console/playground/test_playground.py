@@ -49,6 +49,8 @@ class Vendor(Struct, kw_only=True, eq=False):
             await answer.begin_stream()
             await answer.text("first")
             await asyncio.sleep(30)
+        elif last.get("content") in ("fail", "lost"):
+            await answer.json({"error": {"message": "on fire"}}, status=400)
         elif body.get("tools") and last["role"] == "user":
             await answer.begin_stream()
             function = {"name": "weather", "arguments": '{"city":'}
@@ -181,6 +183,8 @@ async def test_a_picture_is_sent_with_the_message(page: Page, played: Played) ->
     (text, image) = played.vendor.bodies[-1]["messages"][-1]["content"]
     assert text["text"] == "What is it?"
     assert image["image_url"]["url"] == "data:image/png;base64,iVBORw0KGgo="
+    assert await page.inner_text("[data-pane=first] .mine") == "What is it?\n[a.png]"
+    assert await page.input_value("[name=picture]") == "", "it belongs to that message"
 
 
 async def test_a_stopped_answer_keeps_what_has_come(page: Page) -> None:
@@ -192,6 +196,89 @@ async def test_a_stopped_answer_keeps_what_has_come(page: Page) -> None:
 
     assert "broken off: Stopped." in facts
     assert await page.inner_text("button.primary") == "Send"
+
+
+async def test_results_that_were_not_answered_can_be_sent_again(page: Page, played: Played) -> None:
+    await page.click("text=Parameters")
+    await page.fill("[name=tools]", json.dumps(TOOLS))
+    await page.fill("[name=message]", "Weather?")
+    await page.press("[name=message]", "Enter")
+    await page.fill(".calls textarea", "fail")
+    await page.click("text=Send results")
+    await page.wait_for_selector("[data-pane=first] .failed >> text=on fire")
+    await page.fill("[name=message]", "never mind")
+    sent = len(played.vendor.bodies)
+    await page.press("[name=message]", "Enter")
+    problem = await page.inner_text("[data-problem]")
+    kept = await page.input_value("[name=message]")
+    await page.fill(".calls textarea", "rain")
+    await page.click("text=Send results")
+    await page.wait_for_selector("[data-pane=first] .theirs >> text=says 42.")
+
+    assert problem == "Send the results of the tools first, or begin a new conversation."
+    assert kept == "never mind"
+    assert len(played.vendor.bodies) == sent + 1, "the vendor would refuse that message"
+    assert [one["role"] for one in played.vendor.bodies[-1]["messages"]] == [
+        "user",
+        "assistant",
+        "tool",
+    ]
+
+
+async def test_a_message_without_an_answer_is_there_to_be_corrected(page: Page) -> None:
+    await page.fill("[name=message]", "lost")
+    await page.press("[name=message]", "Enter")
+    await page.wait_for_selector("[data-pane=first] .failed >> text=on fire")
+    await page.wait_for_selector("button.primary >> text=Send")
+
+    assert await page.input_value("[name=message]") == "lost"
+
+
+async def test_a_new_conversation_ends_the_one_that_runs(page: Page, played: Played) -> None:
+    await page.fill("[name=message]", "hold")
+    await page.press("[name=message]", "Enter")
+    await page.wait_for_selector("[data-pane=first] .theirs >> text=first")
+    await page.click("[data-clear]")
+    await page.wait_for_selector("button.primary >> text=Send")
+    await page.fill("[name=message]", "hi")
+    await page.press("[name=message]", "Enter")
+    await page.wait_for_selector("[data-pane=first] .theirs >> text=says 42.")
+
+    assert [one["content"] for one in played.vendor.bodies[-1]["messages"]] == ["hi"]
+
+
+async def test_stop_ends_all_that_runs(page: Page) -> None:
+    await page.fill("[name=second]", "two")
+    await page.click("text=Parameters")
+    await page.fill("[name=tools]", json.dumps(TOOLS))
+    await page.fill("[name=message]", "Weather?")
+    await page.press("[name=message]", "Enter")
+    await page.locator(".calls").nth(1).wait_for()
+    await page.fill("[data-pane=first] .calls textarea", "hold")
+    await page.click("[data-pane=first] .calls button")
+    await page.wait_for_selector("[data-pane=first] .theirs >> text=first")
+    await page.fill("[data-pane=second] .calls textarea", "rain")
+    await page.click("[data-pane=second] .calls button")
+    await page.wait_for_selector("[data-pane=second] .theirs >> text=says 42.")
+    await page.locator("[data-pane=second] .cost").nth(1).wait_for()
+    await page.click("button.primary >> text=Stop")
+    await page.wait_for_selector("[data-pane=first] .facts >> text=broken off")
+
+    assert await page.inner_text("button.primary") == "Send"
+
+
+async def test_another_model_begins_a_conversation_and_says_so(page: Page, played: Played) -> None:
+    await page.fill("[name=message]", "hi")
+    await page.press("[name=message]", "Enter")
+    await page.wait_for_selector("[data-pane=first] .cost")
+    await page.fill("[name=first]", "two")
+    await page.fill("[name=message]", "again")
+    await page.press("[name=message]", "Enter")
+    await page.wait_for_selector("[data-pane=first] .theirs >> text=beta")
+
+    notes = await page.locator("[data-pane=first] .note").all_inner_texts()
+    assert notes == ["Another model: a new conversation begins."]
+    assert len(played.vendor.bodies[-1]["messages"]) == 1
 
 
 @pytest.mark.parametrize("kind", ["curl", "python"])

@@ -38,22 +38,38 @@ function themeSwitch() {
   });
 }
 
-// A section with selected text is being read: it is not replaced until the next refresh.
+// What stands for an element of an old section in the new one; null if it is gone. Elements without
+// an id are the same by what they lead to, then by their text, then by their place if none came or went.
+function counterpart(one, old, fresh) {
+  if (one.id) return fresh.querySelector(`#${CSS.escape(one.id)}`);
+  const were = [...old.querySelectorAll(one.tagName)];
+  const are = [...fresh.querySelectorAll(one.tagName)];
+  for (const mark of [(each) => each.getAttribute("href"), (each) => each.textContent]) {
+    const alike = (each) => mark(each) && mark(each) === mark(one);
+    const found = are.filter(alike)[were.filter(alike).indexOf(one)];
+    if (found) return found;
+  }
+  return were.length === are.length ? are[were.indexOf(one)] : null;
+}
+
+// A section with selected text is being read: it is not replaced until the next refresh. What is
+// open stays open, and the focus stays where it is; if that is gone, it stays in the section.
 function swap(fresh) {
   const old = document.getElementById(fresh.id);
   const selection = getSelection();
   const read = selection && !selection.isCollapsed && old?.contains(selection.anchorNode);
   if (!old || read || old.outerHTML === fresh.outerHTML) return;
-  const focused = old.contains(document.activeElement)
-    ? document.activeElement.closest("details")?.id
-    : null;
+  const active = document.activeElement;
+  const held = old.contains(active);
   for (const open of old.querySelectorAll("details[open]")) {
-    fresh.querySelector(`#${CSS.escape(open.id)}`)?.setAttribute("open", "");
+    counterpart(open, old, fresh)?.setAttribute("open", "");
   }
-  const plot = old.contains(document.activeElement) ? document.activeElement.dataset.plot : null;
+  const plot = held ? active.dataset.plot : null;
+  const focused = held && !plot ? (counterpart(active, old, fresh) ?? fresh) : null;
   old.replaceWith(fresh);
   document.dispatchEvent(new CustomEvent("strowger:swapped", { detail: plot }));
-  if (focused) document.querySelector(`#${CSS.escape(focused)} > summary`)?.focus();
+  if (focused === fresh) fresh.tabIndex = -1;
+  focused?.focus({ preventScroll: true });
 }
 
 function state() {

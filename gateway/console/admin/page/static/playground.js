@@ -140,7 +140,8 @@ async function answerInto(pane, model, body, headers, signal) {
   return message;
 }
 
-// Fields for the results of calls; `send` gets the messages when all are filled in.
+// Fields for the results of calls; `send` gets the messages, and resolves to whether they were
+// answered. Without an answer they can be sent again.
 function askForResults(pane, calls, send) {
   const box = document.createElement("div");
   box.className = "turn calls";
@@ -157,16 +158,18 @@ function askForResults(pane, calls, send) {
   const button = document.createElement("button");
   button.type = "button";
   button.textContent = say("Send results");
-  button.addEventListener("click", () => {
-    button.disabled = true;
-    for (const field of fields) field.readOnly = true;
-    send(
-      calls.map((call, place) => ({
-        role: "tool",
-        tool_call_id: call.id,
-        content: fields[place].value,
-      })),
-    );
+  button.addEventListener("click", async () => {
+    const fixed = (value) => {
+      button.disabled = value;
+      for (const field of fields) field.readOnly = value;
+    };
+    fixed(true);
+    const results = calls.map((call, place) => ({
+      role: "tool",
+      tool_call_id: call.id,
+      content: fields[place].value,
+    }));
+    if (!(await send(results))) fixed(false);
   });
   box.append(button);
   pane.append(box);
@@ -213,59 +216,87 @@ function playground() {
   for (const name of ["first", "second"]) {
     panes[name] = { box: form.querySelector(`[data-pane=${name}]`), turns: [] };
     form[name].addEventListener("change", () => {
+      if (panes[name].turns.length) {
+        addMessage(panes[name].box, "note", say("Another model: a new conversation begins."));
+      }
       panes[name].turns = [];
       panes.second.box.hidden = !form.second.value;
     });
   }
   let running = null;
+  let steps = 0;
 
   function complain(text) {
     problem.textContent = text;
     problem.hidden = !text;
   }
 
+  // Whether the conversation goes on: it has an answer to what was added. `turns` is another list
+  // once a new conversation has begun; an answer to the old one does not belong there.
   async function turn(name, added) {
     const { box, turns } = panes[name];
-    turns.push(...added);
+    const asked = [...turns, ...added];
     const headers = { "content-type": "application/json" };
     if (form.key?.value) headers.authorization = `Bearer ${form.key.value}`;
     const stream_options = { include_usage: true };
-    const body = { messages: withSystem(form, turns), stream: true, stream_options };
-    const asked = { ...body, ...parameters(form) };
-    const found = await answerInto(box, form[name].value, asked, headers, running.signal);
-    if (!found) return turns.splice(-added.length);
-    turns.push(found);
+    const body = { messages: withSystem(form, asked), stream: true, stream_options };
+    const sent = { ...body, ...parameters(form) };
+    const found = await answerInto(box, form[name].value, sent, headers, running.signal);
+    if (!found) return false;
+    if (panes[name].turns !== turns) return true;
+    turns.push(...added, found);
     if (found.tool_calls) {
       askForResults(box, found.tool_calls, (results) => work(() => turn(name, results)));
     }
+    return true;
   }
 
-  // Runs one step at a time; a second click of the button stops it.
+  // Runs a step, and returns what it does. A second click of the button stops all that run.
   async function work(step) {
     complain("");
-    running = new AbortController();
+    running ??= new AbortController();
+    steps += 1;
     form.noValidate = true; // the button stops although no message is typed
     button.textContent = say("Stop");
     try {
-      await step();
+      return await step();
     } catch (error) {
       complain(error.message);
+      return false;
+    } finally {
+      steps -= 1;
+      if (!steps) {
+        running = null;
+        form.noValidate = false;
+        button.textContent = say("Send");
+      }
     }
-    running = null;
-    form.noValidate = false;
-    button.textContent = say("Send");
+  }
+
+  // A model that has called tools takes their results next; vendors refuse anything else.
+  function waits(name) {
+    return panes[name].turns.at(-1)?.tool_calls;
   }
 
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     if (running) return running.abort();
     const names = ["first", "second"].filter((name) => form[name].value);
+    if (names.some(waits)) {
+      return complain(say("Send the results of the tools first, or begin a new conversation."));
+    }
     await work(async () => {
       parameters(form);
+      const text = form.message.value;
       const message = await userMessage(form);
-      for (const name of names) addMessage(panes[name].box, "mine", form.message.value);
+      const pictured = form.picture.files[0]?.name;
+      const shown = pictured ? `${text}\n[${pictured}]` : text;
+      for (const name of names) addMessage(panes[name].box, "mine", shown);
       form.message.value = "";
-      await Promise.all(names.map((name) => turn(name, [message])));
+      const answered = await Promise.all(names.map((name) => turn(name, [message])));
+      // What nothing has answered is there to be corrected; a picture belongs to one message.
+      if (answered.some(Boolean)) form.picture.value = "";
+      else form.message.value ||= text;
     });
     form.message.focus({ preventScroll: true });
   });
@@ -276,9 +307,11 @@ function playground() {
     }
   });
   form.querySelector("[data-clear]").addEventListener("click", () => {
-    for (const { box, turns } of Object.values(panes)) {
-      box.replaceChildren();
-      turns.length = 0;
+    running?.abort();
+    complain("");
+    for (const pane of Object.values(panes)) {
+      pane.box.replaceChildren();
+      pane.turns = [];
     }
   });
   for (const one of form.querySelectorAll("[data-snippet]")) {

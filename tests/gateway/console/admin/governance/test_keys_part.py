@@ -19,7 +19,7 @@ from strowger_gateway.gateway.console.admin.governance.key_list import (
 )
 from strowger_gateway.gateway.governance.issued_keys.view import KeyView
 from strowger_gateway.gateway.governance.sessions.principal import KEY_HOLDER, Principal
-from tests.gateway.console.admin.governance.governed import ANN, KEY, Governed, governed
+from tests.gateway.console.admin.governance.governed import ANN, CONFIG, KEY, Governed, governed
 from tests.gateway.console.admin.governance.pages import NOW, fields_of, secret_in, text_of
 
 pytestmark = pytest.mark.anyio
@@ -287,3 +287,15 @@ def test_a_long_list_says_that_it_is_not_all() -> None:
 
     assert page.count("<tr>") == MOST_SHOWN + 1
     assert "500 of 501 keys are shown" in page
+
+
+async def test_a_key_of_the_file_has_a_view_whatever_its_name(tmp_path: Path) -> None:
+    name = "prod/eu?a=1#b <i>"
+    config = CONFIG.replace("name: of-the-file", f"name: '{name}'")
+    async with governed(tmp_path, config) as up:
+        listed = await up.client.get("/admin/view/keys")
+        (link,) = re.findall(r'href="(/admin/view/keys/[^"]+)"', listed.text)
+        page = await up.client.get(unescape(link))
+
+    assert page.status_code == 200
+    assert name in text_of(page.text)

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 
+import httpx
 import msgspec
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page
@@ -121,6 +122,22 @@ async def test_a_chart_that_is_read_by_keys_is_still_read_after_a_refresh(page: 
 
     assert await page.evaluate("document.activeElement.dataset.plot") == "latency"
     assert await axes.locator(".reading").count() == 1
+
+
+@pytest.mark.parametrize("link", ["#problems a", "#models td a"])
+async def test_a_link_keeps_the_focus_over_a_refresh(page: Page, link: str) -> None:
+    found = page.locator(link).first
+    await found.focus()
+    href = await found.get_attribute("href")
+    await page.evaluate("document.activeElement.closest('[data-live]').dataset.old = 'yes'")
+
+    for _ in range(2):  # the first may have begun before
+        async with page.expect_response("**/live"):
+            pass
+    await page.wait_for_timeout(100)
+
+    assert await page.evaluate("document.activeElement.getAttribute('href')") == href
+    assert await page.locator("[data-live][data-old]").count() == 0, "it was replaced"
 
 
 async def test_the_traffic_of_one_backend_is_chosen_in_a_form(page: Page) -> None:
@@ -286,3 +303,32 @@ async def test_without_scripts_everything_but_the_box_can_be_read(
     assert "needs JavaScript" in text
     assert not await ground.is_visible()
     await context.close()
+
+
+async def test_signs_can_be_read_on_what_they_are_on(up: Serving) -> None:
+    """4.5:1, https://www.w3.org/WAI/WCAG22/Understanding/contrast-minimum.html"""
+    async with httpx.AsyncClient(base_url=up.url) as client:
+        css = (await client.get("/admin/static/page.css")).text
+    found = re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", css)
+    colours = {name: (light, dark) for name, light, dark in found}
+
+    poor = {
+        (sign, ground, theme): round(contrast, 2)
+        for sign in ("warn", "bad", "good", "soft", "ink")
+        for ground in ("ground", "raised", "bad-soft")
+        for theme in (0, 1)
+        for contrast in [_contrast(colours[sign][theme], colours[ground][theme])]
+        if contrast < 4.5
+    }
+    assert poor == {}
+
+
+def _contrast(one: str, other: str) -> float:
+    lights = sorted(map(_luminance, (one, other)))
+    return (lights[1] + 0.05) / (lights[0] + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
