@@ -136,7 +136,7 @@ KINDS: Final[Mapping[str, _Row]] = {
     "configuration_differs": (
         "warning",
         sentence("{count} other gateways run another configuration"),
-        "/admin",
+        "/admin/view/gateways",
     ),
     "certificate_expires": (
         "warning",

@@ -86,7 +86,8 @@ _LEAST_TOP: Final = 0.01
 """Of the chart's axis, US dollars."""
 
 _SECTION = say.template("""
-<section id="spend" aria-label="[[Spend]]">
+<section id="spend" aria-labelledby="h-spend">
+<h2 id="h-spend" class="hidden">[[Spend]]</h2>
 {problem}
 <form class="row filters" method="get" action="/admin/view/spend">
 <label>[[By]] <select name="by">{by}</select></label>

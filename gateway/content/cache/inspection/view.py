@@ -28,7 +28,7 @@ _SECTION: Final = say.template("""
 <form method="post" action="/admin/view/cache/clear">
 <p>[[The next equal requests go to the backends again. Only the role admin may do it.]]</p>
 <label>[[Model]] <select name="model">{names}</select></label>
-<label class="check"><input type="checkbox" required> [[Forget them in this gateway.]]</label>
+<label class="check"><input type="checkbox" required> {confirm}</label>
 <button class="danger">[[Clear]]</button>
 </form></details>
 </section>
@@ -58,6 +58,11 @@ _WHERE: Final = {
     "redis": sentence("in Redis, of all gateways"),
     "off": sentence("the configuration has no cache"),
 }
+_CONFIRM: Final = {
+    "memory": sentence("Forget them in this gateway; others keep theirs."),
+    "redis": sentence("Forget them in all gateways."),
+    "off": sentence("Forget them in this gateway; others keep theirs."),
+}
 _NONE: Final = "–"
 _MIB: Final = 1024 * 1024
 
@@ -71,6 +76,7 @@ def sections(found: CacheView, asked: CacheAsked) -> Markup:
         since=asked.since,
         tiles=_tiles(found),
         models=_TABLE.format(rows=rows) if rows else nothing,
+        confirm=say(_CONFIRM[found.where]),
         names=Markup().join(_OPTION.format(value, label) for value, label in names.items()),
     )
 

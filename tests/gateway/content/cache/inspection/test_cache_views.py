@@ -166,6 +166,8 @@ async def test_page_and_command_show_and_clear_the_same(site: Site) -> None:
     assert rows.keys() == {"chat", "chat:b*"}
     assert rows["chat:b*"][-1] == "1"
     assert "Answers kept" in page
+    whose = "in all gateways" if site.store == "redis" else "in this gateway; others keep theirs"
+    assert f"Forget them {whose}." in page
     assert "chat:b*" in page
     assert cleared[1].endswith("answers are forgotten\n")
     assert int(cleared[1].split()[0]) >= 3
