@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from strowger_gateway.gateway.storage.copying import pages
 from strowger_gateway.gateway.storage.copying.faults import CopyFault
-from strowger_gateway.gateway.storage.copying.pages import KeySpan, PagePace
+from strowger_gateway.gateway.storage.copying.pages import KeySpan
 from strowger_gateway.gateway.storage.copying.source import CopySource
 from strowger_gateway.gateway.storage.copying.tables import Cells, CopiedTable
 from strowger_gateway.gateway.storage.copying.target import CopyTarget
@@ -47,13 +47,13 @@ class TableComparison:
     def fill(self, table: CopiedTable) -> None:
         """Copy a table for the first time, from where an earlier run has ended."""
         after, _, done = self._target.progress(table)
-        pace = PagePace()
+        limits: list[int] = []
         while not done:
-            limit = pace.rows
+            limits = limits or self._source.fitting(table, KeySpan(after=after))
+            limit = limits.pop(0)
             rows = self._source.read(table, KeySpan(after=after), limit)
-            pace.note(rows)
             done = len(rows) < limit
-            with self._target.database.writing() as session:
+            with self._target.writing() as session:
                 self._insert(session, table, rows)
                 self._target.move(session, table, rows, done)
             if rows:
@@ -82,17 +82,18 @@ class TableComparison:
     def _pass(self, table: CopiedTable, since: int | None) -> TableResult:
         table = table if since is None else pages.by_import(table)
         digest, rows, changed = sha256(), 0, 0
-        pace, after, ends = PagePace(), None, False
+        after, ends, limits = None, False, list[int]()
         while not ends:
-            limit = pace.rows
+            limits = limits or self._source.fitting(table, KeySpan(after=after, since=since))
+            limit = limits.pop(0)
             want, through = self._page(table, KeySpan(after=after, since=since), limit)
-            pace.note(want)
             span = KeySpan(after=after, through=through, since=since)
             have = self._target.read(table, span, limit + 1 if table.unique else None)
             if table.unique and len(have) > limit:
                 through = table.key_of(have[limit - 1])
                 span = msgspec.structs.replace(span, through=through)
                 have = have[:limit]
+                limits.clear()  # the rest of these rows is next
                 want = [row for row in want if table.key_of(row) <= through]  # type: ignore[operator]
             if not same(want, have):
                 stored = self.storable.rows(table, want)
@@ -125,7 +126,7 @@ class TableComparison:
         self, table: CopiedTable, span: KeySpan, want: Sequence[Cells]
     ) -> tuple[list[Cells], int]:
         """Make the rows of a span equal; return them as they are then, and how many differed."""
-        with self._target.database.writing() as session:
+        with self._target.writing() as session:
             have = pages.read(session, table, span)
             if not table.unique:
                 pages.delete(session, table, span)

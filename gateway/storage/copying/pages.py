@@ -10,9 +10,7 @@ from strowger_gateway.gateway.storage.copying.tables import Cells, CopiedTable
 from strowger_gateway.gateway.storage.sql.database import Insert, Session, Value, listed
 
 _PAGE_BYTES: Final = 4 * 1024 * 1024
-_FEWEST, _FIRST, _MOST = 16, 256, 4_096
-_LARGE: Final = 64 * 1024
-"""Bytes of a row; of tables with such rows, few are read at a time."""
+_MOST: Final = 4_096
 
 
 class KeySpan(Struct, frozen=True, kw_only=True):
@@ -45,6 +43,29 @@ def read(
     return cast("list[Cells]", session.rows(tuple[object, ...], sql, *values))
 
 
+def fitting(session: Session, table: CopiedTable, span: KeySpan, octets: str) -> list[int]:
+    """Return the lengths of the next pages, each of at least one row and about four MiB at most.
+
+    octets: an expression for the bytes of a text. The database adds them up, because a single row
+    may have a whole answer, and memory has to hold what is read.
+    """
+    texts = [one.name for one in table.columns if one.type == "TEXT"]
+    if not texts:
+        return [_MOST]
+    size = " + ".join(f"COALESCE({octets.format(listed([name]))}, 0)" for name in texts)
+    where, values = _where(table, span)
+    order = f" ORDER BY {_columns(table)}" if table.key else ""
+    sql = f"SELECT {size} FROM {table.name}{where}{order} LIMIT {_MOST}"
+    sizes = session.rows(tuple[int], sql, *values)
+    found, rows, sum_of = list[int](), 0, 0
+    for (bytes_of_row,) in sizes:
+        if rows and sum_of + bytes_of_row > _PAGE_BYTES:
+            found.append(rows)
+            rows = sum_of = 0
+        rows, sum_of = rows + 1, sum_of + bytes_of_row
+    return [*found, rows if len(sizes) == _MOST else _MOST]
+
+
 def count(session: Session, table: CopiedTable) -> int:
     return session.rows(tuple[int], f"SELECT COUNT(*) FROM {table.name}")[0][0]
 
@@ -64,24 +85,6 @@ def insert(session: Session, table: CopiedTable, rows: Sequence[Cells]) -> None:
     """Raises StoreRejected, and then no row is there."""
     with session.savepoint():
         session.bulk(Insert(table=table.name, columns=table.names), rows)
-
-
-class PagePace:
-    """How many rows of a table to read at a time, so that a page has about four MiB."""
-
-    def __init__(self) -> None:
-        self.rows = _FIRST
-        self._most = _MOST
-
-    def note(self, rows: Sequence[Cells]) -> None:
-        """Take the sizes of the page that was read."""
-        if not rows:
-            return
-        sizes = [sum([len(cell) for cell in row if isinstance(cell, str)]) for row in rows[::16]]
-        if max(sizes) > _LARGE:
-            self._most = _FEWEST
-        fitting = _PAGE_BYTES * len(sizes) // max(1, sum(sizes))
-        self.rows = max(_FEWEST, min(fitting, 2 * self.rows, self._most))
 
 
 def _columns(table: CopiedTable) -> str:

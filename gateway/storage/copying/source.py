@@ -21,9 +21,12 @@ from strowger_gateway.gateway.storage.sql.schema import (
     digest_of,
 )
 from strowger_gateway.gateway.storage.sql.sqlite import SqliteDriver
+from strowger_gateway.schemas.errors import InvalidConfig
 from strowger_gateway.schemas.secret import Secret
 
 _NO_TABLE: Final = ("no such table", "does not exist")
+_OCTETS: Final = "OCTET_LENGTH({})"
+_OCTETS_OF_SQLITE: Final = "LENGTH(CAST({} AS BLOB))"
 _NOT_UTF8: Final = "could not decode to utf-8"
 
 
@@ -68,7 +71,12 @@ class CopySource:
                 pass
         if not found:
             raise CopyFault(f"--from: {self.where} has no tables of a gateway")
-        if check_version(found[0], self.where) < len(MIGRATIONS):
+        try:
+            version = check_version(found[0], self.where)
+        except InvalidConfig as exc:
+            told = [one.replace("store.url: ", "--from: ", 1) for one in exc.problems]
+            raise CopyFault(*told) from None
+        if version < len(MIGRATIONS):
             raise CopyFault(
                 f"--from: {self.where} has older tables; start this version's gateway on it once"
             )
@@ -89,6 +97,14 @@ class CopySource:
         with self._lenient.reading() as session:
             return pages.read(session, table, span, limit)
 
+    def fitting(self, table: CopiedTable, span: KeySpan) -> list[int]:
+        """Return how many of the next rows to read at a time. Raises StoreUnavailable."""
+        octets = _OCTETS if self._lenient is None else _OCTETS_OF_SQLITE
+        if self._held is not None:
+            return pages.fitting(self._held, table, span, octets)
+        with self.database.reading() as session:
+            return pages.fitting(session, table, span, octets)
+
     def counts(self, which: Sequence[CopiedTable]) -> dict[str, int]:
         if self._held is not None:
             return {table.name: pages.count(self._held, table) for table in which}
@@ -104,9 +120,13 @@ class CopySource:
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Let no other process write until the block ends. Raises StoreUnavailable."""
+        """Let no other process write until the block ends.
+
+        Raises StoreUnavailable, and InvalidConfig if it has moved to another database.
+        """
         with self.database.writing() as session:
             session.run(self._driver.closing)
+            self._check(session)  # another run may have closed it for another target
             self._held = session
             try:
                 yield

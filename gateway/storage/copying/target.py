@@ -4,7 +4,8 @@ How far the copy has come is in it, in the transactions that write the rows, so 
 exactly where it was killed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -121,9 +122,21 @@ class CopyTarget:
         with self.database.reading() as session:
             return {table.name: pages.count(session, table) for table in which}
 
-    def open(self, event: AuditEvent) -> None:
-        """Let gateways use the tables. event: appended to the audit log."""
+    @contextmanager
+    def writing(self) -> Generator[Session]:
+        """Write, unless another run has ended the copy: gateways have rows of their own there then.
+
+        Raises CopyFault and StoreUnavailable.
+        """
         with self.database.writing() as session:
+            if COPY not in self._mark(session):
+                why = f"another process has ended the copy to {self.where}"
+                raise CopyFault(f"--to: {why}; nothing was written since")
+            yield session
+
+    def open(self, event: AuditEvent) -> None:
+        """Let gateways use the tables. event: appended to the audit log. Raises as `writing`."""
+        with self.writing() as session:
             session.run("UPDATE schema_version SET digest = ?", digest_of(MIGRATIONS))
             session.run(f"DROP TABLE {_PROGRESS}")
             append(session, (event,))

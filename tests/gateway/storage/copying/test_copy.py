@@ -1,6 +1,7 @@
 """`strowger store copy`: every table of a database in another one, row by row the same."""
 
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -13,6 +14,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from strowger_gateway.gateway.audit.event import Actor
+from strowger_gateway.gateway.storage.copying.copy import StoreCopy
 from strowger_gateway.gateway.storage.copying.tables import tables
 from strowger_gateway.gateway.storage.sql.errors import StoreUnavailable
 from strowger_gateway.gateway.storage.sql.open import open_store
@@ -24,6 +27,12 @@ from tests.gateway.storage.copying.filled import AUDITED, contents, digests, fil
 from tests.stand_ins.postgres import Postgres
 
 TRIALS = int(os.environ.get("STROWGER_TRIALS", "0"))
+TELLS_ITS_MEMORY = """
+import atexit
+atexit.register(lambda: print(open("/proc/self/status").read()))
+from strowger_gateway.gateway.cli import main
+main()
+"""
 NewUrl = Callable[[str], Secret]
 
 
@@ -254,6 +263,54 @@ def test_databases_that_are_not_for_this_copy_are_refused(new: NewUrl, tmp_path:
     assert "has schema version" in refused(source, newer)
 
 
+class Meanwhile:
+    """Does something once, when a pass with these words begins."""
+
+    def __init__(self, words: str, act: Callable[[], object]) -> None:
+        self._words, self._act = words, act
+
+    def phase(self, words: str, rows: int) -> None:
+        if words == self._words:
+            self._words = ""
+            self._act()
+
+    def rows(self, table: str, count: int) -> None:
+        """Nothing is shown."""
+
+
+def test_a_copy_that_another_run_has_ended_is_not_written_to_any_more(new: NewUrl) -> None:
+    source, target = new("sqlite"), new("postgresql")
+    fill(source, 2)
+
+    def used() -> None:
+        copied(source, target, "--open")
+        with psycopg.connect(target.reveal()) as gateway:
+            gateway.execute("INSERT INTO turns VALUES ('of the new gateway', 1.0)")
+
+    slower = StoreCopy(source, target)
+    with pytest.raises(InvalidConfig, match="another process has ended the copy"):
+        slower.run("open", Actor(kind="cli"), Meanwhile("comparing", used), print)
+    slower.close()
+
+    assert ("of the new gateway", 1.0) in contents(target)["turns"]
+
+
+def test_a_source_continues_in_one_database_alone(new: NewUrl) -> None:
+    source, first, second = new("sqlite"), new("sqlite"), new("sqlite")
+    fill(source, 2)
+    slower = StoreCopy(source, second)
+    words = "comparing, closed for writers"
+    meanwhile = Meanwhile(words, lambda: copied(source, first, "--switch"))
+
+    with pytest.raises(InvalidConfig, match=r"--from: .* has moved to"):
+        slower.run("switch", Actor(kind="cli"), meanwhile, print)
+    slower.close()
+
+    open_store(first).prepare()
+    with pytest.raises(InvalidConfig, match="is an unfinished copy of"):
+        open_store(second).prepare()
+
+
 def test_a_database_of_another_encoding_is_refused(new: NewUrl, postgres: Postgres) -> None:
     source = new("sqlite")
     fill(source, 1)
@@ -325,6 +382,25 @@ def test_a_copy_that_is_killed_goes_on_where_it_was(
     for table in tables():
         if table.name not in AUDITED:
             assert after[table.name] == before[table.name], table.name
+
+
+def test_rows_of_megabytes_do_not_need_the_memory_of_many(new: NewUrl) -> None:
+    source, target = new("sqlite"), new("sqlite")
+    fill(source, 1)
+    with closing(sqlite3.connect(source.reveal().removeprefix("sqlite:///"))) as large, large:
+        large.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60)"
+            " INSERT INTO payloads SELECT 'r' || i, i, '', '', '', 200, '', 0,"
+            " replace(hex(zeroblob(1000000)), '0', 'x') FROM n"
+        )
+    words = ("store", "copy", "--from", source.reveal(), "--to", target.reveal(), "--open")
+    ended = subprocess.run(
+        (sys.executable, "-c", TELLS_ITS_MEMORY, *words), capture_output=True, text=True, check=True
+    )
+    (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", ended.stdout)
+
+    assert re.search(r"payloads +61 ", ended.stdout)
+    assert int(peak) < 130_000, "KiB, for rows of 120 MB"
 
 
 def source_again(source: Secret) -> Secret:
