@@ -97,8 +97,9 @@ async def behave(request: Received, answer: Answer) -> None:
 
 
 @pytest.fixture(scope="module")
-async def measured(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[str]:
-    """What a gateway measures after requests that did all kinds of things."""
+async def scrapes(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[tuple[str, str]]:
+    """What a gateway measures before requests that do all kinds of things, and after them."""
+    operator = {"authorization": f"Bearer {KEY}"}
     config = tmp_path_factory.mktemp("run") / "config.yaml"
     async with (
         provider(behave) as remote,
@@ -106,13 +107,19 @@ async def measured(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[s
         httpx.AsyncClient(base_url=up.url, timeout=60) as client,
     ):
         await ready(client)
+        fresh = (await client.get("/metrics", headers=operator)).text
         for key, model in (
             *[("web", "chat"), ("poor", "large"), ("poor", "gone"), ("web", "gone")],
             *[("web", "unpriced"), ("web", "unpriced")],
         ):
             await ask(client, key, model)
         await asyncio.gather(*(ask(client, "web", "large") for _ in range(2)))
-        yield (await client.get("/metrics", headers={"authorization": f"Bearer {KEY}"})).text
+        yield fresh, (await client.get("/metrics", headers=operator)).text
+
+
+@pytest.fixture(scope="module")
+def measured(scrapes: tuple[str, str]) -> str:
+    return scrapes[1]
 
 
 async def ready(client: httpx.AsyncClient) -> None:
@@ -203,6 +210,23 @@ async def test_every_query_is_about_metrics_and_labels_that_a_gateway_has(measur
     docs = (ROOT / "docs" / "operations.md").read_text()
     for name in ELSEWHERE:
         assert name.removeprefix("strowger_") in docs
+
+
+def test_the_first_event_that_a_counter_counts_is_an_increase(scrapes: tuple[str, str]) -> None:
+    """`increase` sees none in a series that begins with 1: it takes two samples.
+
+    https://prometheus.io/docs/practices/instrumentation/#avoid-missing-metrics
+    """
+    fresh, unseen = samples(scrapes[0]), list[str]()
+    for rule in rules():
+        for name, span in re.findall(r"increase\((\w+)\[(\w+)\]\) > 0", rule["expr"]):
+            begins = f" or {name} > 0 unless {name} offset {span}"
+            if name not in fresh and not rule["expr"].endswith(begins):
+                unseen.append(rule["alert"])
+
+    assert unseen == []
+    assert "strowger_worker_restarts_total" in fresh
+    assert "strowger_unpriced_requests_total" not in fresh
 
 
 async def test_a_query_about_something_else_would_be_noticed(measured: str) -> None:
