@@ -46,7 +46,13 @@ def _made(provider: Provider) -> KeyPool:
     return KeyPool(
         provider.name,
         [
-            PooledKey(one.name, one.weight, one.requests_per_minute, one.tokens_per_minute)
+            PooledKey(
+                one.name,
+                one.weight,
+                one.requests_per_minute,
+                one.tokens_per_minute,
+                one.digest,
+            )
             for one in provider.pooled_keys
         ],
     )

@@ -1,5 +1,6 @@
 """Connection settings of a provider: timeouts, certificates, tokens and keys."""
 
+from hashlib import blake2b
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
@@ -44,6 +45,11 @@ class ProviderKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     weight: Annotated[float, Meta(gt=0, le=1_000_000)] = 1.0
     requests_per_minute: Count | None = None
     tokens_per_minute: Count | None = None
+
+    @property
+    def digest(self) -> bytes:
+        """What distinguishes its secret from others, and does not show it."""
+        return blake2b(self.key.reveal().encode("utf-8", "replace"), digest_size=16).digest()
 
 
 CHECK_S: Final = 10.0

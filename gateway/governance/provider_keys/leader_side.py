@@ -1,6 +1,6 @@
 """The pauses of keys, once per gateway: passed on to all processes."""
 
-from strowger_gateway.gateway.governance.provider_keys.messages import KeyRest, KeyRests
+from strowger_gateway.gateway.governance.provider_keys.messages import KeyRest, KeyRests, later
 from strowger_gateway.gateway.parts.leader_side import LeaderContext, LeaderSide
 
 
@@ -18,9 +18,14 @@ class KeyPoolsLeader(LeaderSide[KeyRest, KeyRest | KeyRests]):
 
     def on_message(self, worker: int, message: KeyRest) -> None:
         known = {
-            (one.name, key.name) for one in self._at.config().providers for key in one.pooled_keys
+            (one.name, key.name): key.digest
+            for one in self._at.config().providers
+            for key in one.pooled_keys
         }
-        self._last = {key: rest for key, rest in self._last.items() if key in known}
-        if (message.provider, message.key) in known:
-            self._last[message.provider, message.key] = message
+        self._last = {
+            name: rest for name, rest in self._last.items() if known.get(name) == rest.digest
+        }
+        name = message.provider, message.key
+        if known.get(name) == message.digest:
+            self._last[name] = later(message, self._last.get(name))
             self._at.broadcast(message)

@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from strowger_gateway.gateway.backends.upstream.key_pool.pool import KeyPool
 from strowger_gateway.gateway.backends.upstream.key_pool.pooled_key import PooledKey
-from strowger_gateway.gateway.governance.provider_keys.messages import KeyRest, KeyRests
+from strowger_gateway.gateway.governance.provider_keys.messages import KeyRest, KeyRests, later
 from strowger_gateway.gateway.observability.recording.ended_requests import EndedRequests
 from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
 from strowger_gateway.gateway.platform.clock import now
@@ -39,14 +39,18 @@ class KeyPoolsSide(ProcessSide[KeyRest, KeyRest | KeyRests], Collector):
     def follow(self, generation: PooledGeneration) -> None:
         self.pools = generation.key_pools
         for pool in self.pools.values():
-            pool.rested = partial(self._report, pool.name)
+            pool.reported = partial(self._report, pool.name)
+        self._rests = {
+            name: rest for name, rest in self._rests.items() if self._named(rest) is not None
+        }
         for rest in self._rests.values():
             self._apply(rest)
         self._at.stages_changed()
 
     def on_message(self, message: KeyRest | KeyRests) -> None:
         for rest in message.rests if isinstance(message, KeyRests) else (message,):
-            self._rests[rest.provider, rest.key] = rest
+            name = rest.provider, rest.key
+            self._rests[name] = later(rest, self._rests.get(name))
             self._apply(rest)
 
     def taker(self) -> Callable[[EndedRequests], None] | None:
@@ -76,11 +80,13 @@ class KeyPoolsSide(ProcessSide[KeyRest, KeyRest | KeyRests], Collector):
         yield sent
         yield free
 
-    def _report(self, provider: str, key: PooledKey) -> None:
+    def _report(self, provider: str, key: PooledKey, *, works: bool) -> None:
         self._at.send(
             KeyRest(
                 provider=provider,
                 key=key.name,
+                digest=key.digest,
+                works=works,
                 limited_until=key.limited_until,
                 busy_until=key.busy_until,
                 refused_until=key.refused_until,
@@ -88,12 +94,20 @@ class KeyPoolsSide(ProcessSide[KeyRest, KeyRest | KeyRests], Collector):
         )
 
     def _apply(self, rest: KeyRest) -> None:
-        pool = self.pools.get(rest.provider)
-        key = None if pool is None else pool.named(rest.key)
+        key = self._named(rest)
         if key is not None:
             key.limited_until = max(key.limited_until, rest.limited_until)
             key.busy_until = max(key.busy_until, rest.busy_until)
-            key.refused_until = max(key.refused_until, rest.refused_until)
+            if rest.works:
+                key.refused_until = rest.refused_until
+            else:
+                key.refused_until = max(key.refused_until, rest.refused_until)
+
+    def _named(self, rest: KeyRest) -> PooledKey | None:
+        """Return the key that a report is about; `None` if another has its name by now."""
+        pool = self.pools.get(rest.provider)
+        key = None if pool is None else pool.named(rest.key)
+        return key if key is not None and key.digest == rest.digest else None
 
     def _count_tokens(self, ended: EndedRequests) -> None:
         at = now()

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Container, Sequence
 from math import ceil
-from typing import Final
+from typing import Final, Protocol
 
 from strowger_gateway.gateway.backends.upstream.key_pool.pooled_key import PooledKey
 from strowger_gateway.gateway.platform.clock import now
@@ -17,14 +17,21 @@ Mirrokni, Thorup and Zadimoghaddam 2018, "Consistent Hashing with Bounded Loads"
 """
 
 
-def _ignore(key: PooledKey) -> None:
-    """The default of `rested`: no other process shares the keys."""
+def _ignore(key: PooledKey, *, works: bool) -> None:
+    """The default of `reported`: no other process shares the keys."""
+
+
+class Reports(Protocol):
+    """Reports a key that cools down, or `works` again, to other processes."""
+
+    def __call__(self, key: PooledKey, *, works: bool) -> None: ...
 
 
 class KeyPool:
     """The keys of one provider in one process.
 
-    name: the provider's. rested: called when a key begins to rest. processes: that use the keys,
+    name: the provider's. reported: called when a key begins to rest, and when it
+    answers although its account was refused. processes: that use the keys,
     of all gateways; each takes its part of their limits.
     """
 
@@ -33,7 +40,7 @@ class KeyPool:
     ) -> None:
         self.name = name
         self.keys = tuple(keys)
-        self.rested: Callable[[PooledKey], None] = _ignore
+        self.reported: Reports = _ignore
         self.processes = 1
         self._draw = draw
 
@@ -84,12 +91,17 @@ class KeyPool:
     def limit(self, key: PooledKey, retry_after: float | None) -> None:
         """The vendor sent 429 to a call with this key."""
         key.limit(now(), retry_after, self._draw())
-        self.rested(key)
+        self.reported(key, works=False)
 
     def refuse(self, key: PooledKey, retry_after: float | None) -> None:
         """The vendor refused the account of this key."""
         key.refuse(now(), retry_after)
-        self.rested(key)
+        self.reported(key, works=False)
+
+    def succeed(self, key: PooledKey, model: str) -> None:
+        """The vendor has answered with this key."""
+        if key.succeed(model, now()):
+            self.reported(key, works=True)
 
     def named(self, name: str) -> PooledKey | None:
         return next((one for one in self.keys if one.name == name), None)

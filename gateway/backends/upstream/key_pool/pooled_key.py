@@ -33,6 +33,7 @@ _DOUBLINGS: Final = 6
 class PooledKey:
     """Times are the clock's seconds.
 
+    digest: of its secret, so that another key of the same name is another one.
     weight: its share of the requests, above 0. requests, tokens: its limits per minute; `None`:
     not known. in_flight: calls. sent: by outcome, ever.
     limited_until: the vendor asked for that. busy_until: others are preferred. refused_until: its
@@ -44,6 +45,7 @@ class PooledKey:
         "_refusals",
         "_unfit",
         "busy_until",
+        "digest",
         "in_flight",
         "limited_until",
         "name",
@@ -57,9 +59,14 @@ class PooledKey:
     )
 
     def __init__(
-        self, name: str, weight: float, requests: int | None = None, tokens: int | None = None
+        self,
+        name: str,
+        weight: float,
+        requests: int | None = None,
+        tokens: int | None = None,
+        digest: bytes = b"",
     ) -> None:
-        self.name, self.weight = name, weight
+        self.name, self.weight, self.digest = name, weight, digest
         self.requests, self.tokens = requests, tokens
         self.in_flight = 0
         self.sent: dict[str, int] = {}
@@ -79,13 +86,17 @@ class PooledKey:
         self.in_flight -= 1
         self.sent[outcome] = self.sent.get(outcome, 0) + 1
 
-    def succeed(self, model: str) -> None:
-        """The vendor has answered with it."""
+    def succeed(self, model: str, at: float) -> bool:
+        """The vendor has answered with it; return whether that ends a refusal of its account."""
+        ends = at < self.refused_until
+        if ends:
+            self.refused_until = NEVER
         if self._busy_count or self._refusals:
             self._busy_count = self._refusals = 0
             self.busy_until = self.refused_until = NEVER
         if self._unfit:
             self._unfit.pop(model, None)
+        return ends
 
     def limit(self, at: float, retry_after: float | None, draw: float) -> None:
         """The vendor sent 429. retry_after: seconds. draw: jitter, uniform in [0, 1)."""

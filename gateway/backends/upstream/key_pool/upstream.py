@@ -110,7 +110,7 @@ class PooledUpstream:
                 async with aclosing(self._by_key[key].generate(request, call)) as source:
                     batch: list[Event] | None = await anext(source, None)
                     begun = True
-                    key.succeed(call.model)
+                    self.pool.succeed(key, call.model)
                     while batch is not None:
                         sink = yield batch
                         try:
@@ -162,7 +162,7 @@ class PooledUpstream:
                     raise
             else:
                 outcome = "ok"
-                key.succeed(call.model)
+                self.pool.succeed(key, call.model)
                 return answer
             finally:
                 key.end(outcome)

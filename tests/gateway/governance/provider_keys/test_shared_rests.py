@@ -79,3 +79,50 @@ async def test_a_rest_is_known_to_all_workers_and_recorded_by_name(setting: Sett
     assert "rate-limited for 6" in page or "rate-limited for 5" in page
     assert "secret-" not in page + "".join(up.lines) + str(up.access)
     assert set(stored) == {"blue"}
+
+
+async def states(client: httpx.AsyncClient, **wanted: str) -> None:
+    """Wait until these keys have these states in the client's process."""
+    async with asyncio.timeout(SOON_S):
+        while True:
+            found = await client.get("/admin/provider-keys", headers=OPERATOR)
+            if {one["name"]: one["state"] for one in found.json()["keys"]} == wanted:
+                return
+            await asyncio.sleep(0.02)
+
+
+async def asked(client: httpx.AsyncClient, vendor: QuotaVendor, secret: str) -> None:
+    """Send requests until the vendor has got one with this key; all are answered."""
+    before = vendor.asked.count(secret)
+    async with asyncio.timeout(SOON_S):
+        place = 0
+        while vendor.asked.count(secret) == before:
+            assert await ask(client, f"{secret} {place}") == 200
+            place += 1
+
+
+async def test_a_refusal_ends_for_all_when_the_account_works_again_or_its_key_is_replaced(
+    setting: Setting,
+) -> None:
+    up, vendor, workers = setting
+    text = up.config.read_text()
+    red, blue = vendor.accounts["secret-a"], vendor.accounts["secret-b"]
+    red.left, red.revoked = 1_000, True
+    vendor.accounts["secret-new"] = Account()
+    await asked(workers[0], vendor, "secret-a")
+    for worker in workers:
+        await states(worker, red="refused", blue="in use")
+
+    red.revoked, blue.revoked = False, True
+    assert await ask(workers[1], "the last key is refused, too") == 424
+    assert await ask(workers[1], "the one that has rested longest is tried") == 200
+    for worker in workers:
+        await states(worker, red="in use", blue="refused")
+    await up.reload(text.replace("name: chat,", "name: talk, aliases: [chat],"))
+    for worker in workers:
+        await states(worker, red="in use", blue="refused")
+
+    await up.reload(text.replace("secret-b", "secret-new"))
+    for worker in workers:
+        await states(worker, red="in use", blue="in use")
+        await asked(worker, vendor, "secret-new")

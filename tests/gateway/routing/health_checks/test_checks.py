@@ -15,7 +15,7 @@ from strowger_gateway.gateway.routing.backend_events.process_side import Backend
 from strowger_gateway.gateway.routing.health_checks.checks import HealthChecks
 from strowger_gateway.gateway.routing.health_checks.path_check import get
 from strowger_gateway.gateway.routing.health_checks.targets import targets_of
-from strowger_gateway.schemas.errors import InvalidConfig
+from strowger_gateway.schemas.errors import InvalidConfig, UpstreamError
 from tests.gateway.routing.backend_events.simulated import Simulated, simulated
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
 
@@ -306,3 +306,46 @@ def test_a_short_interval_shortens_the_time_for_an_answer() -> None:
 
     assert check is not None
     assert check.within_s == 5.0
+
+
+class Accounts:
+    """Answers a GET by its key. asked: the keys."""
+
+    def __init__(self, **status: int) -> None:
+        self.status = status
+        self.asked: list[str] = []
+
+    async def __call__(self, request: Received, answer: Answer) -> None:
+        key = request.headers["authorization"].removeprefix("Bearer ")
+        self.asked.append(key)
+        headers = {"retry-after": "7"} if self.status[key] == 429 else {}
+        await answer.json({}, self.status[key], headers)
+
+
+@pytest.mark.parametrize(
+    ("status", "fails", "asked"),
+    [
+        ({"a": 401, "b": 200}, "", ["a", "b"]),
+        ({"a": 429, "b": 200}, "", ["a", "b"]),
+        ({"a": 503, "b": 200}, "answers 503", ["a"]),
+        ({"a": 401, "b": 503}, "answers 503", ["a", "b"]),
+        ({"a": 429, "b": 401}, "answers 429", ["a", "b"]),
+    ],
+)
+async def test_a_key_of_several_that_is_refused_does_not_fail_a_check(
+    status: dict[str, int], fails: str, asked: list[str]
+) -> None:
+    vendor = Accounts(**status)
+    async with provider(vendor) as remote:
+        text = config(remote.base_url, "{path: /health}").replace(
+            "api_key: sk-1", "api_keys: [a, b]"
+        )
+        (first,) = read_config(text, source="config.yaml", env={}).providers
+        found = ""
+        try:
+            await get(first, "/health", "", 5.0, TlsContexts())
+        except UpstreamError as exc:
+            found = str(exc)
+    assert fails in found
+    assert bool(fails) == bool(found)
+    assert vendor.asked == asked
