@@ -56,8 +56,8 @@ def fuller(
     """Of each cell, take the one with more in it: the store's, or this gateway's own.
 
     The store has the requests of all gateways, some of them seconds late; a gateway knows its own
-    at once. So the result misses at most what other gateways have not stored yet, and no request is
-    in both.
+    at once. No request counts twice, but a cell in which several gateways have answered misses what
+    one of them has not stored yet: the smaller of what the two sides know alone.
     """
     cells: dict[_Key, dict[int, TrafficCell]] = {}
     for series in (*stored, *own):

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from html import escape
+from urllib.parse import quote
 
 import pytest
 
@@ -31,7 +32,7 @@ async def up(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> As
 
 async def shown(up: Commanded, request_id: str) -> tuple[str, str]:
     """Return the id and the team of the request that is shown for an id."""
-    found = (await admin(up, f"/requests/{request_id}")).json()
+    found = (await admin(up, f"/requests/{quote(request_id, safe='')}")).json()
     return found["request_id"], found["team"]
 
 
@@ -67,8 +68,11 @@ async def test_the_id_in_an_answer_finds_its_request(written: str, up: Two) -> N
     assert await shown(up.one, text) == await shown(up.two, text) == (request_id, "blue")
 
 
-async def test_an_id_of_a_client_may_look_like_one_of_an_answer(up: Two) -> None:
-    theirs = "REQ-CAFEBABE1234"
+@pytest.mark.parametrize(
+    "theirs", ["REQ-CAFEBABE1234", "chatcmpl-31ab33ad-0c19#114034", "100%_\\?x"]
+)
+async def test_any_id_of_a_client_finds_its_request(theirs: str, up: Two) -> None:
+    """One may look like the id of an answer, or have a meaning in addresses or in SQL."""
     answer = await up.ask(up.one, "red", "absent", **{"x-request-id": theirs})
     request_id = answer.headers["x-gateway-request-id"]
     await recorded(up.two, {"it": request_id})
