@@ -64,6 +64,10 @@ NAMES: Final = {
 """By kind, of events and of the problems that are events."""
 
 
+_OF_GATEWAYS: Final = ("started", "reloaded", "stopped", "worker_exited")
+"""Kinds whose subject is not to what they happened."""
+
+
 def event_name(kind: str) -> str:
     """Return the name of a kind; of one that another version has, the kind itself."""
     return say(NAMES.get(kind, kind))
@@ -85,11 +89,19 @@ def name_of(one: Happening) -> str:
 
 def subject_of(one: Happening) -> str:
     """Return to what it has happened: a model, a backend, or another name; the gateway's else."""
-    subject = "" if one.kind == "ended" else one.subject
+    subject = "" if one.kind in ("ended", *_OF_GATEWAYS) else one.subject
     named = [name for name in (one.model, one.backend, one.requested, subject) if name]
     return " · ".join(named) or one.gateway or say("this gateway")
 
 
 def cause_of(one: Happening) -> str:
-    """Return why, as a vendor, an operator or a check has said it; "" if nothing is known."""
+    """Return why, as a vendor, an operator or a check has said it; "" if nothing is known.
+
+    Of a gateway, the configuration that it runs. Of a problem that is over and is not about a
+    backend, which one it was.
+    """
+    if one.kind in ("started", "reloaded") and one.subject:
+        return say("configuration {digest}", digest=one.subject)
+    if one.kind == "ended" and not (one.model or one.backend):
+        return one.text.removeprefix("over: ")
     return ": ".join(part for part in (one.code, one.message) if part)

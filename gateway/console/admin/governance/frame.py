@@ -3,8 +3,10 @@
 from collections.abc import Callable, Sequence
 from math import ceil
 
+import msgspec
 from litestar import Request, Response
 from litestar.datastructures import State
+from litestar.exceptions import ValidationException
 from markupsafe import Markup
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
@@ -14,7 +16,7 @@ from strowger_gateway.gateway.console.admin.page.answers import html, redirect
 from strowger_gateway.gateway.console.admin.page.document import part_page
 from strowger_gateway.gateway.console.admin.page.framing import bare_frame, frame_of
 from strowger_gateway.gateway.console.admin.page.sign_in import sign_in_path, unchecked
-from strowger_gateway.schemas.errors import GatewayError, Unauthenticated
+from strowger_gateway.schemas.errors import GatewayError, InvalidRequest, Unauthenticated
 
 _Request = Request[object, object, State]
 
@@ -43,5 +45,26 @@ def error_page(
         if exc.retry_after is not None:
             found.headers["retry-after"] = str(ceil(exc.retry_after))
         return found
+
+    return answer
+
+
+class _Fault(msgspec.Struct):
+    """Litestar's report about a parameter that it cannot read."""
+
+    message: str
+    key: str = ""
+
+
+def parameter_page(
+    current: Callable[[], Gateway], part: str
+) -> Callable[[_Request, ValidationException], Response[str]]:
+    """Return a handler that shows in the page which parameter of its address is wrong."""
+    page = error_page(current, part)
+
+    def answer(request: _Request, exc: ValidationException) -> Response[str]:
+        faults = msgspec.convert(exc.extra or [], list[_Fault])
+        told = "; ".join(f"{one.key}: {one.message}" for one in faults)
+        return page(request, InvalidRequest(told or exc.detail))
 
     return answer

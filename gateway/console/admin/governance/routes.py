@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
+from litestar.exceptions import ValidationException
 from litestar.handlers import HTTPRouteHandler
 
 from strowger_gateway.gateway.assembly.gateway import Gateway
 from strowger_gateway.gateway.console.admin.access import role_required
 from strowger_gateway.gateway.console.admin.governance.audit_routes import audit_view_route
-from strowger_gateway.gateway.console.admin.governance.frame import error_page
+from strowger_gateway.gateway.console.admin.governance.frame import error_page, parameter_page
 from strowger_gateway.gateway.console.admin.governance.key_routes import key_view_routes
 from strowger_gateway.gateway.console.admin.governance.session_routes import session_view_routes
 from strowger_gateway.gateway.console.admin.governance.spend_routes import spend_route
@@ -25,7 +26,10 @@ def governance_routes(current: Callable[[], Gateway]) -> list[OwnRouter]:
             path="/view",
             guards=[role_required(current)],
             route_handlers=handlers,
-            exception_handlers={GatewayError: error_page(current, name)},
+            exception_handlers={
+                GatewayError: error_page(current, name),
+                ValidationException: parameter_page(current, name),
+            },
         )
 
     return [

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from strowger_gateway.gateway.console.problems.band import state_of
 from strowger_gateway.gateway.console.problems.book import WINDOW_S, ProblemBook, since_known
+from strowger_gateway.gateway.console.problems.event_words import cause_of, name_of, subject_of
 from strowger_gateway.gateway.console.problems.metric_rules import CounterTotals, metric_problems
 from strowger_gateway.gateway.console.problems.problem import ORDER, GatewayProblem, by_weight
 from strowger_gateway.gateway.console.problems.words import KINDS, problem
@@ -42,6 +43,18 @@ def test_each_problem_begins_before_it_ends_and_never_twice(looks: list[set[str]
     assert on == {one.kind for one in book.current}
     numbers = [number for number, _ in book.events]
     assert numbers == sorted(set(numbers))
+
+
+def test_an_event_says_which_problem_is_over() -> None:
+    book = ProblemBook("a (1)")
+    spent = problem("budget_spent", subject="ads", name="ads", count="1", all="1")
+    book.judge([spent], totals(10.0))
+    for at in (15.0, 20.0):
+        book.judge([], totals(at))
+
+    (_, (_, over)) = book.events
+    assert (name_of(over), subject_of(over)) == ("over: budget spent", "a (1)")
+    assert cause_of(over).startswith("The budget ads is spent")
 
 
 def test_a_problem_that_is_missing_once_has_not_ended() -> None:

@@ -1,6 +1,7 @@
 """What is wrong and what has happened, over two gateways with one store, restarts and commands."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -141,6 +142,10 @@ async def test_a_rejected_reload_is_in_the_band_until_the_file_is_valid(pair: Pa
     told = await until(lambda: events(pair.second, kind="reload_rejected"))
     again = await until(lambda: events(pair.second, kind="reloaded"))
 
+    async with signed_in(pair.second) as browser:
+        reloaded = (await browser.get("/admin/view/events", params={"kind": "reloaded"})).text
+
+    assert re.search(r"configuration reloaded configuration [0-9a-f]{12}", text_of(reloaded))
     assert problem["severity"] == "warning"
     band = text_of(page.partition('id="problems"')[2].partition("</section>")[0])
     assert "The changed configuration file is rejected; the previous one is in force" in band

@@ -13,6 +13,7 @@ from strowger_gateway.gateway.console.admin.governance.forms import listed
 from strowger_gateway.gateway.console.admin.governance.key_forms.rule_rows import (
     Kind,
     filled,
+    plainly,
     read_rules,
 )
 from strowger_gateway.gateway.governance.issued_keys.authority import KeyFields
@@ -72,7 +73,8 @@ def read_key(sent: Mapping[str, str]) -> ReadKey:
         try:
             one = msgspec.convert({name: value}, KeyFields, strict=False)
         except msgspec.ValidationError as exc:
-            errors["models.0" if name == "models" else name] = str(exc).partition(" - at `$.")[0]
+            message = plainly(str(exc).partition(" - at `$.")[0])
+            errors["models.0" if name == "models" else name] = message
         else:
             known[name] = getattr(one, name)
     fields = msgspec.structs.replace(KeyFields(limits=rules.limits, budgets=rules.budgets), **known)

@@ -158,7 +158,15 @@ def _read(
         except msgspec.ValidationError as exc:
             message, _, path = str(exc).partition(" - at `$.")
             field = path.rstrip("`").split(".")[-1].split("[")[0] or FIELDS[kind][0].name
-            errors[f"{kind}.{place}.{field}"] = message
+            errors[f"{kind}.{place}.{field}"] = plainly(message)
+
+
+def plainly(message: str) -> str:
+    """Return msgspec's message about a text that is not a number as people type one."""
+    for kind, wanted in (("int", "a whole number"), ("float", "a number")):
+        if message in (f"Expected `{kind}`, got `str`", f"Expected `{kind} | null`, got `str`"):
+            return f"expected {wanted}"
+    return message
 
 
 def _given(texts: Mapping[str, str]) -> dict[str, object]:

@@ -91,6 +91,22 @@ async def test_a_wrong_question_is_answered_in_the_page(tmp_path: Path) -> None:
     assert f'value="{EVIL}"' not in zone.text
 
 
+async def test_an_address_with_a_wrong_parameter_is_answered_in_the_page(tmp_path: Path) -> None:
+    async with governed(tmp_path) as up:
+        asked = ("spend?by=planet", "spend?per=eon", "audit?before=x", f"keys?q={'x' * 999}")
+        answers = [await up.client.get(f"/admin/view/{one}") for one in asked]
+        stranger = await up.client.get(f"/admin/view/{asked[0]}", headers={"authorization": ""})
+
+    for name, answer in zip(("by", "per", "before", "q"), answers, strict=True):
+        assert answer.status_code == 400
+        assert f"{name.capitalize()}: " in text_of(answer.text)
+        assert '<a href="/admin/view/limits">Limits</a>' in answer.text
+    assert (stranger.status_code, stranger.headers["location"].partition("?")[0]) == (
+        303,
+        "/admin/sign-in",
+    )
+
+
 async def test_names_are_text_and_unknown_costs_are_marked(tmp_path: Path) -> None:
     rows, at = list[Row](), datetime.now(UTC).timestamp()
     for number, (team, cost) in enumerate(((EVIL, 1.5), ("unpriced", None), ("mixed", None))):
