@@ -23,7 +23,7 @@ def check_caps(config: Config, problems: Problems) -> None:
             if not held:
                 problems.warn((*path, "models"), "no model has a backend that the cap is of")
             for backend in held:
-                if not backend.endswith("/*") and not is_priced(backend, config):
+                if "*" not in backend and not is_priced(backend, config):
                     problems.warn(
                         path,
                         "does not count ",

@@ -67,11 +67,16 @@ def _standing(config: Config, name: str, cap: SpendCap, spent: Spent, at: float)
 
 
 def held_by(config: Config, provider: str, cap: SpendCap) -> Iterator[str]:
-    """Yield the backends that a cap holds. One with a wildcard only if the cap is of all models."""
-    for backend in backends_in(config):
-        name, _, model = backend.partition("/")
-        if name == provider and covers(cap.models, model):
-            yield backend
+    """Yield the backends that a cap holds, and PROVIDER/PATTERN for names of a wildcard backend.
+
+    A wildcard backend itself is held only if the cap is of all models.
+    """
+    known = [one for one in backends_in(config) if one.partition("/")[0] == provider]
+    held = [one for one in known if covers(cap.models, one.partition("/")[2])]
+    yield from held
+    if f"{provider}/*" in known and f"{provider}/*" not in held:
+        named = dict.fromkeys(f"{provider}/{model}" for model in cap.models)
+        yield from (one for one in named if one not in held)
 
 
 def holds_of(found: Sequence[CapStanding], since: Mapping[str, float]) -> tuple[BackendHold, ...]:

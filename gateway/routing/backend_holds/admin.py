@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from strowger_gateway.gateway.audit.event import LONGEST_REASON
+from strowger_gateway.gateway.audit.event import LONGEST_REASON, clean
 from strowger_gateway.gateway.parts.console import AdminCall, AdminRoute, Nothing
 from strowger_gateway.gateway.routing.backend_holds.names import (
     checked_name,
@@ -123,7 +123,7 @@ async def _hold(call: AdminCall[HoldAsked], state: OperatorState) -> HoldsView:
     hold = BackendHold(
         name=name,
         state=state,
-        reason=" ".join(given.reason.split()),
+        reason=clean(" ".join(given.reason.split()), LONGEST_REASON),
         by=call.by.label or call.who,
         since=at,
         until=until,

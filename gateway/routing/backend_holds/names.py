@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from strowger_gateway.gateway.backends.discovery.addresses import parse
+from strowger_gateway.gateway.config.model_patterns import covers as match_pattern
 from strowger_gateway.gateway.config.problems import nearest
 from strowger_gateway.gateway.config.schema.config import Config
 from strowger_gateway.gateway.routing.resilience.backend_hold import BackendHold
@@ -32,7 +34,11 @@ def is_configured(name: str, config: Config) -> bool:
 def checked_name(name: str, config: Config) -> str:
     """Return a name that can be held. Raises InvalidRequest for one that is not configured."""
     name = name.strip()
-    if is_configured(name, config):
+    backend, mark, address = name.partition(REPLICA_MARK)
+    if mark and backend in backends_in(config):
+        _check_replica(backend, address, config)
+        return name
+    if not mark and is_configured(name, config):
         return name
     known = [*(one.name for one in config.providers), *backends_in(config)]
     by_model = [
@@ -54,6 +60,26 @@ def checked_name(name: str, config: Config) -> str:
     )
 
 
+def _check_replica(backend: str, address: str, config: Config) -> None:
+    """Raises InvalidRequest for an address that no replica of the backend can have."""
+    provider, _, model = backend.partition("/")
+    elsewhere = any(one.engines is not None for one in config.providers if one.name == provider)
+    found = elsewhere or any(
+        ref.discover is not None and (ref.provider, ref.model) == (provider, model)
+        for served in config.models
+        for ref in served.backends
+    )
+    if not found:
+        raise InvalidRequest(
+            f"name: {backend!r} has no replicas; name it without {REPLICA_MARK + address!r}",
+            param="name",
+        )
+    try:
+        parse(address)
+    except ValueError as exc:
+        raise InvalidRequest(f"name: the replica {address!r} {exc}", param="name") from exc
+
+
 def covers(hold: BackendHold, place: str) -> bool:
     """Whether a hold is of a backend. place: PROVIDER/MODEL, with the address of its replica."""
     name = place.partition(REPLICA_MARK)[0]
@@ -67,6 +93,19 @@ def hold_of(holds: Iterable[BackendHold], place: str) -> BackendHold | None:
     """
     found = [one for one in holds if covers(one, place)]
     return min(found, key=_order, default=None)
+
+
+def hold_of_named(caps: Iterable[BackendHold], wildcard: str, model: str) -> BackendHold | None:
+    """Return the gateway's own hold of a name that a wildcard backend passes on.
+
+    wildcard: PROVIDER/*.
+    """
+    provider = wildcard.partition("/")[0]
+    for hold in caps:
+        of, _, pattern = hold.name.partition("/")
+        if of == provider and match_pattern((pattern,), model):
+            return hold
+    return None
 
 
 def _order(hold: BackendHold) -> tuple[bool, bool, int]:

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Protocol, TypeVar
 
 from strowger_gateway.gateway.parts.process_side import ProcessContext, ProcessSide
 from strowger_gateway.gateway.routing.backend_events.process_side import BackendEventsSide
 from strowger_gateway.gateway.routing.backend_holds.hold_rows import end_hold, put_hold
 from strowger_gateway.gateway.routing.backend_holds.messages import HoldList, ReadHolds
-from strowger_gateway.gateway.routing.backend_holds.names import hold_of
+from strowger_gateway.gateway.routing.backend_holds.names import hold_of, hold_of_named
 from strowger_gateway.gateway.routing.planning.route import Backend
 from strowger_gateway.gateway.routing.resilience.backend_hold import BackendHold
 from strowger_gateway.gateway.storage.sql.base import Store
@@ -85,12 +86,14 @@ class HoldsSide(ProcessSide[None, HoldList]):
         """Put the holds on the backends; this process's requests heed them from now on."""
         at = time.time()
         holds = [one for one in (*self.holds, *self.caps) if not one.is_over(at)]
+        caps = [one for one in holds if one.own]
         changed = False
         for backend in self.backends.values():
             hold = hold_of(holds, backend.place) if holds else None
             if hold != backend.breaker.hold:
                 changed = True
                 backend.breaker.put_on_hold(hold)
-                backend.breakers.put_on_hold(hold)
+            if backend.model == "*":
+                backend.breakers.put_on_hold(hold, partial(hold_of_named, caps, backend.name))
         if changed:
             self._events.watch.judge()

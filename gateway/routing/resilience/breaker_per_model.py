@@ -35,6 +35,10 @@ def _no_exchange(name: str, breaker: Breaker) -> None:
     """The hook for new breakers in a single process: there is no other to share them with."""
 
 
+def _not_held(name: str) -> BackendHold | None:
+    """No name is held by itself."""
+
+
 class Breakers:
     """One breaker per model name: a 429 or a failure counts for that model alone.
 
@@ -45,12 +49,13 @@ class Breakers:
     made, watched: called with the name and the breaker when one is created.
     """
 
-    __slots__ = ("_known", "_whole", "made", "rule", "watched")
+    __slots__ = ("_held", "_known", "_whole", "made", "rule", "watched")
 
     def __init__(self, rule: BreakerRule, whole: Breaker | None = None) -> None:
         self.rule = rule
         self._known: dict[str, Breaker] = {}
         self._whole = whole
+        self._held: Callable[[str], BackendHold | None] = _not_held
         if whole is not None:
             whole.on_unsettled = self._unsettle
         self.made: Callable[[str, Breaker], None] = _no_exchange
@@ -65,8 +70,8 @@ class Breakers:
         if breaker is None:
             breaker = Breaker(self.rule)
             breaker.whole = self._whole
-            if self._whole is not None:
-                breaker.put_on_hold(self._whole.hold)
+            hold = None if self._whole is None else self._whole.hold
+            breaker.put_on_hold(hold or self._held(name))
             if len(self._known) >= KEPT:
                 del self._known[next(iter(self._known))]
             self.made(name, breaker)
@@ -74,10 +79,13 @@ class Breakers:
         self._known[name] = breaker
         return breaker
 
-    def put_on_hold(self, hold: BackendHold | None) -> None:
-        """An operator holds the backend, with all its names, or ends that."""
-        for breaker in self._known.values():
-            breaker.put_on_hold(hold)
+    def put_on_hold(
+        self, hold: BackendHold | None, held: Callable[[str], BackendHold | None] | None = None
+    ) -> None:
+        """Hold the backend with all its names, or end that. held: returns the hold of one name."""
+        self._held = held or _not_held
+        for name, breaker in self._known.items():
+            breaker.put_on_hold(hold or self._held(name))
 
     def get(self, name: str) -> Breaker | None:
         """The breaker of a name; `None` if there is none yet."""

@@ -126,6 +126,8 @@ def test_caps_that_cannot_work_are_reported() -> None:
     assert warnings(capping("{usd: 1, models: [x]}", "known")) == [
         "providers[0].spend_caps[0].models: no model has a backend that the cap is of"
     ]
+    passed_on = capping("{usd: 1, models: [x, y*]}", "'*'").replace("name: chat", "name: any-*")
+    assert [one for one in warnings(passed_on) if "no model has" in one] == []
     unpriced = warnings(capping("{usd: 1}", "unknown"))
     assert 'providers[0].spend_caps[0]: does not count "p/unknown", which has no price; ' in str(
         unpriced

@@ -30,9 +30,12 @@ models:
      backends: [{{provider: p, model: m}}, {{provider: q, model: n}}]}}
   - {{name: solo, backends: [{{provider: p, model: m}}]}}
   - {{name: small, backends: [{{provider: p, model: tiny}}]}}
+  - name: any-*
+    policy: in_order
+    backends: [{{provider: p, model: "*"}}, {{provider: q, model: "*"}}]
 prices: [{{match: p/*, input: 1000, output: 10000}}, {{match: q/n, input: 1, output: 1}}]
 """
-CAP = "{usd: 0.05, per: day, models: [m]}"
+CAP = "{usd: 0.05, per: day, models: [m, any-dear*]}"
 """An answer costs 0.037."""
 
 
@@ -111,16 +114,18 @@ async def test_once_a_cap_is_used_up_others_serve_in_all_gateways_and_no_request
     assert "the spend cap of $0.05 per day is used up; until 2" in message
     assert 0 < int(refused.headers["retry-after"]) <= 90_000
     assert await said(other, "small") == "p", "a cap of one model leaves others alone"
+    assert await said(other, "any-dear-1") == "q", "names that a wildcard passes on are held"
+    assert await said(other, "any-other") == "p"
 
     for client in up.clients:
         (cap,) = (await client.get("/admin/spend-caps", headers=OPERATOR)).json()["caps"]
-        assert (cap["provider"], cap["models"], cap["used_up"]) == ("p", ["m"], True)
+        assert (cap["provider"], cap["models"], cap["used_up"]) == ("p", ["m", "any-dear*"], True)
         assert cap["spent"] >= 0.05
         assert cap["resets"]
     page = (await other.get("/admin/view/spend-caps", headers=OPERATOR)).text
     assert "used up, other backends serve" in page
     metrics = (await other.get("/metrics", headers=OPERATOR)).text
-    assert 'strowger_spend_cap_usd{models="m",per="day",provider="p"} 0.05' in metrics
+    assert 'strowger_spend_cap_usd{models="m, any-dear*",per="day",provider="p"} 0.05' in metrics
     assert 'state="over_budget"' in metrics
     assert await up.first.said("p/m: over budget, other backends serve")
     events = (await other.get("/admin/events?limit=50", headers=OPERATOR)).text

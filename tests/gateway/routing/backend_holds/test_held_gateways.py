@@ -271,6 +271,8 @@ async def test_a_reload_keeps_what_is_held(up: Up) -> None:
         ("disable", {"name": "p", "until": "nan"}, "until: 'nan'"),
         ("enable", {"name": "q"}, "'q' is neither drained nor disabled"),
         ("drain", {"name": "p", "for": "2h"}, "for"),
+        ("drain", {"name": "p/m @ 10.0.0.7:8000"}, "'p/m' has no replicas; name it without"),
+        ("drain", {"name": "p @ 10.0.0.7:8000"}, "no provider or backend is named"),
         ("drain", {}, "name"),
     ],
 )
@@ -288,7 +290,7 @@ async def test_a_slip_is_named_and_changes_nothing(
 
 async def test_the_page_drains_and_enables_with_forms_in_the_readers_language(up: Up) -> None:
     client = up.workers[1]
-    path, form = "/admin/view/backends", {"name": "p/m", "reason": "<b>bold</b>", "until": ""}
+    path, form = "/admin/view/backends", {"name": "p/m", "reason": "<b>bold</b>\0", "until": ""}
     drained = await client.post(f"{path}/drain", data=form, headers=OPERATOR)
     english = (await client.get(path, headers=OPERATOR)).text
     chinese = (await client.get(path, headers={**OPERATOR, "accept-language": "zh-CN"})).text
@@ -297,7 +299,7 @@ async def test_the_page_drains_and_enables_with_forms_in_the_readers_language(up
     after = (await client.get(path, headers=OPERATOR)).text
 
     assert (drained.status_code, enabled.status_code) == (303, 303)
-    assert "&lt;b&gt;bold&lt;/b&gt;" in english
+    assert "&lt;b&gt;bold&lt;/b&gt;\ufffd" in english
     assert "<b>bold" not in english
     assert 'action="/admin/view/backends/enable"' in english
     assert "排空中" in chinese
