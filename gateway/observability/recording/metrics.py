@@ -1,6 +1,8 @@
 """Metrics of the recording: buffered and lost records, and the import lag."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -73,15 +75,15 @@ class ImporterCollector(Collector):
             "Seconds since the database last had all records of the spool.",
             value=status.lag_s,
         )
-        yield GaugeMetricFamily(
+        yield _read(
             "strowger_spool_bytes",
             "Size of the spool files; limited by store.max_spool_bytes.",
-            value=self._spool.size(),
+            self._spool.size,
         )
-        yield GaugeMetricFamily(
+        yield _read(
             "strowger_spool_waiting_bytes",
             "Bytes of records in the spool that the database does not have.",
-            value=self._spool.waiting_bytes(status.positions),
+            partial(self._spool.waiting_bytes, status.positions),
         )
         yield CounterMetricFamily(
             "strowger_records_imported",
@@ -121,6 +123,17 @@ class ExportCollector(Collector):
         )
 
 
+def _read(name: str, meaning: str, size: Callable[[], int]) -> GaugeMetricFamily:
+    """Return a gauge of files, without a value while their folder cannot be read.
+
+    Other metrics, such as strowger_spool_available, are needed most then.
+    """
+    family = GaugeMetricFamily(name, meaning)
+    with suppress(OSError):
+        family.add_metric([], size())
+    return family
+
+
 class AuditImportCollector(Collector):
     """Metrics of the audit log on its way to the store and to its file, in the leader."""
 
@@ -137,10 +150,10 @@ class AuditImportCollector(Collector):
             "Seconds since the database last had all audit events.",
             value=status.audit_lag_s,
         )
-        yield GaugeMetricFamily(
+        yield _read(
             "strowger_audit_waiting_bytes",
             "Bytes of audit events that the database does not have.",
-            value=self._spool.waiting_bytes({} if audit is None else audit.positions),
+            partial(self._spool.waiting_bytes, {} if audit is None else audit.positions),
         )
         yield CounterMetricFamily(
             "strowger_audit_rows",

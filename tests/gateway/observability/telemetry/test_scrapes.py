@@ -1,6 +1,7 @@
 """What a scrape has: formats, processes, whose time a request takes, and teams."""
 
 import re
+import shutil
 from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from typing import cast
@@ -115,6 +116,23 @@ async def test_every_process_shows_its_memory_files_and_time(up: Commanded) -> N
         assert all(value > 0 for value in found.values()), name
     ((_, version),) = values(text, "strowger_build_info")
     assert re.fullmatch(r"\d+\..*|not installed", version)
+
+
+async def test_a_spool_that_is_gone_is_shown_by_the_metrics_which_stay(tmp_path: Path) -> None:
+    async with provider(behave) as remote:
+        text = CONFIG.format(url=remote.base_url, spool=tmp_path / "spool")
+        async with forked(tmp_path / "config.yaml", text) as up:
+            shutil.rmtree(tmp_path / "spool")
+            (tmp_path / "spool").write_text("a file")
+            async with up.client(authorization="Bearer key-of-a-00000000") as client:
+                answer = await client.post("/v1/chat/completions", json=ASK)
+            await up.said("cannot write records to the spool")
+            scrape = await scraped(up)
+
+    assert answer.status_code == 200
+    assert scrape.status_code == 200, scrape.text
+    assert values(scrape.text, "strowger_spool_available") == {(): 0}
+    assert values(scrape.text, "strowger_spool_bytes") == {}
 
 
 async def test_attempts_are_timed_by_backend_and_outcome(up: Commanded) -> None:
