@@ -56,8 +56,8 @@ def test_the_check_warns_of_a_model_that_has_retired(config: Path) -> None:
 
     assert result.exit_code == 0, result.output
     assert (
-        f"warning: {config}: own/small: the model retired on 2020-01-31 (capabilities[0]); move to another "
-        "model, or correct the date in capabilities\n"
+        f"warning: {config}: own/small: the model retired on 2020-01-31 (capabilities[0]); move to "
+        "another model, or correct the date in capabilities\n"
     ) in result.stderr
     assert "own/unlisted" not in result.stderr
 
