@@ -163,7 +163,8 @@ async def test_operators_see_them_in_the_log_the_api_and_the_page(tmp_path: Path
 
     assert (new["source"], new["attributes"]) == ("memory", {**SET, "answer_tier": "<script>"})
     assert (stored["source"], stored["attributes"]) == ("store", SET)
-    assert [one["attributes"] for one in listed["requests"]] == [SET]
+    assert [one["source"] for one in listed["requests"]] == ["memory", "store"]
+    assert listed["requests"][1]["attributes"] == SET
     assert logged.attributes == new["attributes"]
     assert "<dt>Saved usd</dt><dd>0.25</dd>" in page
     assert "<dt>Answer tier</dt><dd>&lt;script&gt;</dd>" in page

@@ -183,7 +183,7 @@ async def test_a_leaked_key_can_be_removed_after_a_file_that_no_parser_gets_thro
     leaked = {"authorization": "Bearer key-of-bob"}
     answers = [await client.get("/v1/models", headers=leaked) for client in rig.workers]
 
-    assert "line 1: nested more than 32 levels deep" in told
+    assert "config.yaml:1:36: nested more than 32 levels deep" in told
     assert {answer.status_code for answer in answers} == {401}
 
 

@@ -162,7 +162,7 @@ def test_counts_add_up_and_what_a_dead_process_counted_stays_without_its_gauges(
         return registry
 
     dead = without_gauges(snapshot(process(4, 0)))
-    lines = render(merge((snapshot(process(1, 1)), snapshot(process(2, 1)), dead))).decode()
+    lines = render(merge((snapshot(process(1, 1)), snapshot(process(2, 1)), dead)))[0].decode()
 
     assert 'c_total{k="x\\""} 7.0' in lines
     assert "strowger_backend_available 1.0" in lines
