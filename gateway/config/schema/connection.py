@@ -1,6 +1,5 @@
 """Connection settings of a provider: timeouts, certificates, tokens and keys."""
 
-from hashlib import blake2b
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
@@ -49,6 +48,8 @@ class ProviderKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     @property
     def digest(self) -> bytes:
         """What distinguishes its secret from others, and does not show it."""
+        from hashlib import blake2b  # late: the importing process loads this file, and no OpenSSL
+
         return blake2b(self.key.reveal().encode("utf-8", "replace"), digest_size=16).digest()
 
 

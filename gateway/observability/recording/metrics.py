@@ -76,13 +76,17 @@ class ImporterCollector(Collector):
             value=status.lag_s,
         )
         yield _read(
-            "strowger_spool_bytes",
-            "Size of the spool files; limited by store.max_spool_bytes.",
+            GaugeMetricFamily(
+                "strowger_spool_bytes",
+                "Size of the spool files; limited by store.max_spool_bytes.",
+            ),
             self._spool.size,
         )
         yield _read(
-            "strowger_spool_waiting_bytes",
-            "Bytes of records in the spool that the database does not have.",
+            GaugeMetricFamily(
+                "strowger_spool_waiting_bytes",
+                "Bytes of records in the spool that the database does not have.",
+            ),
             partial(self._spool.waiting_bytes, status.positions),
         )
         yield CounterMetricFamily(
@@ -123,12 +127,11 @@ class ExportCollector(Collector):
         )
 
 
-def _read(name: str, meaning: str, size: Callable[[], int]) -> GaugeMetricFamily:
+def _read(family: GaugeMetricFamily, size: Callable[[], int]) -> GaugeMetricFamily:
     """Return a gauge of files, without a value while their folder cannot be read.
 
     Other metrics, such as strowger_spool_available, are needed most then.
     """
-    family = GaugeMetricFamily(name, meaning)
     with suppress(OSError):
         family.add_metric([], size())
     return family
@@ -151,8 +154,10 @@ class AuditImportCollector(Collector):
             value=status.audit_lag_s,
         )
         yield _read(
-            "strowger_audit_waiting_bytes",
-            "Bytes of audit events that the database does not have.",
+            GaugeMetricFamily(
+                "strowger_audit_waiting_bytes",
+                "Bytes of audit events that the database does not have.",
+            ),
             partial(self._spool.waiting_bytes, {} if audit is None else audit.positions),
         )
         yield CounterMetricFamily(

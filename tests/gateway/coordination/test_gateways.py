@@ -44,7 +44,7 @@ PAIR = "retry: {attempts: 1}, breaker: {min_requests: 2, cooldown_s: 60}, policy
 CHAT = "/v1/chat/completions"
 OPERATOR = {"authorization": "Bearer key-of-the-operator"}
 PAGE = {**OPERATOR, "accept": "text/html"}
-OTHER = "1 gateway runs another configuration"
+OTHER = "other gateways run another configuration"
 ASKED, TRIES = 20, 5
 """Requests, at least, that go on while Redis is away, and that are asked while it hangs."""
 

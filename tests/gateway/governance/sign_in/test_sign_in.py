@@ -47,7 +47,7 @@ async def test_the_highest_role_of_the_claim_counts(
 
     assert done.status_code == 200
     assert "Signed in as alice" in done.text
-    assert f'<span>alice</span> <span class="tag">{role}</span>' in page.text
+    assert f'<span>alice</span>\n<span class="tag">{role}</span>' in page.text
     assert (session["who"], session["role"], session["kind"]) == ("alice", role, "provider")
     assert (session["address"], session["current"]) == ("127.0.0.1", True)
     assert [line.actor for line in lines][-3:] == ["alice"] * 3

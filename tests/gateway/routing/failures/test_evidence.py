@@ -63,6 +63,7 @@ OURS: Final = {
     "ClientGone": "the client has hung up",
     "ConcurrentImport": "the store",
     "Conflict": "the client",
+    "CopyFault": "the operator",
     "ConnectionsInUse": "the queue for a provider's connections",
     "ContentBlocked": "a guardrail",
     "ConversationNotFound": "the client",
@@ -130,6 +131,7 @@ RAISED: Final = {
         "the exchange; its queue raises ConnectionsInUse"
     ),
     "gateway/backends/upstream/large_answers.py": "limits of ours, which are not counted",
+    "gateway/backends/upstream/key_pool/pool.py": "all keys rest for refusals that were counted",
     "gateway/backends/upstream/local_count.py": "the engine's count is missing",
     "gateway/backends/upstream/local_engine.py": "the engine does not answer",
     "gateway/backends/upstream/no_replicas.py": "no address is known; not counted",

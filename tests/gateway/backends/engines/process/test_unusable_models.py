@@ -122,7 +122,5 @@ def test_check_notes_a_context_that_is_cut(whole: Path, tmp_path: Path) -> None:
     status, said = checked(tmp_path)
 
     assert status == 0
-    assert (
-        "note: providers 'here': engine model 'one': its context is 64 tokens and not 256" in said
-    )
+    assert "providers 'here': engine model 'one': its context is 64 tokens and not 256" in said
     assert "engine model 'two'" not in said

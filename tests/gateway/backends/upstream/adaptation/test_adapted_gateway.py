@@ -432,6 +432,6 @@ def test_a_tokenizer_without_its_packages_is_a_fault_of_the_configuration() -> N
     )
 
     assert (
-        "c: providers[0].tokenizer: needs the packages tokenizers and jinja2; "
+        "c:7:5: providers[0].tokenizer: needs the packages tokenizers and jinja2; "
         "pip install 'strowger-gateway[tokens]'"
     ) in result.stderr

@@ -331,6 +331,10 @@ async def test_a_command_exports(sent: Sent) -> None:
     assert row["request_id"] == sent.ids["red failed"]
 
 
+@pytest.mark.skipif(
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
+    reason="a job in the background of a shell ignores interrupts, and so do its children",
+)
 async def test_a_command_follows_and_ends_at_an_interrupt(sent: Sent) -> None:
     read, write = os.pipe()
     words = ("requests", "tail", "--model", "followed", "--json")
